@@ -1,0 +1,33 @@
+# Everything below needs Python 3.11 (or 3.10, 3.12) and the package index, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TESTS ?= tests
+
+.PHONY: setup test lint demo bench clean
+
+setup: $(VENV)/.installed
+
+# Made anew when the list of dependencies changes.
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+test: setup lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+demo: setup
+	$(BIN)/edgeseg demo
+
+bench: setup
+	$(BIN)/edgeseg bench small
+
+clean:
+	rm -rf $(VENV) build *.egg-info

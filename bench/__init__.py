@@ -1,0 +1,1 @@
+"""Latency and accuracy, side by side, in one command each."""

@@ -1,0 +1,3 @@
+"""Anomaly segmentation for inspection cameras."""
+
+__version__ = "0.1.0"

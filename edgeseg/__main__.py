@@ -1,0 +1,3 @@
+from edgeseg.cli import main
+
+main()

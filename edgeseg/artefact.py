@@ -1,0 +1,206 @@
+"""A fitted model on disk: tensors in safetensors, everything else in its JSON header."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from edgeseg.backbones import Backbone, backbone_spec, weight_tensors, weights_sha256
+from edgeseg.calibrate import Calibration, GoodImages
+from edgeseg.config import FitConfig
+from edgeseg.embedding import GridEmbedding
+from edgeseg.errors import ArtefactError, EdgesegError
+from edgeseg.factors import Factors
+from edgeseg.files import atomic_path
+from edgeseg.gaussian import Moments
+from edgeseg.model import Model
+from edgeseg.weights import WeightsOrigin, load_checked
+
+SCHEMA = 1
+_KEY = "edgeseg"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artefact:
+    """All that a fit leaves behind: enough to predict, to export and to go on fitting."""
+
+    config: FitConfig
+    backbone: Backbone
+    origin: WeightsOrigin
+    embedding: Tensor  # W (F, k) float32
+    factors: Factors
+    moments: Moments | None  # None: this model cannot be updated
+    calibration: Calibration
+    data: dict[str, Any]
+    versions: dict[str, str]
+    accuracy: list[dict[str, Any]] = field(default_factory=list)
+
+    def model(self) -> Model:
+        """The reference forward with these values."""
+        return build_model(
+            self.config, backbone=self.backbone, embedding=self.embedding, factors=self.factors
+        )
+
+    def header(self) -> dict[str, Any]:
+        """What `edgeseg info` shows."""
+        return {
+            "schema": SCHEMA,
+            "config": self.config.to_dict(),
+            "weights": asdict(self.origin),
+            "features": int(self.embedding.shape[0]),
+            "k": int(self.embedding.shape[1]),
+            "rank": self.factors.rank,
+            "grid_hw": list(self.config.grid_hw),
+            "calibration": self.calibration.header(),
+            "data": self.data,
+            "accuracy": self.accuracy,
+            "versions": self.versions,
+        }
+
+
+def build_model(
+    config: FitConfig, *, backbone: Backbone, embedding: Tensor, factors: Factors
+) -> Model:
+    """The reference forward of a configuration."""
+    grid = GridEmbedding(
+        embedding,
+        taps=backbone.taps,
+        stride=config.stride,
+        interpolation=config.interpolation,
+    )
+    return Model(
+        backbone=backbone,
+        embedding=grid,
+        factors=factors,
+        size_hw=config.size_hw,
+        sigma=config.sigma,
+        top=config.top,
+    )
+
+
+def save_artefact(artefact: Artefact, path: Path) -> None:
+    """Write the file in one step; the same artefact gives the same bytes."""
+    good = artefact.calibration.good
+    tensors = {
+        "embedding": artefact.embedding,
+        "mean": artefact.factors.mean,
+        "factor": artefact.factors.factor,
+    }
+    for name in ("scores", "peaks", "frame_d2", "d2_mean", "d2_std"):
+        tensors[f"good.{name}"] = torch.from_numpy(getattr(good, name))
+    for name, tensor in weight_tensors(artefact.backbone):
+        tensors[f"backbone.{name}"] = tensor
+    if artefact.moments is not None:
+        tensors["moments.count"] = artefact.moments.count
+        tensors["moments.mean"] = artefact.moments.mean
+        tensors["moments.scatter"] = _packed(artefact.moments.scatter)
+    header = json.dumps(artefact.header(), sort_keys=True, allow_nan=False)
+    with atomic_path(path) as temporary:
+        save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, {_KEY: header})
+
+
+def load_artefact(path: Path) -> Artefact:
+    """Read and check a file that save_artefact wrote."""
+    header, tensors = _read(Path(path))
+    try:
+        config = FitConfig.from_dict(header["config"])
+        spec = backbone_spec(config.backbone)
+        backbone = Backbone(spec, layers=config.layers)
+        weights = _under("backbone.", tensors)
+        load_checked(backbone, weights, source=path)
+        origin = WeightsOrigin(**header["weights"])
+        good = {name: tensor.numpy() for name, tensor in _under("good.", tensors).items()}
+        calibration = Calibration(good=GoodImages(**good), **header["calibration"])
+        artefact = Artefact(
+            config=config,
+            backbone=backbone,
+            origin=origin,
+            embedding=tensors["embedding"],
+            factors=Factors(mean=tensors["mean"], factor=tensors["factor"]),
+            moments=_moments(_under("moments.", tensors)),
+            calibration=calibration,
+            data=header["data"],
+            accuracy=header["accuracy"],
+            versions=header["versions"],
+        )
+    except (KeyError, TypeError, EdgesegError) as error:
+        raise ArtefactError(
+            f"{path}: damaged or edited artefact ({error}); fit the model again"
+        ) from None
+    if weights_sha256(backbone) != origin.sha256:
+        raise ArtefactError(f"{path}: its backbone weights do not match their hash; fit again")
+    return artefact
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The JSON header alone, without reading the tensors."""
+    return _read(Path(path), tensors=False)[0]
+
+
+def file_sha256(path: Path) -> str:
+    """Hash of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _read(path: Path, *, tensors: bool = True) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    if not path.is_file():
+        raise ArtefactError(f"{path}: no such file; make one with `edgeseg fit DATA --out {path}`")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if _KEY not in metadata:
+                raise ArtefactError(
+                    f"{path}: a safetensors file of another program; expected one from edgeseg fit"
+                )
+            header = json.loads(metadata[_KEY])
+            _check_schema(path, header)
+            loaded = {name: file.get_tensor(name) for name in file.keys()} if tensors else {}
+    except (SafetensorError, json.JSONDecodeError) as error:
+        kind = "truncated" if "incomplete" in str(error).lower() else "not an edgeseg artefact"
+        raise ArtefactError(
+            f"{path}: {kind} ({error}); expected a whole file written by edgeseg fit"
+        ) from None
+    return header, loaded
+
+
+def _check_schema(path: Path, header: dict[str, Any]) -> None:
+    found = header.get("schema")
+    if isinstance(found, int) and found > SCHEMA:
+        raise ArtefactError(
+            f"{path}: schema {found} is newer than {SCHEMA}, the newest this edgeseg reads; "
+            "run `pip install --upgrade edgeseg`"
+        )
+    if found != SCHEMA:
+        raise ArtefactError(f"{path}: schema {found!r}, expected {SCHEMA}; fit the model again")
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _packed(scatter: Tensor) -> Tensor:
+    """Upper triangles (P, k (k + 1) / 2): a scatter is symmetric, half of it is enough."""
+    row, column = torch.triu_indices(*scatter.shape[1:])
+    return scatter[:, row, column]
+
+
+def _moments(tensors: dict[str, Tensor]) -> Moments | None:
+    if not tensors:
+        return None
+    mean, packed = tensors["mean"], tensors["scatter"]
+    locations, k = mean.shape
+    row, column = torch.triu_indices(k, k)
+    scatter = torch.empty(locations, k, k, dtype=packed.dtype)
+    scatter[:, row, column] = packed
+    scatter[:, column, row] = packed
+    return Moments(count=tensors["count"], mean=mean, scatter=scatter)

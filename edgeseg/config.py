@@ -1,0 +1,115 @@
+"""How a model is fitted: one frozen record that travels in the artefact."""
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from edgeseg.errors import UsageError
+
+EMBEDDINGS = ("semi_orthogonal", "sampled", "gaussian", "identity")
+CHOICES: dict[str, tuple[str, ...]] = {
+    "embedding": EMBEDDINGS,
+    "interpolation": ("bilinear", "nearest"),
+    "covariance": ("local", "global"),
+    "directions": ("lower", "higher"),
+    "calibration": ("cross", "holdout"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitConfig:
+    """Everything that decides the result of a fit, apart from images and weights.
+
+    The defaults are the preset `edge`; `FitConfig.preset("paper")` is the paper's method.
+    """
+
+    backbone: str = "resnet18"
+    layers: tuple[int, ...] = (1, 2, 3)  # which taps of the backbone, counted from 1
+    size_hw: tuple[int, int] = (256, 256)
+    stride: int = 8  # pixels per grid cell, each way
+    interpolation: str = "bilinear"  # how coarser layers reach the grid
+    embedding: str = "semi_orthogonal"
+    k: int = 100
+    covariance: str = "local"
+    pool: int = 3  # moments of a pool x pool neighbourhood are merged; 1 leaves them alone
+    rank: int = 48  # directions kept after the embedding; 0 keeps all
+    directions: str = "lower"  # of smallest variance (Theorem 1), or of largest
+    ridge: float = 0.01
+    sigma: float = 4.0  # Gaussian blur of the map, in pixels
+    top: int = 3  # an image's score: mean of its `top` highest grid cells; 1: maximum of the map
+    seed: int = 0
+    calibration: str = "cross"
+    holdout: float = 0.1  # share of good images kept for calibration when calibration="holdout"
+    folds: int = 5  # of the cross-conformal calibration
+    false_alarm_rate: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            _require(name, getattr(self, name), getattr(self, name) in allowed, f"one of {allowed}")
+        for name in ("k", "stride", "pool", "top"):
+            _require(name, getattr(self, name), getattr(self, name) >= 1, "a whole number from 1")
+        _require("pool", self.pool, self.pool % 2 == 1, "an odd number, to have a centre")
+        _require("rank", self.rank, self.rank >= 0, "0 (all directions) or more")
+        _require("ridge", self.ridge, self.ridge > 0, "above 0, or a constant pixel has no inverse")
+        _require("sigma", self.sigma, self.sigma >= 0, "0 (no blur) or more")
+        _require("seed", self.seed, self.seed >= 0, "0 or more")
+        _require("holdout", self.holdout, 0 < self.holdout < 1, "between 0 and 1")
+        _require("folds", self.folds, self.folds >= 2, "2 or more")
+        rate = self.false_alarm_rate
+        _require("false_alarm_rate", rate, 0 < rate < 1, "between 0 and 1")
+        layers = tuple(self.layers)
+        valid = bool(layers) and list(layers) == sorted(set(layers)) and layers[0] >= 1
+        _require("layers", layers, valid, "increasing layer numbers from 1, such as 1,2,3")
+        height, width = self.size_hw
+        _require("size_hw", self.size_hw, height >= 32 and width >= 32, "at least 32x32")
+        object.__setattr__(self, "layers", layers)
+        object.__setattr__(self, "size_hw", (int(height), int(width)))
+
+    @classmethod
+    def preset(cls, name: str) -> "FitConfig":
+        """The settings known by a name."""
+        if name not in PRESETS:
+            raise UsageError(f"preset {name!r} is unknown; expected one of {tuple(PRESETS)}")
+        return PRESETS[name]
+
+    @property
+    def grid_hw(self) -> tuple[int, int]:
+        """Rows and columns of the grid of locations."""
+        return self.size_hw[0] // self.stride, self.size_hw[1] // self.stride
+
+    def with_options(self, options: dict[str, Any]) -> "FitConfig":
+        """A copy with some values replaced; an unknown name is refused."""
+        unknown = sorted(set(options) - {item.name for item in fields(self)})
+        if unknown:
+            raise UsageError(f"unknown settings {unknown}; expected names of FitConfig")
+        return replace(self, **options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self) | {"layers": list(self.layers), "size_hw": list(self.size_hw)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "FitConfig":
+        """Read what to_dict wrote; unknown keys are refused."""
+        typed = dict(values)
+        for name in ("layers", "size_hw"):
+            if name in typed:
+                typed[name] = tuple(typed[name])
+        return cls().with_options(typed)
+
+
+def _require(name: str, got: object, valid: bool, expected: str) -> None:
+    if not valid:
+        raise UsageError(f"{name}={got!r}: expected {expected}")
+
+
+PRESETS = {
+    "edge": FitConfig(),
+    "paper": FitConfig(
+        stride=4,
+        interpolation="nearest",
+        pool=1,
+        rank=0,
+        top=1,
+        calibration="holdout",
+    ),
+}

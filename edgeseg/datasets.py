@@ -1,0 +1,161 @@
+"""A path to samples: which layout it has, what is for fitting and what for testing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgeseg.campus import find_mstc
+from edgeseg.errors import DatasetError, UsageError
+from edgeseg.layouts import (
+    KOLEKTOR_FOLDS,
+    Found,
+    find_folder,
+    find_kolektor,
+    find_kolektor2,
+    find_mvtec,
+    folders_in,
+    kolektor_commutators,
+)
+from edgeseg.samples import Batch, Sample, load_batches, read_sample
+
+__all__ = [
+    "LAYOUTS",
+    "Batch",
+    "Dataset",
+    "Sample",
+    "detect_layout",
+    "load_batches",
+    "open_dataset",
+    "read_sample",
+    "split_holdout",
+]
+
+# What each layout is known by, in the words of the error that misses it.
+LAYOUTS = {
+    "mvtec": "train/good, test/<kind>, ground_truth/<kind>",
+    "kolektor": "kosNN/PartM.jpg with PartM_label.bmp",
+    "kolektor2": "train/ID.png and test/ID.png, each with ID_GT.png",
+    "mstc": "training/frames or training/videos, testing/frames, testing/test_pixel_mask",
+    "folder": "pictures at any depth",
+}
+
+# Folders with these names hold more than good pictures, so a plain folder must not have them.
+_SPLIT_NAMES = frozenset({"train", "test", "ground_truth", "training", "testing", "validation"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Good samples to fit on and samples to test on."""
+
+    name: str
+    layout: str
+    root: Path
+    train: tuple[Sample, ...]
+    test: tuple[Sample, ...]
+    notes: tuple[str, ...] = ()  # what was left out, and why
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise DatasetError(
+                f"{self.root}: no good pictures to fit on; the layout {self.layout} expects "
+                f"{LAYOUTS[self.layout]}"
+            )
+        defective = next((sample for sample in self.train if sample.label), None)
+        if defective is not None:
+            raise DatasetError(f"{defective.image}: a defective picture among those to fit on")
+
+
+def open_dataset(
+    path: Path, *, layout: str | None = None, fold: int | None = None, seed: int = 0
+) -> Dataset:
+    """Find the samples under a path; the layout is recognised unless it is given."""
+    root = Path(path)
+    if layout is not None and layout not in LAYOUTS:
+        raise UsageError(f"unknown layout {layout!r}: expected one of {', '.join(LAYOUTS)}")
+    if not root.exists():
+        raise DatasetError(f"{root}: no such folder")
+    if not root.is_dir():
+        raise DatasetError(f"{root}: a file, expected the folder of a dataset")
+    layout = layout or detect_layout(root)
+    if layout != "kolektor" and fold is not None:
+        raise UsageError(f"{root}: fold {fold} was asked for, but the layout {layout} has no folds")
+    name = root.resolve().name
+    if layout == "kolektor":
+        name = f"{name}-fold{fold}"
+    found = _find(root, layout, fold=fold, seed=seed)
+    return Dataset(
+        name=name,
+        layout=layout,
+        root=root,
+        train=found.train,
+        test=found.test,
+        notes=found.notes,
+    )
+
+
+def detect_layout(root: Path) -> str:
+    """Name the layout of a folder by the folders and files that only it has."""
+    if (root / "train" / "good").is_dir():
+        return "mvtec"
+    if any((root / "train").glob("*_GT.png")):
+        return "kolektor2"
+    if (root / "training").is_dir() and (root / "testing" / "frames").is_dir():
+        return "mstc"
+    if any(any(folder.glob("*_label.bmp")) for folder in kolektor_commutators(root)):
+        return "kolektor"
+    categories = [folder.name for folder in folders_in(root) if (folder / "train/good").is_dir()]
+    if categories:
+        raise DatasetError(
+            f"{root}: holds several datasets ({', '.join(categories)}); name one, "
+            f"for example {root / categories[0]}"
+        )
+    _refuse_mixed(root, [folder.name for folder in folders_in(root)])
+    return "folder"
+
+
+def _refuse_mixed(root: Path, names: list[str]) -> None:
+    """A wrong path into a dataset would be a plain folder with the defects fitted as good."""
+    splits = [name for name in names if name.lower() in _SPLIT_NAMES]
+    if not splits and not ("good" in names and len(names) > 1):
+        return
+    raise DatasetError(
+        f"{root}: has the folders {', '.join(splits or names)} but no known layout; expected "
+        f"{LAYOUTS['mvtec']}, or another of {', '.join(LAYOUTS)}; "
+        "if every picture under it is good, say --layout folder"
+    )
+
+
+def _find(root: Path, layout: str, *, fold: int | None, seed: int) -> Found:
+    if layout == "mvtec":
+        return find_mvtec(root)
+    if layout == "kolektor2":
+        return find_kolektor2(root)
+    if layout == "mstc":
+        return find_mstc(root, seed=seed)
+    if layout == "folder":
+        return find_folder(root)
+    if fold is None or not 0 <= fold < KOLEKTOR_FOLDS:
+        raise UsageError(
+            f"{root}: fold {fold} of the layout kolektor, expected 0, 1 or 2 (the fold to test on)"
+        )
+    return find_kolektor(root, fold=fold)
+
+
+def split_holdout(
+    samples: Sequence[Sample], *, fraction: float, seed: int
+) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
+    """Set a part of the samples aside, chosen by the seed alone and not by their given order."""
+    if not 0 <= fraction < 1:
+        raise UsageError(f"held-out fraction {fraction}: expected at least 0 and below 1")
+    ordered = sorted(samples, key=lambda sample: sample.order)
+    count = round(len(ordered) * fraction)
+    if fraction > 0 and len(ordered) >= 2:
+        count = min(max(count, 1), len(ordered) - 1)
+    elif len(ordered) < 2:
+        count = 0
+    places = set(np.random.default_rng(seed).permutation(len(ordered))[:count].tolist())
+    kept = tuple(sample for place, sample in enumerate(ordered) if place not in places)
+    held_out = tuple(sample for place, sample in enumerate(ordered) if place in places)
+    return kept, held_out

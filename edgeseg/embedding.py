@@ -1,0 +1,81 @@
+"""From F channels to k: the random matrix W, and its place in front of the grid."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from edgeseg.backbones import Tap
+from edgeseg.errors import UsageError
+
+
+def embedding_matrix(kind: str, *, features: int, k: int, seed: int) -> Tensor:
+    """W (F, min(k, F)) in float64, the same for every location; one generator, one seed."""
+    k = min(k, features)
+    generator = torch.Generator().manual_seed(seed)
+    if kind == "identity":
+        return torch.eye(features, dtype=torch.float64)
+    if kind == "sampled":  # PaDiM: k columns of the identity
+        chosen = torch.randperm(features, generator=generator)[:k]
+        return torch.eye(features, dtype=torch.float64)[:, chosen]
+    omega = torch.randn(features, k, generator=generator, dtype=torch.float64)
+    if kind == "gaussian":
+        return omega
+    if kind == "semi_orthogonal":
+        q, r = torch.linalg.qr(omega)
+        # Equation 7: without the signs of R's diagonal the columns are not uniformly
+        # distributed, because QR implementations choose the sign themselves (Mezzadri).
+        return q * torch.sign(torch.diagonal(r))
+    raise UsageError(f"embedding {kind!r} is unknown")
+
+
+class GridEmbedding(nn.Module):
+    """W'x on the grid: each layer is projected at its own resolution, then the parts are added.
+
+    W acts on channels, pooling and interpolation act on space, so they commute exactly. Each
+    layer does them in the cheaper order: pool before projecting, interpolate after.
+    """
+
+    weight: Tensor
+
+    def __init__(self, weight: Tensor, *, taps: tuple[Tap, ...], stride: int, interpolation: str):
+        super().__init__()
+        self.register_buffer("weight", weight.to(torch.float32))  # (F, k)
+        self.taps = taps
+        self.stride = stride
+        self.interpolation = interpolation
+        for tap in taps:
+            larger, smaller = max(tap.stride, stride), min(tap.stride, stride)
+            if larger % smaller:
+                raise UsageError(
+                    f"stride={stride}: must divide or be divided by {tap.stride}, the stride of "
+                    f"{tap.module}; try 4, 8 or 16"
+                )
+
+    def layer_weights(self) -> list[Tensor]:
+        """W cut by layer, each as the kernel (k, C, 1, 1) of a 1x1 convolution."""
+        parts = torch.split(self.weight, [tap.channels for tap in self.taps])
+        return [part.t()[:, :, None, None].contiguous() for part in parts]
+
+    def forward(self, maps: list[Tensor]) -> Tensor:
+        """Feature maps (N, C, H / s, W / s) of every tap to the embedding (N, k, h, w)."""
+        total: Tensor | None = None
+        for tap, feature_map, kernel in zip(self.taps, maps, self.layer_weights(), strict=True):
+            part = self._to_grid(feature_map, kernel.to(feature_map.dtype), tap.stride)
+            total = part if total is None else total + part
+        if total is None:
+            raise UsageError("no layers were chosen; expected at least one")
+        return total
+
+    def _to_grid(self, feature_map: Tensor, kernel: Tensor, tap_stride: int) -> Tensor:
+        if tap_stride < self.stride:
+            feature_map = functional.avg_pool2d(feature_map, self.stride // tap_stride)
+        part = functional.conv2d(feature_map, kernel)
+        if tap_stride > self.stride:
+            scale = float(tap_stride // self.stride)
+            if self.interpolation == "nearest":
+                part = functional.interpolate(part, scale_factor=scale, mode="nearest")
+            else:
+                part = functional.interpolate(
+                    part, scale_factor=scale, mode="bilinear", align_corners=False
+                )
+        return part

@@ -1,0 +1,49 @@
+"""What can go wrong, as a tree.
+
+EdgesegError                 a user's mistake or a missing thing: one sentence, no traceback, exit 1
+├── UsageError               the request itself cannot be meant: exit 2
+├── DatasetError             no images, unreadable images, an unknown layout
+├── WeightsError             backbone weights missing, incomplete or unsafe
+├── ArtefactError            an artefact that is truncated, foreign or too new
+├── ExportError              a graph or an engine that could not be made
+│   └── VerificationError    it was made, and disagrees with the reference
+└── RuntimeFailure           a model, backend or source that the runtime cannot use
+
+Messages say what, got, expected and the next thing to try, in that order.
+"""
+
+
+class EdgesegError(Exception):
+    """Anything the user can act on."""
+
+    exit_code = 1
+
+
+class UsageError(EdgesegError):
+    """The request contradicts itself or asks for what does not exist."""
+
+    exit_code = 2
+
+
+class DatasetError(EdgesegError):
+    """Images or masks cannot be used."""
+
+
+class WeightsError(EdgesegError):
+    """Backbone weights are missing, incomplete or unsafe to load."""
+
+
+class ArtefactError(EdgesegError):
+    """A fitted model file cannot be read."""
+
+
+class ExportError(EdgesegError):
+    """A graph or an engine could not be made."""
+
+
+class VerificationError(ExportError):
+    """The exported graph disagrees with the reference."""
+
+
+class RuntimeFailure(EdgesegError):
+    """A model, backend or source cannot be used at run time."""

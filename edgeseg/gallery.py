@@ -1,0 +1,77 @@
+"""Pictures of predictions in a folder: one per image, and a contact sheet."""
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.calibrate import Calibration
+from edgeseg.datasets import Sample
+from edgeseg.files import atomic_path
+from edgeseg.visual import contact_sheet, render_panel
+
+SHEET_ROWS = 12
+
+
+class Gallery:
+    """Draws with one range for all, so that pictures can be compared with each other."""
+
+    def __init__(self, folder: Path, calibration: Calibration):
+        self.folder = folder
+        self.pixel_threshold = calibration.pixel_threshold
+        # From the middle of what good images reach to twice the threshold: noise is dark, and a
+        # strong defect does not hide a weak one.
+        self.value_range = (0.0, 2.0 * max(calibration.pixel_threshold, 1e-6))
+        self.panels: dict[str, list[NDArray[np.uint8]]] = {}
+
+    def add(
+        self,
+        sample: Sample,
+        frame_hwc: NDArray[np.uint8],
+        mask_hw: NDArray[np.bool_],
+        map_hw: NDArray[np.float32],
+        score: float,
+    ) -> None:
+        """Write one test image's picture and keep a few of each kind for the sheet."""
+        panel = self._panel(frame_hwc, map_hw, mask_hw)
+        _write(self.folder / sample.kind / f"{sample.image.stem}.png", panel)
+        kept = self.panels.setdefault(sample.kind, [])
+        if len(kept) < 3:
+            kept.append(panel)
+
+    def picture(
+        self, path: Path, frame_hwc: NDArray[np.uint8], map_hw: NDArray[np.float32]
+    ) -> Path:
+        """Write the picture of one image without ground truth."""
+        target = self.folder / f"{path.stem}.png"
+        _write(target, self._panel(frame_hwc, map_hw, None))
+        return target
+
+    def finish(self, *, title: str) -> Path:
+        """Write the contact sheet, a few images of every kind."""
+        kinds = sorted(self.panels, key=lambda kind: (kind == "good", kind))
+        per_kind = max(1, SHEET_ROWS // max(len(kinds), 1))
+        panels = [panel for kind in kinds for panel in self.panels[kind][:per_kind]]
+        target = self.folder / "sheet.png"
+        _write(target, contact_sheet(panels, columns=2, title=title))
+        return target
+
+    def _panel(
+        self,
+        frame_hwc: NDArray[np.uint8],
+        map_hw: NDArray[np.float32],
+        mask_hw: NDArray[np.bool_] | None,
+    ) -> NDArray[np.uint8]:
+        return render_panel(
+            frame_hwc,
+            map_hw,
+            mask_hw=mask_hw,
+            pixel_threshold=self.pixel_threshold,
+            value_range=self.value_range,
+        )
+
+
+def _write(target: Path, picture_rgb: NDArray[np.uint8]) -> None:
+    with atomic_path(target) as temporary:
+        cv2.imwrite(str(temporary), cv2.cvtColor(picture_rgb, cv2.COLOR_RGB2BGR))

@@ -1,0 +1,182 @@
+"""Files to arrays: decode pictures and masks, and resize them the way the runtime does."""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.errors import DatasetError, UsageError
+
+IMAGE_SUFFIXES = frozenset(
+    {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".jp2"}
+)
+
+_JPEG = b"\xff\xd8\xff"
+_PNG = b"\x89PNG\r\n\x1a\n"
+_NORMAL_LOGGING = cv2.utils.logging.getLogLevel()
+
+
+def is_image_file(path: Path) -> bool:
+    """Whether a name promises a picture: a known suffix, and not hidden."""
+    return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".")
+
+
+def read_image(path: Path) -> NDArray[np.uint8]:
+    """Decode a picture to RGB (H, W, 3), upright, whatever its depth and channels."""
+    bgr = _decode(path, _read_bytes(path))
+    return np.asarray(cv2.cvtColor(_to_8_bit(path, bgr), cv2.COLOR_BGR2RGB), dtype=np.uint8)
+
+
+def read_mask(path: Path) -> NDArray[np.bool_]:
+    """Decode a mask to (H, W): every pixel that is not black is a defect."""
+    data = _read_bytes(path)
+    pixels = _decode(path, data)
+    # JPEG rings around edges, so black is not quite black there; lossless masks may hold 0 and 1.
+    black = 127 if data.startswith(_JPEG) else 0
+    brightest = np.maximum(np.maximum(pixels[..., 0], pixels[..., 1]), pixels[..., 2])
+    return np.asarray(brightest > black, dtype=np.bool_)
+
+
+def read_mask_stack(path: Path, index: int) -> NDArray[np.bool_]:
+    """Read one frame's mask (H, W) out of a video's .npy of shape (T, H, W)."""
+    masks_thw = open_array(path)
+    if masks_thw.ndim != 3 or not 0 <= index < len(masks_thw):
+        raise DatasetError(
+            f"{path}: no mask for frame {index} in an array of shape {masks_thw.shape}, "
+            "expected (frames, height, width)"
+        )
+    return np.asarray(masks_thw[index] != 0, dtype=np.bool_)
+
+
+def open_array(path: Path) -> NDArray[Any]:
+    """Map a .npy file without reading it whole: the masks of one video exceed 100 MB."""
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DatasetError(f"{path}: not a readable .npy array ({error})") from None
+    return array
+
+
+def read_video_frame(path: Path, index: int) -> NDArray[np.uint8]:
+    """Decode one frame of a video file to RGB (H, W, 3)."""
+    capture = cv2.VideoCapture(str(path))
+    try:
+        capture.set(cv2.CAP_PROP_POS_FRAMES, index)
+        ok, bgr = capture.read()
+    finally:
+        capture.release()
+    if not ok:
+        raise DatasetError(f"{path}: frame {index} cannot be decoded; extract the frames as images")
+    return np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), dtype=np.uint8)
+
+
+def resize_image(image_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> NDArray[np.uint8]:
+    """Resize a picture: area averaging if any axis shrinks, bilinear otherwise."""
+    height, width = _checked(size_hw)
+    if image_hwc.shape[:2] == (height, width):
+        return image_hwc
+    shrinks = height < image_hwc.shape[0] or width < image_hwc.shape[1]
+    interpolation = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    resized = cv2.resize(image_hwc, (width, height), interpolation=interpolation)
+    return np.asarray(resized, dtype=np.uint8)
+
+
+def resize_mask(mask_hw: NDArray[np.bool_], size_hw: tuple[int, int]) -> NDArray[np.bool_]:
+    """Resize a mask by the nearest pixel, so it stays binary."""
+    height, width = _checked(size_hw)
+    if mask_hw.shape == (height, width):
+        return mask_hw
+    # EXACT samples pixel centres; plain INTER_NEAREST is shifted by up to half a pixel.
+    pixels = cv2.resize(
+        mask_hw.astype(np.uint8), (width, height), interpolation=cv2.INTER_NEAREST_EXACT
+    )
+    return np.asarray(pixels != 0, dtype=np.bool_)
+
+
+def _checked(size_hw: tuple[int, int]) -> tuple[int, int]:
+    height, width = size_hw
+    if height < 1 or width < 1:
+        raise UsageError(f"image size {height}x{width}: expected a height and width of at least 1")
+    return height, width
+
+
+def _read_bytes(path: Path) -> bytes:
+    # Python opens the file, not OpenCV: names in any alphabet work on every platform.
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if not data:
+        raise DatasetError(f"{path}: the file is empty (0 bytes)")
+    return data
+
+
+def _decode(path: Path, data: bytes) -> NDArray[Any]:
+    """Decode to BGR (H, W, 3) in the file's own depth."""
+    # Checked here because decoders differ: some fill the missing half of a picture with grey.
+    if data.startswith(_JPEG) and not _jpeg_is_whole(data):
+        raise DatasetError(f"{path}: truncated JPEG (no end-of-image marker); copy it again")
+    if data.startswith(_PNG) and not _png_is_whole(data):
+        raise DatasetError(f"{path}: truncated or damaged PNG (a chunk is cut or fails its CRC)")
+    # COLOR, unlike UNCHANGED, turns the picture upright by its EXIF tag and repeats grey thrice.
+    # It also drops alpha: compositing would need a background colour that no camera will show.
+    flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH
+    with _quiet_opencv():
+        try:
+            pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+        except cv2.error as error:
+            raise DatasetError(f"{path}: cannot be decoded ({error.err})") from None
+    if pixels is None:
+        raise DatasetError(f"{path}: not a picture, or a truncated or damaged one")
+    return pixels
+
+
+def _to_8_bit(path: Path, pixels: NDArray[Any]) -> NDArray[np.uint8]:
+    if pixels.dtype == np.uint8:
+        return pixels.astype(np.uint8, copy=False)
+    if pixels.dtype == np.uint16:
+        # 65535 = 255 * 257. The same rule for every picture: stretching each to its own minimum
+        # and maximum would let one glint darken the whole part and hide drift of the lighting.
+        return np.asarray((pixels.astype(np.uint32) + 128) // 257, dtype=np.uint8)
+    raise DatasetError(f"{path}: pixels are {pixels.dtype}, expected 8 or 16 bits a channel")
+
+
+def _jpeg_is_whole(data: bytes) -> bool:
+    """Find the end marker after the first scan; an EXIF thumbnail before it has its own."""
+    at = 2
+    while at + 4 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xDA:  # start of scan: from here on FF D9 can only be the end of the image
+            return data.find(b"\xff\xd9", at) >= 0
+        at += 1 if marker == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return False
+
+
+def _png_is_whole(data: bytes) -> bool:
+    at = len(_PNG)
+    while at + 12 <= len(data):
+        end = at + 12 + int.from_bytes(data[at : at + 4], "big")
+        if end > len(data) or zlib.crc32(data[at + 4 : end - 4]) != int.from_bytes(
+            data[end - 4 : end], "big"
+        ):
+            return False
+        if data[at + 4 : at + 8] == b"IEND":
+            return True
+        at = end
+    return False
+
+
+@contextmanager
+def _quiet_opencv() -> Iterator[None]:
+    """Keep OpenCV's own lines off stderr: they do not name the file, and our error does."""
+    # Threads may overlap here; the worst that follows is one line printed, never a lasting silence.
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    try:
+        yield
+    finally:
+        cv2.utils.logging.setLogLevel(_NORMAL_LOGGING)

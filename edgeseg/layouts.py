@@ -1,0 +1,150 @@
+"""Where five kinds of dataset keep their pictures and masks.
+
+Each layout is a function from a root folder to what was found there. Files come sorted by path,
+so nothing depends on the order in which a file system lists them.
+"""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeseg.errors import DatasetError
+from edgeseg.images import is_image_file, read_mask
+from edgeseg.samples import GOOD, Sample
+
+KOLEKTOR_FOLDS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Good pictures to fit on, pictures to test on, and what was left out."""
+
+    train: tuple[Sample, ...]
+    test: tuple[Sample, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def images_in(folder: Path) -> list[Path]:
+    """The pictures directly in a folder, sorted by name."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if is_image_file(path) and path.is_file())
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """The folders directly in a folder, hidden ones left out, sorted by name."""
+    if not folder.is_dir():
+        return []
+    return sorted(
+        path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
+    )
+
+
+def find_mvtec(root: Path) -> Found:
+    """MVTec AD: train/good, test/<kind>, ground_truth/<kind>/<stem>_mask.png."""
+    test = []
+    for folder in folders_in(root / "test"):
+        if folder.name == GOOD:
+            test += [Sample(image=image) for image in images_in(folder)]
+            continue
+        masks = {path.stem: path for path in images_in(root / "ground_truth" / folder.name)}
+        for image in images_in(folder):
+            mask = masks.get(f"{image.stem}_mask", masks.get(image.stem))
+            if mask is None:
+                expected = root / "ground_truth" / folder.name / f"{image.stem}_mask.png"
+                raise DatasetError(f"{image}: defective, but its mask {expected} is missing")
+            test.append(Sample(image=image, mask=mask, label=1, kind=folder.name))
+    train = tuple(Sample(image=image) for image in images_in(root / "train" / GOOD))
+    return Found(train=train, test=tuple(test))
+
+
+def find_kolektor2(root: Path) -> Found:
+    """KolektorSDD2: {train,test}/ID.png with ID_GT.png; marked pictures in train are left out."""
+    train, test = (
+        [
+            _by_its_mask(image, image.with_name(f"{image.stem}_GT.png"))
+            for image in images_in(root / split)
+            if not image.stem.endswith("_GT")
+        ]
+        for split in ("train", "test")
+    )
+    good = tuple(sample for sample in train if sample.label == 0)
+    marked = len(train) - len(good)
+    notes = (f"defective pictures left out of train: {marked}",) if marked else ()
+    return Found(train=good, test=tuple(test), notes=notes)
+
+
+def find_kolektor(root: Path, *, fold: int) -> Found:
+    """KolektorSDD: kosNN/PartM.jpg with PartM_label.bmp; one fold of three is the test set.
+
+    The authors publish their three folds as a separate pickle, which is not part of the dataset.
+    Here a commutator belongs to the fold of its place in the sorted list modulo three, so all
+    pictures of one commutator stay together and the folds have 17, 17 and 16 of the 50.
+    """
+    folds: dict[int, list[Sample]] = defaultdict(list)
+    for place, folder in enumerate(kolektor_commutators(root)):
+        folds[place % KOLEKTOR_FOLDS] += [
+            _by_its_mask(image, image.with_name(f"{image.stem}_label.bmp"))
+            for image in images_in(folder)
+            if not image.stem.endswith("_label")
+        ]
+    test = folds[fold]
+    good = [
+        sample
+        for other in sorted(folds)
+        if other != fold
+        for sample in folds[other]
+        if sample.label == 0
+    ]
+    # Two commutators are in the dataset twice: fitting on a copy would be fitting on the test set.
+    copies = _copies_of(good, test)
+    train = tuple(sample for sample in good if sample not in copies)
+    notes = (f"copies of test pictures left out of train: {len(copies)}",) if copies else ()
+    return Found(train=train, test=tuple(test), notes=notes)
+
+
+def kolektor_commutators(root: Path) -> list[Path]:
+    """The kosNN folders in the order of their numbers."""
+    numbered = [
+        (int(match[1]), folder)
+        for folder in folders_in(root)
+        if (match := re.fullmatch(r"kos(\d+)", folder.name))
+    ]
+    return [folder for _, folder in sorted(numbered)]
+
+
+def find_folder(root: Path) -> Found:
+    """A folder of good pictures, at any depth; hidden files and folders are ignored."""
+    images = (
+        path
+        for path in root.rglob("*.*")
+        if is_image_file(path)
+        and not any(part.startswith(".") for part in path.relative_to(root).parts)
+        and path.is_file()
+    )
+    return Found(train=tuple(Sample(image=image) for image in sorted(images)))
+
+
+def _by_its_mask(image: Path, mask: Path) -> Sample:
+    """In the Kolektor datasets every picture has a mask, and only the mask says if it is good."""
+    if not mask.is_file():
+        raise DatasetError(f"{image}: its mask {mask.name} is missing, so its label is unknown")
+    if read_mask(mask).any():
+        return Sample(image=image, mask=mask, label=1, kind="defect")
+    return Sample(image=image)
+
+
+def _copies_of(candidates: Sequence[Sample], originals: Iterable[Sample]) -> set[Sample]:
+    """Those candidates whose file has the same bytes as one of the originals."""
+    known = {_digest(sample.image) for sample in originals}
+    return {sample for sample in candidates if _digest(sample.image) in known}
+
+
+def _digest(path: Path) -> bytes:
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read ({error.strerror or error})") from None

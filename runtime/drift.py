@@ -1,0 +1,188 @@
+"""Has the light, the focus or the camera moved since the model was fitted?
+
+A defect is local and comes and goes with its part. A moved lamp, lens or camera raises the
+distances of many grid cells and stays. So every cell follows the median over time of
+d^2 / (mean d^2 on good images): what happens in fewer than half of the frames leaves no trace.
+The warning asks how many cells have risen, and how far the median cell has.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.metadata import ModelMetadata
+from edgeseg.runtime.looks import LookWatch, look_at
+
+DriftLevel = Literal["ok", "warn"]
+DriftKind = Literal["none", "light", "focus", "position", "unknown"]
+
+_EVERY = 8  # frames between evaluations and looks: the tracked medians cannot move much within
+_CALM = 0.8  # a warning ends when both figures are below this part of their limits
+_BASE_FLOOR = 0.05  # of the frame-wide mean: saturated background has almost no distance at all
+_SPREAD_FLOOR = 0.1  # the same for its standard deviation, in units of the baseline
+_SLEW = 4.0  # spreads that a tracked median can travel within one window
+
+_ADVICE = {
+    "light": "check lamps, exposure and stray light",
+    "focus": "check the lens: focus, dirt, condensation",
+    "position": "check the mounting of the camera and the position of the parts",
+    "unknown": "check light, focus and position against the images the model was fitted on",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftState:
+    """What the drift watch knows after some frames."""
+
+    level: DriftLevel
+    kind: DriftKind
+    frames: int
+    ratio: float  # frame-wide mean of d^2 over its mean on good images, smoothed over the window
+    median_ratio: float  # the median cell's typical d^2 over its baseline
+    median_limit: float
+    moved_share: float  # part of the cells whose typical d^2 is above their own limit
+    share_limit: float
+    anomalous_share: float  # part of the window's frames that were not good
+    ratio_hw: NDArray[np.float32]  # (h, w): each cell's typical d^2 over its baseline
+    brightness: float | None  # mean grey level now over that of the first good window
+    sharpness: float | None
+    message: str
+
+
+class DriftWatch:
+    """Follows one camera; constant memory, some ten microseconds per frame."""
+
+    def __init__(
+        self,
+        metadata: ModelMetadata,
+        *,
+        window: int = 200,
+        median_sigmas: float = 3.0,
+        share: float = 0.3,
+        cell_sigmas: float = 1.5,
+    ) -> None:
+        if window < 2 * _EVERY:
+            raise UsageError(f"drift window: got {window} frames, expected {2 * _EVERY} or more")
+        base_hw, spread_hw = _baseline(metadata)
+        drift = metadata.drift
+        self._base_hw = base_hw
+        self._step_hw = (_SLEW / window) * spread_hw
+        self._limit_hw = 1.0 + cell_sigmas * spread_hw
+        self._typical_hw = np.ones_like(base_hw)  # no evidence yet: as on good images
+        self._frame_mean = float(drift["frame_mean"])
+        # Frames of one part that stays in view are all alike, so a window of them can be as far
+        # off as a single good image: the limit is in deviations of single images.
+        self._median_limit = 1.0 + median_sigmas * float(drift["frame_std"]) / self._frame_mean
+        self._share_limit = share
+        self._window = window
+        self._frames = 0
+        self._mean = 0.0  # of d^2 over the frame, smoothed
+        self._anomalous = 0.0
+        self._looks = LookWatch(reference=window // _EVERY, recent=max(2, window // (4 * _EVERY)))
+        self._state = self._evaluate("ok")
+
+    @property
+    def state(self) -> DriftState:
+        """The last evaluation."""
+        return self._state
+
+    def update(
+        self,
+        grid_hw: NDArray[np.float32],
+        *,
+        anomalous: bool,
+        frame_hwc: NDArray[np.uint8] | None = None,
+    ) -> DriftState:
+        """Take one frame's distances d; the frame itself helps to guess what has moved."""
+        if grid_hw.shape != self._base_hw.shape:
+            raise RuntimeFailure(
+                f"drift: a grid of {grid_hw.shape}, expected {self._base_hw.shape} as in the "
+                "model's metadata; export the model again"
+            )
+        squares_hw = grid_hw * grid_hw
+        mean = float(squares_hw.mean())
+        if not np.isfinite(mean):
+            return self._state  # an invalid frame says nothing about the camera
+        self._frames += 1
+        # A plain mean until the window is full, then an exponential one.
+        alpha = 1.0 / min(self._frames, self._window)
+        self._mean += alpha * (mean - self._mean)
+        self._anomalous += alpha * (float(anomalous) - self._anomalous)
+        # Stochastic median: one step towards each sample, whatever its size.
+        above_hw = np.sign(squares_hw / self._base_hw - self._typical_hw)
+        self._typical_hw += self._step_hw * above_hw
+        if self._frames % _EVERY == 0:
+            if frame_hwc is not None:
+                good = self._state.level == "ok" and not anomalous
+                self._looks.update(look_at(frame_hwc), good=good)
+            self._state = self._evaluate(self._state.level)
+        return self._state
+
+    def _evaluate(self, level: DriftLevel) -> DriftState:
+        middle = self._typical_hw.size // 2  # np.median takes five times as long
+        median = float(np.partition(self._typical_hw, middle, axis=None)[middle])
+        share = np.count_nonzero(self._typical_hw > self._limit_hw) / self._typical_hw.size
+        # Only the rise above the baseline is drift, so hysteresis acts on that.
+        pressure = max((median - 1.0) / (self._median_limit - 1.0), share / self._share_limit)
+        warn = pressure >= (_CALM if level == "warn" else 1.0)
+        kind: Any = self._looks.kind() if warn else "none"
+        brightness, sharpness = self._looks.change() if self._looks.ready else (None, None)
+        return DriftState(
+            level="warn" if warn else "ok",
+            kind=kind,
+            frames=self._frames,
+            ratio=self._mean / self._frame_mean if self._frames else 1.0,
+            median_ratio=median,
+            median_limit=self._median_limit,
+            moved_share=share,
+            share_limit=self._share_limit,
+            anomalous_share=self._anomalous,
+            ratio_hw=self._typical_hw.copy(),
+            brightness=brightness,
+            sharpness=sharpness,
+            message=_message(kind, share=share, median=median, looks=(brightness, sharpness)),
+        )
+
+
+def _message(
+    kind: DriftKind, *, share: float, median: float, looks: tuple[float | None, float | None]
+) -> str:
+    if kind == "none":
+        return "as on the good images"
+    brightness, sharpness = looks
+    evidence = ""
+    if kind == "light" and brightness is not None:
+        evidence = f"brightness x{brightness:.2f}, "
+    if kind == "focus" and sharpness is not None:
+        evidence = f"sharpness x{sharpness:.2f}, "
+    what = "something" if kind == "unknown" else kind
+    return (
+        f"{what} has moved: {evidence}{share:.0%} of the cells have risen for good, "
+        f"the median cell to x{median:.2f}; {_ADVICE[kind]}"
+    )
+
+
+def _baseline(metadata: ModelMetadata) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and relative deviation of d^2 per cell on good images, both (h, w) and positive."""
+    expected = tuple(metadata.grid_hw)
+    values = []
+    for key in ("d2_mean", "d2_std"):
+        value_hw = np.asarray(metadata.drift.get(key), dtype=np.float32)
+        if value_hw.shape != expected or not np.isfinite(value_hw).all() or value_hw.min() < 0:
+            raise RuntimeFailure(
+                f"model {metadata.name}: drift baseline {key} of shape {value_hw.shape}, expected "
+                f"finite values >= 0 of shape {expected}; export the model again"
+            )
+        values.append(value_hw)
+    mean_hw, std_hw = values
+    frame_mean, frame_std = metadata.drift.get("frame_mean", 0), metadata.drift.get("frame_std", 0)
+    if not (frame_mean > 0 and frame_std > 0):
+        raise RuntimeFailure(
+            f"model {metadata.name}: drift frame_mean {frame_mean} and frame_std {frame_std}, "
+            "expected both above 0; fit on more good images and export again"
+        )
+    base_hw = np.maximum(mean_hw, np.float32(_BASE_FLOOR * frame_mean))
+    return base_hw, np.maximum(std_hw / base_hw, np.float32(_SPREAD_FLOOR))

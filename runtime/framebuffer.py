@@ -1,0 +1,163 @@
+"""Frames between the reader threads and the scoring loop, and the count of every one of them.
+
+One lock guards frames and counters together, so that at any moment, for each source,
+frames_in = scored + dropped + waiting + under way, and after close() frames_in = scored + dropped.
+"""
+
+import threading
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Policy = Literal["latest", "queue", "every"]
+Channels = Literal["RGB", "BGR"]
+
+REPLACED = "replaced"  # a newer frame came before this one was scored (policy latest)
+QUEUE_FULL = "queue_full"  # the oldest of a full queue (policy queue)
+SHUTDOWN = "shutdown"  # still waiting when the run ended
+UNREADABLE = "unreadable"  # announced by the source and not decodable
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Frame:
+    """One captured image; each reader makes a new array for every frame."""
+
+    source_index: int
+    frame_index: int
+    image_hwc: NDArray[np.uint8]
+    channels: Channels
+    grabbed_ns: int  # time.monotonic_ns() when the source handed it over, before decoding
+    wall_s: float
+    name: str = ""
+
+
+@dataclass(kw_only=True)
+class Lane:
+    """One source's waiting frames and counters."""
+
+    policy: Policy
+    capacity: int
+    waiting: deque[tuple[Frame, int]] = field(default_factory=deque)  # with the time it came in
+    frames_in: int = 0
+    scored: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    last_frame_s: float | None = None
+    finished: bool = False
+
+
+class FrameBuffer:
+    """A lane per source; readers put, one scoring thread takes."""
+
+    def __init__(self, policies: list[Policy], *, queue_size: int = 8) -> None:
+        # `every` reads a few frames ahead, so that decoding and scoring overlap.
+        sizes = {"latest": 1, "queue": queue_size, "every": min(queue_size, 4)}
+        self._lanes = [Lane(policy=policy, capacity=sizes[policy]) for policy in policies]
+        self._changed = threading.Condition()
+        self._closed = False
+        self._next = 0
+
+    def put(self, frame: Frame) -> None:
+        """Count a frame and keep it by its lane's policy; `every` waits for room."""
+        with self._changed:
+            lane = self._lanes[frame.source_index]
+            lane.frames_in += 1
+            lane.last_frame_s = time.monotonic()
+            while lane.policy == "every" and len(lane.waiting) >= lane.capacity:
+                if self._closed:
+                    break
+                self._changed.wait(0.5)
+            if self._closed:
+                lane.dropped[SHUTDOWN] += 1
+                return
+            if len(lane.waiting) >= lane.capacity:
+                lane.waiting.popleft()
+                lane.dropped[REPLACED if lane.policy == "latest" else QUEUE_FULL] += 1
+            lane.waiting.append((frame, time.monotonic_ns()))
+            self._changed.notify_all()
+
+    def take(self, most: int, *, timeout_s: float) -> list[tuple[Frame, int]]:
+        """At most one frame of each source, with the time it came in; [] when time is over."""
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            while not (taken := self._take_ready(most)):
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0 or self._closed or self._exhausted():
+                    break
+                self._changed.wait(left_s)
+            if taken:
+                self._changed.notify_all()  # a reader may wait for room
+        return taken
+
+    def _take_ready(self, most: int) -> list[tuple[Frame, int]]:
+        taken = []
+        count = len(self._lanes)
+        # Start after the lane served last: with more sources than batch places, none starves.
+        for step in range(count):
+            index = (self._next + step) % count
+            if self._lanes[index].waiting:
+                taken.append(self._lanes[index].waiting.popleft())
+                if len(taken) == most:
+                    break
+        if taken:
+            self._next = (taken[-1][0].source_index + 1) % count
+        return taken
+
+    def count_scored(self, source_index: int) -> None:
+        """Account for a frame that was taken and scored."""
+        with self._changed:
+            self._lanes[source_index].scored += 1
+
+    def count_dropped(self, source_index: int, cause: str) -> None:
+        """Account for a frame that was taken and not scored."""
+        with self._changed:
+            self._lanes[source_index].dropped[cause] += 1
+
+    def count_unread(self, source_index: int, cause: str) -> None:
+        """Account for a frame that never became an image."""
+        with self._changed:
+            lane = self._lanes[source_index]
+            lane.frames_in += 1
+            lane.last_frame_s = time.monotonic()
+            lane.dropped[cause] += 1
+
+    def finish(self, source_index: int) -> None:
+        """No more frames will come from this source."""
+        with self._changed:
+            self._lanes[source_index].finished = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Refuse further frames and count the waiting ones as dropped."""
+        with self._changed:
+            self._closed = True
+            for lane in self._lanes:
+                lane.dropped[SHUTDOWN] += len(lane.waiting)
+                lane.waiting.clear()
+            self._changed.notify_all()
+
+    def _exhausted(self) -> bool:
+        return all(lane.finished and not lane.waiting for lane in self._lanes)
+
+    @property
+    def exhausted(self) -> bool:
+        """Every source has ended and nothing waits."""
+        with self._changed:
+            return self._exhausted()
+
+    def counters(self, source_index: int) -> Lane:
+        """A copy of one lane's counters, all of the same moment, without its frames."""
+        with self._changed:
+            lane = self._lanes[source_index]
+            return Lane(
+                policy=lane.policy,
+                capacity=lane.capacity,
+                frames_in=lane.frames_in,
+                scored=lane.scored,
+                dropped=Counter({k: v for k, v in lane.dropped.items() if v}),
+                last_frame_s=lane.last_frame_s,
+                finished=lane.finished,
+            )

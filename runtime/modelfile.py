@@ -1,0 +1,120 @@
+"""Is this file the model its metadata speaks of, and may it be used?"""
+
+import hashlib
+import math
+from pathlib import Path
+
+from edgeseg.errors import RuntimeFailure
+from edgeseg.metadata import ModelMetadata
+
+PLAN_SUFFIXES = (".plan", ".engine")
+
+
+class BackendUnavailable(RuntimeFailure):
+    """This computer cannot run the file this way; another backend may."""
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a file, read in pieces: a plan can be larger than a small device's memory."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def read_sidecar(model: Path) -> ModelMetadata | None:
+    """The JSON beside a model, if there is one."""
+    sidecar = model.with_suffix(".json")
+    if not sidecar.is_file():
+        return None
+    return ModelMetadata.from_json(sidecar.read_text(encoding="utf-8"), source=str(sidecar))
+
+
+def onnx_metadata(model: Path, embedded: str | None) -> ModelMetadata:
+    """The metadata inside a .onnx file, after comparing the file with its sidecar's hash."""
+    if embedded is None:
+        raise RuntimeFailure(
+            f"{model}: no edgeseg metadata inside, so its size, channels and threshold are "
+            "unknown; expected a file written by `edgeseg export`"
+        )
+    sidecar = read_sidecar(model)
+    if sidecar is not None and sidecar.onnx_sha256 is not None:
+        _compare(model, sidecar.onnx_sha256)
+    return ModelMetadata.from_json(embedded, source=str(model))
+
+
+def plan_metadata(model: Path) -> ModelMetadata:
+    """The sidecar of a plan, after comparing the plan with its hash."""
+    metadata = read_sidecar(model)
+    if metadata is None or metadata.plan is None:
+        raise RuntimeFailure(
+            f"{model}: no {model.with_suffix('.json').name} beside it that describes a plan; "
+            "copy it along, or build again with `edgeseg export MODEL.edgeseg --trt`"
+        )
+    expected = metadata.plan.get("plan_sha256")
+    if expected is not None:
+        _compare(model, str(expected))
+    return metadata
+
+
+def _compare(model: Path, expected: str) -> None:
+    found = sha256_of(model)
+    if found != expected:
+        raise RuntimeFailure(
+            f"{model}: SHA-256 {found[:12]}..., expected {expected[:12]}... as in "
+            f"{model.with_suffix('.json').name}; one of the two was replaced or damaged, copy "
+            "both again"
+        )
+
+
+def onnx_beside(plan: Path) -> Path | None:
+    """The graph a plan was built from, if it lies beside it and is the same one."""
+    graph = plan.with_suffix(".onnx")
+    sidecar = read_sidecar(plan)
+    if sidecar is None or not graph.is_file() or sidecar.onnx_sha256 != sha256_of(graph):
+        return None
+    return graph
+
+
+def check_usable(metadata: ModelMetadata, model: Path, *, allow_random_weights: bool) -> None:
+    """Refuse what would run and give meaningless answers."""
+    if metadata.backbone.get("random_weights") and not allow_random_weights:
+        raise RuntimeFailure(
+            f"{model}: its backbone has random weights, so its scores mean nothing; fit with real "
+            "weights, or pass --allow-random-weights to test the machinery"
+        )
+    layout, channels = metadata.input.get("layout"), metadata.input.get("channels")
+    if layout != "NHWC" or channels not in ("RGB", "BGR"):
+        raise RuntimeFailure(
+            f"{model}: input {layout} {channels}, expected NHWC and RGB or BGR; export it again"
+        )
+    missing = {"map", "score"} - set(metadata.outputs)
+    if missing:
+        raise RuntimeFailure(
+            f"{model}: outputs {metadata.outputs}, expected also {sorted(missing)}; export it again"
+        )
+
+
+def thresholds(metadata: ModelMetadata, *, asked: float | None) -> tuple[float, float]:
+    """Thresholds of the score and of the map; one that was asked for moves both alike."""
+    score, pixel = (_number(metadata.threshold.get(key)) for key in ("score", "pixel"))
+    if asked is not None:
+        factor = asked / score if score else None
+        return asked, pixel * factor if pixel is not None and factor is not None else asked
+    if score is None or pixel is None:
+        raise RuntimeFailure(
+            f"model {metadata.name}: threshold {metadata.threshold}, expected numbers for score "
+            "and pixel; fit again with good images to calibrate on, or pass --threshold"
+        )
+    return score, pixel
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def first_line(error: Exception) -> str:
+    """A foreign library's message, short enough for ours."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

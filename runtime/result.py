@@ -1,0 +1,145 @@
+"""What the loop hands to its sinks: plain frozen values, safe to keep and to share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.prediction import Prediction
+
+Verdict = Literal["good", "defect", "invalid"]  # invalid: the model returned no finite score
+SourceEventKind = Literal["source_open", "source_lost", "source_back", "source_end"]
+STAGES = ("capture_age", "queue", "pre", "infer", "post", "end_to_end")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """One connected part of the map above the pixel threshold, in pixels of `frame_hwc`."""
+
+    box_xywh: tuple[int, int, int, int]
+    area_px: int
+    peak: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageTimes:
+    """Milliseconds of one frame; end_to_end = capture_age + pre + infer + post."""
+
+    capture_age: float  # from the grab to the start of scoring; contains decoding and the queue
+    queue: float  # part of capture_age: waiting in the frame buffer
+    pre: float
+    infer: float  # the whole batch's inference when several frames are scored together
+    post: float
+    end_to_end: float  # from the grab to the verdict; sinks come after it
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameResult:
+    """One scored frame.
+
+    Sinks never write to its arrays: every sink sees the same ones.
+    """
+
+    source: str  # redacted: fit for logs, events and pages
+    source_index: int  # position of its --source option
+    frame_index: int  # of frames captured from this source, from 0; gaps are dropped frames
+    frame_name: str  # the file's name, or what a synthetic scene shows; "" for cameras
+    wall_s: float  # time.time() of the grab
+    monotonic_s: float  # time.monotonic() of the grab
+    frame_hwc: NDArray[np.uint8]  # RGB, cropped to the ROI; maybe a strided view, so copy to draw
+    roi_xy: tuple[int, int]  # where frame_hwc begins in the captured frame
+    prediction: Prediction  # map at the model's input size; at frame_hwc's size when tiled
+    threshold_score: float
+    threshold_pixel: float
+    verdict: Verdict
+    alarm: bool  # k of the last n verdicts of this source were not good
+    alarm_started: bool  # true on the first frame of an alarm
+    regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
+    region_count: int  # before that limit
+    times: StageTimes
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceEvent:
+    """A source was opened, lost, came back or ended."""
+
+    kind: SourceEventKind
+    source: str  # redacted
+    source_index: int
+    wall_s: float
+    monotonic_s: float
+    reason: str = ""  # redacted
+    attempt: int = 0  # how often it was opened since the last frame
+
+
+class Sink(Protocol):
+    """Something that looks at results.
+
+    Called from the scoring thread, so it must return quickly: hand slow work to a thread of its
+    own and drop when behind. What it raises is counted and reported, never fatal.
+    """
+
+    name: str  # short and fixed, e.g. "page": the key of its error counter
+
+    def on_frame(self, result: FrameResult) -> None:
+        """Take one scored frame."""
+
+    def on_source(self, event: SourceEvent) -> None:
+        """Take a change of a source's state."""
+
+    def close(self) -> None:
+        """Flush and release; called once, after the last frame."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSummary:
+    """Percentiles of one stage in milliseconds."""
+
+    count: int
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceState:
+    """Counters of one source; frames_in = scored + sum(dropped) + those under way."""
+
+    name: str  # redacted
+    live: bool
+    connected: bool
+    ended: bool
+    frames_in: int
+    scored: int
+    dropped: Mapping[str, int]  # by cause
+    verdicts: Mapping[str, int]
+    reconnects: int
+    alarm: bool
+    size_hw: tuple[int, int] | None = None  # of the last frame captured
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineSnapshot:
+    """The state of a run at one moment, for status lines, reports, the page and metrics."""
+
+    model: str
+    backend: str
+    threshold_score: float
+    uptime_s: float
+    fps_in: float  # over the last few seconds
+    fps_out: float
+    sources: tuple[SourceState, ...]
+    stages: Mapping[str, StageSummary]  # keys: STAGES
+    errors: Mapping[str, int] = field(default_factory=dict)  # by sink or cause
+    last_scored_monotonic_s: float | None = None  # of the last verdict; None before the first
+
+
+class StateView(Protocol):
+    """Where a page or an exporter asks for the current state, from any thread."""
+
+    def snapshot(self) -> PipelineSnapshot:
+        """The state now."""
