@@ -81,6 +81,7 @@ def build_model(
         size_hw=config.size_hw,
         sigma=config.sigma,
         top=config.top,
+        share=config.share,
     )
 
 
@@ -102,7 +103,12 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
         tensors["moments.scatter"] = _packed(artefact.moments.scatter)
     header = json.dumps(artefact.header(), sort_keys=True, allow_nan=False)
     with atomic_path(path) as temporary:
-        save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, {_KEY: header})
+        try:
+            save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, {_KEY: header})
+        except SafetensorError as error:
+            raise ArtefactError(
+                f"{path}: cannot be written ({error}); look at the space left on the disk"
+            ) from None
 
 
 def load_artefact(path: Path) -> Artefact:
@@ -117,6 +123,7 @@ def load_artefact(path: Path) -> Artefact:
         origin = WeightsOrigin(**header["weights"])
         good = {name: tensor.numpy() for name, tensor in _under("good.", tensors).items()}
         calibration = Calibration(good=GoodImages(**good), **header["calibration"])
+        _check_shapes(config, tensors, features=sum(backbone.channels))
         artefact = Artefact(
             config=config,
             backbone=backbone,
@@ -129,7 +136,7 @@ def load_artefact(path: Path) -> Artefact:
             accuracy=header["accuracy"],
             versions=header["versions"],
         )
-    except (KeyError, TypeError, EdgesegError) as error:
+    except (LookupError, TypeError, ValueError, EdgesegError) as error:
         raise ArtefactError(
             f"{path}: damaged or edited artefact ({error}); fit the model again"
         ) from None
@@ -164,17 +171,20 @@ def _read(path: Path, *, tensors: bool = True) -> tuple[dict[str, Any], dict[str
                 )
             header = json.loads(metadata[_KEY])
             _check_schema(path, header)
-            loaded = {name: file.get_tensor(name) for name in file.keys()} if tensors else {}
+            names = file.keys() if tensors else []
+            loaded = {name: file.get_tensor(name) for name in names}
     except (SafetensorError, json.JSONDecodeError) as error:
-        kind = "truncated" if "incomplete" in str(error).lower() else "not an edgeseg artefact"
+        # The words of safetensors for a file that ends before its tensors, or within its header.
+        cut = "incomplete" in str(error) or "invalid header length" in str(error)
+        kind = "truncated" if cut else "not an edgeseg artefact"
         raise ArtefactError(
             f"{path}: {kind} ({error}); expected a whole file written by edgeseg fit"
         ) from None
     return header, loaded
 
 
-def _check_schema(path: Path, header: dict[str, Any]) -> None:
-    found = header.get("schema")
+def _check_schema(path: Path, header: Any) -> None:
+    found = header.get("schema") if isinstance(header, dict) else None
     if isinstance(found, int) and found > SCHEMA:
         raise ArtefactError(
             f"{path}: schema {found} is newer than {SCHEMA}, the newest this edgeseg reads; "
@@ -182,6 +192,26 @@ def _check_schema(path: Path, header: dict[str, Any]) -> None:
         )
     if found != SCHEMA:
         raise ArtefactError(f"{path}: schema {found!r}, expected {SCHEMA}; fit the model again")
+
+
+def _check_shapes(config: FitConfig, tensors: dict[str, Tensor], *, features: int) -> None:
+    """Tensors that do not fit each other would fail much later, in words nobody understands."""
+    k, rank = tensors["embedding"].shape[-1], tensors["factor"].shape[-1]
+    locations = config.grid_hw[0] * config.grid_hw[1]
+    blocks = locations // config.share**2
+    expected = {
+        "embedding": (features, k),
+        "mean": (blocks, k),
+        "factor": (1 if config.covariance == "global" else blocks, k, rank),
+    }
+    if "moments.count" in tensors:
+        expected["moments.count"] = (locations,)
+        expected["moments.mean"] = (locations, k)
+        expected["moments.scatter"] = (locations, k * (k + 1) // 2)
+    for name, shape in expected.items():
+        found = tuple(tensors[name].shape)
+        if found != shape:
+            raise ArtefactError(f"{name} has shape {found}, expected {shape}")
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -88,23 +88,29 @@ def calibrate(
     how: str,
     expected_d2: float,
     measured_d2: float,
+    unseen: bool = True,
     anomaly_scores: Sequence[float] = (),
 ) -> Calibration:
-    """Choose both thresholds from good images, or the image threshold by F1 if told anomalies."""
+    """Choose both thresholds from good images, or the image threshold by F1 if told anomalies.
+
+    Images that were fitted on too (`unseen` is false) are no evidence of what others will score.
+    """
     score = conformal_threshold(good.scores.tolist(), false_alarm_rate=false_alarm_rate)
     peak = conformal_threshold(good.peaks.tolist(), false_alarm_rate=false_alarm_rate)
     method = f"{how}, {good.count} good images"
-    value = score.value
+    value, rate = score.value, score.rate if unseen else 1.0
     if anomaly_scores:
         scores = np.concatenate([good.scores, np.asarray(anomaly_scores, np.float32)])
         labels = np.repeat([0, 1], [good.count, len(anomaly_scores)])
         value = best_f1_threshold(scores, labels)
+        # Chosen on these very images, so an estimate: no guarantee is left.
+        rate = float(1 + np.count_nonzero(good.scores > value)) / (good.count + 1)
         method = f"best F1, {good.count} good images and {len(anomaly_scores)} anomalies"
     return Calibration(
         score_threshold=float(value),
         pixel_threshold=peak.value,
         requested_rate=false_alarm_rate,
-        answered_rate=score.rate,
+        answered_rate=rate,
         method=method,
         expected_d2=expected_d2,
         measured_d2=measured_d2,

@@ -1,15 +1,15 @@
 """The command line: names of commands, and how errors end. Commands load when they are used."""
 
+import errno
 import importlib
-import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from edgeseg import __version__
 from edgeseg.errors import EdgesegError
 
-# name -> where its click command is. Nothing heavy is imported to print the help.
+# name -> where its click command is
 COMMANDS = {
     "fit": "edgeseg.cli_fit:fit",
     "eval": "edgeseg.cli_model:evaluate",
@@ -19,6 +19,17 @@ COMMANDS = {
     "export": "edgeseg.export.command:export",
     "stream": "edgeseg.runtime.stream:stream",
     "bench": "edgeseg.bench.command:bench",
+}
+# First sentences of the commands' own help, so that the list is printed without importing them.
+SUMMARIES = {
+    "fit": "Fit a model on the good images in DATA.",
+    "eval": "Measure ARTEFACT on the labelled test set of DATA.",
+    "predict": "Score IMAGES and draw where they are wrong.",
+    "info": "Say what a model file is: an .edgeseg artefact, an .onnx graph or a .plan engine.",
+    "synthesize": "Make a data set of a synthetic part, with defects and exact masks.",
+    "export": "Turn ARTEFACT into one graph for the device.",
+    "stream": "Run a model on a camera, a video or a folder.",
+    "bench": "Measure speed and accuracy on this machine.",
 }
 
 
@@ -37,24 +48,38 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), attribute)
         return command if isinstance(command, click.Command) else None
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a user's mistake ends in one sentence, a bug keeps its traceback."""
         try:
             return super().invoke(ctx)
         except EdgesegError as error:
-            click.secho(f"Error: {error}", fg="red", err=True)
-            ctx.exit(error.exit_code)
+            _stop(ctx, str(error), exit_code=error.exit_code)
         except ModuleNotFoundError as error:
             needed = _extra_of(error.name or "")
             if needed is None:
                 raise
-            click.secho(
-                f"Error: `edgeseg {ctx.invoked_subcommand}` needs {error.name}, which is not "
+            _stop(
+                ctx,
+                f"`edgeseg {ctx.invoked_subcommand}` needs {error.name}, which is not "
                 f"installed; run: pip install 'edgeseg[{needed}]'",
-                fg="red",
-                err=True,
             )
-            ctx.exit(1)
+        except OSError as error:
+            if error.errno in (None, errno.EPIPE):  # click knows how to end a broken pipe
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            _stop(ctx, f"{where}{error.strerror}; look at the path, its permissions and the disk")
+        except KeyboardInterrupt:
+            _stop(ctx, "interrupted", exit_code=130)
+
+
+def _stop(ctx: click.Context, reason: str, *, exit_code: int = 1) -> NoReturn:
+    click.secho(f"Error: {reason}", fg="red", err=True)
+    ctx.exit(exit_code)
 
 
 def _extra_of(module: str) -> str | None:
@@ -82,7 +107,4 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the `edgeseg` script."""
-    try:
-        cli(prog_name="edgeseg")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    cli(prog_name="edgeseg")

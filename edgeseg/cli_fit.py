@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,39 +10,30 @@ from edgeseg.config import CHOICES, EMBEDDINGS, PRESETS, FitConfig
 from edgeseg.errors import UsageError
 from edgeseg.files import size_text
 
+if TYPE_CHECKING:
+    from edgeseg.samples import Sample
+
 LAYOUT_NAMES = ("mvtec", "kolektor", "kolektor2", "mstc", "folder")
 
 
-class SizeType(click.ParamType):
-    """HEIGHTxWIDTH, or one number for a square."""
-
-    name = "HxW"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
-        """Parse 256 or 704x256."""
-        if isinstance(value, tuple):
-            return value
-        parts = str(value).lower().split("x")
-        if len(parts) not in (1, 2) or not all(part.isdigit() for part in parts):
-            self.fail(
-                f"{value!r}: expected HEIGHTxWIDTH such as 704x256, or one number", param, ctx
-            )
-        return int(parts[0]), int(parts[-1])
+def parse_size(value: str | tuple[int, int]) -> tuple[int, int]:
+    """HEIGHTxWIDTH, or one number for a square: 704x256, 256."""
+    if isinstance(value, tuple):
+        return value
+    parts = value.lower().split("x")
+    if len(parts) > 2 or not all(part.isdecimal() for part in parts):
+        raise click.BadParameter(f"{value!r}: expected HEIGHTxWIDTH such as 704x256, or one number")
+    return int(parts[0]), int(parts[-1])
 
 
-class LayersType(click.ParamType):
-    """Layer numbers with commas."""
-
-    name = "N,N"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
-        """Parse 1,2,3."""
-        if isinstance(value, tuple):
-            return value
-        parts = str(value).split(",")
-        if not all(part.strip().isdigit() for part in parts):
-            self.fail(f"{value!r}: expected layer numbers such as 1,2,3", param, ctx)
-        return tuple(int(part) for part in parts)
+def parse_layers(value: str | tuple[int, ...]) -> tuple[int, ...]:
+    """Layer numbers with commas: 1,2,3."""
+    if isinstance(value, tuple):
+        return value
+    parts = [part.strip() for part in value.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise click.BadParameter(f"{value!r}: expected layer numbers such as 1,2,3")
+    return tuple(int(part) for part in parts)
 
 
 dataset_option = click.option(
@@ -57,7 +48,11 @@ fold_option = click.option(
     help="Fold of KolektorSDD to test on; the others are fitted.",
 )
 max_bad_option = click.option(
-    "--max-bad", default=0, show_default=True, help="Unreadable images to skip before stopping."
+    "--max-bad",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Unreadable images to skip before stopping.",
 )
 batch_option = click.option(
     "--batch-size", default=16, show_default=True, type=click.IntRange(1), help="Images at a time."
@@ -68,10 +63,6 @@ quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, no
 def note(text: str) -> None:
     """A line about what is going on; data goes to stdout, this does not."""
     click.echo(text, err=True)
-
-
-def _choice(name: str) -> click.Choice[str]:
-    return click.Choice(CHOICES[name])
 
 
 @click.command()
@@ -96,10 +87,21 @@ def _choice(name: str) -> click.Choice[str]:
     "wide_resnet50_2 or efficientnet_lite0 (needs no download).",
 )
 @click.option("--weights", help="A .pth file of the backbone, or `random` for experiments.")
-@click.option("--size", "size_hw", type=SizeType(), help="Size the images are brought to.")
-@click.option("--layers", type=LayersType(), help="Layers of the backbone to use, such as 1,2,3.")
+@click.option(
+    "--size", "size_hw", type=parse_size, metavar="HxW", help="Size the images are brought to."
+)
+@click.option(
+    "--layers",
+    type=parse_layers,
+    metavar="N,N",
+    help="Layers of the backbone to use, such as 1,2,3.",
+)
 @click.option("--stride", type=int, help="Pixels per grid cell: 4 is finer, 8 is faster.")
-@click.option("--interpolation", type=_choice("interpolation"), help="How layers reach the grid.")
+@click.option(
+    "--interpolation",
+    type=click.Choice(CHOICES["interpolation"]),
+    help="How layers reach the grid.",
+)
 @click.option(
     "--embedding",
     type=click.Choice(EMBEDDINGS),
@@ -107,17 +109,26 @@ def _choice(name: str) -> click.Choice[str]:
     "with --rank and --directions keeps the eigenvectors of every location.",
 )
 @click.option("-k", "--k", type=int, help="Size of the embedding.")
-@click.option("--rank", type=int, help="Directions kept per location; 0 keeps all.")
-@click.option("--directions", type=_choice("directions"), help="Of smallest variance or largest.")
-@click.option("--covariance", type=_choice("covariance"), help="Per location, or one for all.")
-@click.option("--pool", type=int, help="Share statistics among N x N neighbours.")
+@click.option(
+    "--rank", type=float, help="Directions kept per location: a share of k, a number, or 0 for all."
+)
+@click.option(
+    "--directions",
+    type=click.Choice(CHOICES["directions"]),
+    help="Of smallest variance or largest.",
+)
+@click.option(
+    "--covariance", type=click.Choice(CHOICES["covariance"]), help="Per location, or one for all."
+)
+@click.option("--pool", type=int, help="Pool statistics with N x N neighbours.")
+@click.option("--share", type=int, help="N x N cells use one Gaussian: smaller and faster.")
 @click.option("--ridge", type=float, help="Added to every variance before inversion.")
 @click.option("--sigma", type=float, help="Blur of the map in pixels.")
 @click.option("--top", type=int, help="Score: mean of the N highest cells; 1: maximum of the map.")
 @click.option("--seed", type=int, help="Of the embedding and the choice of calibration images.")
 @click.option(
     "--calibration",
-    type=_choice("calibration"),
+    type=click.Choice(CHOICES["calibration"]),
     help="cross: every image is fitted and calibrated on. holdout: some are set aside.",
 )
 @click.option("--holdout", type=float, help="Share of images set aside with --calibration holdout.")
@@ -185,28 +196,28 @@ def fit(
     )
 
 
-def _anomalies(folder: Path | None):  # type: ignore[no-untyped-def]
-    from edgeseg.datasets import open_dataset
+def _anomalies(folder: Path | None) -> "tuple[Sample, ...]":
+    from edgeseg.layouts import find_folder
 
     if folder is None:
         return ()
-    samples = open_dataset(folder, layout="folder").train
+    samples = find_folder(folder).train
     if not samples:
         raise UsageError(f"--anomalies {folder}: no images; expected pictures of defective parts")
     return samples
 
 
-@click.command()
+@click.command(context_settings={"show_default": True})
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--size", "size_hw", type=SizeType(), default="256", show_default=True)
-@click.option("--train", default=40, show_default=True, help="Good images to fit on.")
-@click.option("--test-good", default=10, show_default=True, help="Good images to test on.")
-@click.option("--test-defective", default=5, show_default=True, help="Per kind of defect.")
-@click.option("--seed", default=0, show_default=True)
+@click.option("--size", "size_hw", type=parse_size, metavar="HxW", default="256")
+@click.option("--train", type=click.IntRange(1), default=40, help="Good images to fit on.")
+@click.option("--test-good", type=click.IntRange(0), default=10, help="Good images to test on.")
+@click.option("--test-defective", type=click.IntRange(0), default=5, help="Per kind of defect.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Another seed, another part.")
 def synthesize(
     out: Path, size_hw: tuple[int, int], train: int, test_good: int, test_defective: int, seed: int
 ) -> None:
-    """Make a data set of a synthetic part, with defects and exact masks, to try things on.
+    """Make a data set of a synthetic part, with defects and exact masks.
 
     \b
     edgeseg synthesize plate --train 40

@@ -21,6 +21,7 @@ def embedding_matrix(kind: str, *, features: int, k: int, seed: int) -> Tensor:
     if kind == "gaussian":
         return omega
     if kind == "semi_orthogonal":
+        q: Tensor
         q, r = torch.linalg.qr(omega)
         # Equation 7: without the signs of R's diagonal the columns are not uniformly
         # distributed, because QR implementations choose the sign themselves (Mezzadri).
@@ -35,11 +36,8 @@ class GridEmbedding(nn.Module):
     layer does them in the cheaper order: pool before projecting, interpolate after.
     """
 
-    weight: Tensor
-
     def __init__(self, weight: Tensor, *, taps: tuple[Tap, ...], stride: int, interpolation: str):
         super().__init__()
-        self.register_buffer("weight", weight.to(torch.float32))  # (F, k)
         self.taps = taps
         self.stride = stride
         self.interpolation = interpolation
@@ -50,17 +48,17 @@ class GridEmbedding(nn.Module):
                     f"stride={stride}: must divide or be divided by {tap.stride}, the stride of "
                     f"{tap.module}; try 4, 8 or 16"
                 )
-
-    def layer_weights(self) -> list[Tensor]:
-        """W cut by layer, each as the kernel (k, C, 1, 1) of a 1x1 convolution."""
-        parts = torch.split(self.weight, [tap.channels for tap in self.taps])
-        return [part.t()[:, :, None, None].contiguous() for part in parts]
+        # W (F, k) cut by layer, each part as the kernel (k, C, 1, 1) of a 1x1 convolution.
+        parts = torch.split(weight.to(torch.float32), [tap.channels for tap in taps])
+        for number, part in enumerate(parts):
+            self.register_buffer(f"kernel_{number}", part.t()[:, :, None, None].contiguous())
 
     def forward(self, maps: list[Tensor]) -> Tensor:
         """Feature maps (N, C, H / s, W / s) of every tap to the embedding (N, k, h, w)."""
         total: Tensor | None = None
-        for tap, feature_map, kernel in zip(self.taps, maps, self.layer_weights(), strict=True):
-            part = self._to_grid(feature_map, kernel.to(feature_map.dtype), tap.stride)
+        for number, (tap, feature_map) in enumerate(zip(self.taps, maps, strict=True)):
+            kernel = self.get_buffer(f"kernel_{number}")
+            part = self._to_grid(feature_map, kernel, tap.stride)
             total = part if total is None else total + part
         if total is None:
             raise UsageError("no layers were chosen; expected at least one")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from edgeseg.errors import DatasetError
+from edgeseg.errors import DatasetError, UsageError
 from edgeseg.gaussian import Moments
 
 # A chunk of float64 work space: 64 MB holds 800 locations of k=100, and bounds Wide ResNet-50-2
@@ -19,8 +19,8 @@ _CHUNK_BYTES = 64 << 20
 class Factors:
     """The Gaussian of every location, ready to measure with."""
 
-    mean: Tensor  # (P, k) float32
-    factor: Tensor  # (P or 1, k, r) float32: L with L L' the precision, or its best rank-r part
+    mean: Tensor  # (B, k) float32: B blocks of cells that share a Gaussian, or all P cells
+    factor: Tensor  # (B or 1, k, r) float32: L with L L' the precision, or its best rank-r part
 
     @property
     def rank(self) -> int:
@@ -28,7 +28,7 @@ class Factors:
         return int(self.factor.shape[2])
 
 
-def make_factors(moments: Moments, *, ridge: float, rank: int, directions: str) -> Factors:
+def make_factors(moments: Moments, *, ridge: float, rank: float, directions: str) -> Factors:
     """Invert C + ridge I at every location; with a rank, keep only that many directions.
 
     Full rank goes by Cholesky. Rank r keeps the eigenvectors of smallest variance (Theorem 1,
@@ -37,7 +37,7 @@ def make_factors(moments: Moments, *, ridge: float, rank: int, directions: str) 
     if bool((moments.count < 1).any()):
         raise DatasetError("no images to fit; expected at least one good image")
     locations, k = moments.scatter.shape[:2]
-    kept = k if rank == 0 else min(rank, k)
+    kept = kept_directions(rank, k)
     full = kept == k and directions == "lower"
     factor = torch.empty(locations, k, kept, dtype=torch.float32)
 
@@ -53,21 +53,30 @@ def make_factors(moments: Moments, *, ridge: float, rank: int, directions: str) 
     return Factors(mean=moments.mean.to(torch.float32), factor=factor)
 
 
-def expected_d2(factors: Factors, moments: Moments) -> Tensor:
+def kept_directions(rank: float, k: int) -> int:
+    """How many of k directions a rank means: a share below 1, a number from 1, or 0 for all."""
+    if rank == 0:
+        return k
+    return min(k, max(1, round(rank * k)) if rank < 1 else int(rank))
+
+
+def expected_d2(factors: Factors, moments: Moments, *, block: Tensor | None = None) -> Tensor:
     """E[d^2] (P,) on the images behind these (not pooled) moments, in closed form.
 
     tr(L'CL) + |L'(m - mean)|^2: with the location's own moments, full rank and no ridge it is k
-    (Proposition 2); the ridge lowers it, pooling moves it.
+    (Proposition 2); the ridge lowers it, pooling moves it. `block` (P,) says which Gaussian each
+    location uses, if they are shared.
     """
     locations, k = moments.mean.shape
     result = torch.empty(locations, dtype=torch.float64)
-    shared = factors.factor.shape[0] == 1
+    single = factors.factor.shape[0] == 1
+    block = torch.arange(locations) if block is None else block
 
     def fill(start: int, stop: int) -> None:
-        factor = factors.factor if shared else factors.factor[start:stop]
-        factor = factor.to(torch.float64)
+        used = block[start:stop]
+        factor = (factors.factor if single else factors.factor[used]).to(torch.float64)
         covariance = moments.scatter[start:stop] / moments.count[start:stop, None, None]
-        offset = (moments.mean[start:stop] - factors.mean[start:stop])[:, None, :] @ factor
+        offset = (moments.mean[start:stop] - factors.mean[used])[:, None, :] @ factor
         spread = ((covariance @ factor) * factor).sum(dim=(1, 2))
         result[start:stop] = spread + offset.square().sum(dim=(1, 2))
 
@@ -78,8 +87,13 @@ def expected_d2(factors: Factors, moments: Moments) -> Tensor:
 def _cholesky_factor(covariance: Tensor, ridge: float) -> Tensor:
     k = covariance.shape[1]
     identity = torch.eye(k, dtype=covariance.dtype)
-    lower = torch.linalg.cholesky(covariance + ridge * identity)
-    inverse = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
+    lower, failed = torch.linalg.cholesky_ex(covariance + ridge * identity)
+    if bool(failed.any()):
+        # C is known to some 1e-16 of its largest variance: a ridge below that adds nothing.
+        raise UsageError(
+            f"ridge={ridge}: too small for these features, a covariance has no inverse; try 0.01"
+        )
+    inverse: Tensor = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
     return inverse.mT  # d = |inverse (x - m)|
 
 
@@ -88,7 +102,8 @@ def _eigen_factor(covariance: Tensor, ridge: float, kept: int, *, lower: bool) -
     chosen = slice(None, kept) if lower else slice(covariance.shape[1] - kept, None)
     # A constant pixel has variances of rounding size, of either sign: the ridge decides there.
     scale = (variance[:, chosen].clamp(min=0.0) + ridge).rsqrt()
-    return vectors[:, :, chosen] * scale[:, None, :]
+    factor: Tensor = vectors[:, :, chosen] * scale[:, None, :]
+    return factor
 
 
 def _in_parallel(fill: Callable[[int, int], None], locations: int, k: int) -> None:

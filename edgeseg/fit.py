@@ -1,7 +1,7 @@
 """Good images to an artefact: one pass through the backbone, then linear algebra."""
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,13 +28,17 @@ from edgeseg.weights import load_backbone
 CALIBRATION_LIMIT = 1000
 
 
+# Embeddings and the model that judges them, which was fitted without them.
+_Part = tuple[Model, EmbeddingSpool, Sequence[int]]
+
+
 def _ignore(_: str) -> None:
     pass
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """How to run a fit; none of it changes the result."""
+    """What a fit needs beside data and settings: sources, tolerance, and someone to talk to."""
 
     weights: str | None = None
     batch_size: int = 16
@@ -81,7 +85,7 @@ class _Fit:
                 self._embed(held_out, unseen, label="Calibrating", into_moments=False)
             factors = self.factors_of(self.moments)
             model = self.model(factors)
-            expected = float(expected_d2(factors, self.moments).mean())
+            expected = float(expected_d2(factors, self.moments, block=self._blocks()).mean())
             measured = self._measured_d2(model, seen)
             self._check_d2(expected, measured, whole=len(seen) == self.moments.images)
             good, how = self._good_images(model, seen, unseen)
@@ -91,6 +95,7 @@ class _Fit:
             how=how,
             expected_d2=expected,
             measured_d2=measured,
+            unseen=len(seen) + len(unseen) > 1,
             anomaly_scores=self._anomaly_scores(model),
         )
         self._warn_about(calibration)
@@ -114,13 +119,18 @@ class _Fit:
 
     def factors_of(self, moments: Moments) -> Factors:
         config = self.config
+        moments = moments.pooled(config.grid_hw, config.pool, share=config.share)
         if config.covariance == "global":
             moments = moments.shared_covariance()
-        else:
-            moments = moments.pooled(config.grid_hw, config.pool)
         return make_factors(
             moments, ridge=config.ridge, rank=config.rank, directions=config.directions
         )
+
+    def _blocks(self) -> Tensor:
+        """Which Gaussian each location (P,) uses."""
+        (height, width), share = self.config.grid_hw, self.config.share
+        row = torch.arange(height)[:, None] // share
+        return (row * (width // share) + torch.arange(width)[None] // share).flatten()
 
     def model(self, factors: Factors) -> Model:
         return build_model(
@@ -149,7 +159,7 @@ class _Fit:
                     spool.append(row)
                 position += 1
 
-    def _frames(self, samples: Sequence[Sample], *, label: str):  # type: ignore[no-untyped-def]
+    def _frames(self, samples: Sequence[Sample], *, label: str) -> Iterator[Tensor]:
         size = self.options.batch_size
         batches = load_batches(
             samples,
@@ -186,8 +196,7 @@ class _Fit:
         self, model: Model, seen: EmbeddingSpool, unseen: EmbeddingSpool
     ) -> tuple[GoodImages, str]:
         if len(unseen):
-            parts = [(model, unseen, list(range(len(unseen))))]
-            return self._judge(parts), "split-conformal"
+            return self._judge([(model, unseen, range(len(unseen)))]), "split-conformal"
         folds = min(self.config.folds, len(seen))
         if folds < 2:
             return self._judge([(model, seen, [0])]), "the fitted image itself (no other was given)"
@@ -197,7 +206,7 @@ class _Fit:
         parts = ((self._without(seen, indices), seen, indices) for indices in steps)
         return self._judge(parts), f"cross-conformal, {folds} folds"
 
-    def _without(self, seen: EmbeddingSpool, indices: list[int]) -> Model:
+    def _without(self, seen: EmbeddingSpool, indices: Sequence[int]) -> Model:
         """The model of all images but these: moments are sums, so this is exact."""
         height, width = self.config.grid_hw
         fold = Moments.zero(height * width, self.embedding.shape[1])
@@ -205,7 +214,7 @@ class _Fit:
             fold.update_(rows)
         return self.model(self.factors_of(self.moments.remove(fold)))
 
-    def _judge(self, parts) -> GoodImages:  # type: ignore[no-untyped-def]
+    def _judge(self, parts: Iterable[_Part]) -> GoodImages:
         scores, peaks, grids = [], [], []
         for model, spool, indices in parts:
             for rows in spool.batches(indices, size=self.options.batch_size):
@@ -224,7 +233,7 @@ class _Fit:
         )
 
     def _grid(self, rows: Tensor) -> Tensor:
-        return rows.unflatten(2, self.config.grid_hw)
+        return rows.view(*rows.shape[:2], *self.config.grid_hw)
 
     def _anomaly_scores(self, model: Model) -> list[float]:
         scores: list[float] = []
@@ -234,7 +243,7 @@ class _Fit:
 
     def _warn_about(self, calibration: Calibration) -> None:
         wish, answer = calibration.requested_rate, calibration.answered_rate
-        if answer > wish:
+        if answer > wish and not self.options.anomalies:
             self.options.note(
                 f"{calibration.good.count} good images answer for a false-alarm rate of "
                 f"{answer:.1%}, not {wish:.1%}; {int(np.ceil(1 / wish - 1))} would do"
@@ -242,7 +251,7 @@ class _Fit:
 
 
 def _check_size(config: FitConfig, *, largest_stride: int) -> None:
-    step = max(largest_stride, config.stride)
+    step = max(largest_stride, config.stride * config.share)
     height, width = config.size_hw
     if height % step or width % step:
         nearest = "x".join(str(max(step, round(side / step) * step)) for side in config.size_hw)

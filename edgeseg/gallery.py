@@ -1,5 +1,6 @@
 """Pictures of predictions in a folder: one per image, and a contact sheet."""
 
+from itertools import chain, count
 from pathlib import Path
 
 import cv2
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from edgeseg.calibrate import Calibration
 from edgeseg.datasets import Sample
+from edgeseg.errors import EdgesegError
 from edgeseg.files import atomic_path
 from edgeseg.visual import contact_sheet, render_panel
 
@@ -20,10 +22,11 @@ class Gallery:
     def __init__(self, folder: Path, calibration: Calibration):
         self.folder = folder
         self.pixel_threshold = calibration.pixel_threshold
-        # From the middle of what good images reach to twice the threshold: noise is dark, and a
-        # strong defect does not hide a weak one.
+        # Up to twice the threshold, whatever the image: noise is dark, and a strong defect does
+        # not hide a weak one.
         self.value_range = (0.0, 2.0 * max(calibration.pixel_threshold, 1e-6))
         self.panels: dict[str, list[NDArray[np.uint8]]] = {}
+        self._taken: set[Path] = set()
 
     def add(
         self,
@@ -35,7 +38,8 @@ class Gallery:
     ) -> None:
         """Write one test image's picture and keep a few of each kind for the sheet."""
         panel = self._panel(frame_hwc, map_hw, mask_hw)
-        _write(self.folder / sample.kind / f"{sample.image.stem}.png", panel)
+        target = self._free_name(self.folder / sample.kind, sample.image, sample.image_index)
+        _write(target, panel)
         kept = self.panels.setdefault(sample.kind, [])
         if len(kept) < 3:
             kept.append(panel)
@@ -44,8 +48,16 @@ class Gallery:
         self, path: Path, frame_hwc: NDArray[np.uint8], map_hw: NDArray[np.float32]
     ) -> Path:
         """Write the picture of one image without ground truth."""
-        target = self.folder / f"{path.stem}.png"
+        target = self._free_name(self.folder, path, None)
         _write(target, self._panel(frame_hwc, map_hw, None))
+        return target
+
+    def _free_name(self, folder: Path, image: Path, index: int | None) -> Path:
+        """Images of one name (kos01/Part0, kos02/Part0; frames of a video) keep a picture each."""
+        stem = image.stem if index is None else f"{image.stem}-{index:05}"
+        names = chain((stem, f"{image.parent.name}-{stem}"), (f"{stem}-{n}" for n in count(2)))
+        target = next(path for name in names if (path := folder / f"{name}.png") not in self._taken)
+        self._taken.add(target)
         return target
 
     def finish(self, *, title: str) -> Path:
@@ -74,4 +86,5 @@ class Gallery:
 
 def _write(target: Path, picture_rgb: NDArray[np.uint8]) -> None:
     with atomic_path(target) as temporary:
-        cv2.imwrite(str(temporary), cv2.cvtColor(picture_rgb, cv2.COLOR_RGB2BGR))
+        if not cv2.imwrite(str(temporary), cv2.cvtColor(picture_rgb, cv2.COLOR_RGB2BGR)):
+            raise EdgesegError(f"{target}: cannot be written; look at the space left on the disk")

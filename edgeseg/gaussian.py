@@ -4,7 +4,6 @@ Everything is float64 and centred. E[xx'] - mm' would cancel: the directions of 
 which matter most here, are the ones it destroys.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -85,34 +84,35 @@ class Moments:
         scatter.baddbmm_((delta * weight[:, None])[:, :, None], delta[:, None, :])
         return Moments(count=count, mean=mean, scatter=scatter)
 
-    def pooled(self, grid_hw: tuple[int, int], size: int) -> "Moments":
-        """Every location merged with its neighbours in a size x size window, cut at the border."""
-        if size == 1:
-            return self
-        # Merging is associative, so rows first and columns after is the merge of the whole window.
-        return self._pooled_along(0, grid_hw, size // 2)._pooled_along(1, grid_hw, size // 2)
+    def pooled(self, grid_hw: tuple[int, int], size: int, *, share: int = 1) -> "Moments":
+        """Merge neighbours: each share x share block of cells with the cells around it.
 
-    def _pooled_along(self, axis: int, grid_hw: tuple[int, int], radius: int) -> "Moments":
-        k = self.mean.shape[1]
+        The window reaches size // 2 cells beyond the block and is cut at the border of the grid.
+        """
+        if size == 1 and share == 1:
+            return self
+        # Merging is associative, so columns first and rows after is the merge of the whole window.
+        height, width = grid_hw
+        columns = self._merged_along(1, (height, width), size // 2, share)
+        return columns._merged_along(0, (height, width // share), size // 2, share)
+
+    def _merged_along(
+        self, axis: int, grid_hw: tuple[int, int], radius: int, share: int
+    ) -> "Moments":
+        k, length = self.mean.shape[1], grid_hw[axis]
         count = self.count.view(*grid_hw)
         mean = self.mean.view(*grid_hw, k)
         scatter = self.scatter.view(*grid_hw, k, k)
-        window = list(_shifts(grid_hw[axis], radius))
-        new_count, new_mean = torch.zeros_like(count), torch.zeros_like(mean)
-        for into, out_of in window:
-            part = count.narrow(axis, *out_of)
-            new_count.narrow(axis, *into).add_(part)
-            new_mean.narrow(axis, *into).add_(part[..., None] * mean.narrow(axis, *out_of))
-        new_mean /= new_count.clamp(min=1.0)[..., None]
-        new_scatter = torch.zeros_like(scatter)
-        for into, out_of in window:
-            delta = mean.narrow(axis, *out_of) - new_mean.narrow(axis, *into)
-            target = new_scatter.narrow(axis, *into)
-            target.add_(scatter.narrow(axis, *out_of))
-            weighted = delta * count.narrow(axis, *out_of)[..., None]
-            target.addcmul_(weighted[..., :, None], delta[..., None, :])
+        merged = []
+        for first in range(0, length, share):
+            start, stop = max(first - radius, 0), min(first + share + radius, length)
+            window = (axis, start, stop - start)
+            merged.append(
+                _union(count.narrow(*window), mean.narrow(*window), scatter.narrow(*window), axis)
+            )
+        parts = [torch.stack(part, dim=axis) for part in zip(*merged, strict=True)]
         return Moments(
-            count=new_count.view(-1), mean=new_mean.view(-1, k), scatter=new_scatter.view(-1, k, k)
+            count=parts[0].view(-1), mean=parts[1].view(-1, k), scatter=parts[2].view(-1, k, k)
         )
 
     def shared_covariance(self) -> "Moments":
@@ -122,8 +122,17 @@ class Moments:
         return Moments(count=total.view(1), mean=self.mean, scatter=scatter)
 
 
-def _shifts(length: int, radius: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """For each offset of a window: where values go and where they come from, as (start, length)."""
-    for offset in range(-min(radius, length - 1), min(radius, length - 1) + 1):
-        kept = length - abs(offset)
-        yield (max(0, -offset), kept), (max(0, offset), kept)
+def _union(
+    count: Tensor, mean: Tensor, scatter: Tensor, axis: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Merge all locations along an axis of the grid."""
+    total = count.sum(dim=axis)
+    weight = (count / total.clamp(min=1.0).unsqueeze(axis))[..., None]
+    centre = (mean * weight).sum(dim=axis)
+    delta = mean - centre.unsqueeze(axis)
+    between = torch.einsum(
+        "nwk,nwl->nkl",
+        (delta * count[..., None]).movedim(axis, 1),
+        delta.movedim(axis, 1),
+    )
+    return total, centre, scatter.sum(dim=axis) + between

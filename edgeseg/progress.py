@@ -30,7 +30,7 @@ def bar(items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
     announced = False
     for done, item in enumerate(items):
         now = time.monotonic()
-        if now - started > PATIENCE_SECONDS and (not announced or terminal and now - shown > 0.2):
+        if now - started > PATIENCE_SECONDS and (not announced or (terminal and now - shown > 0.2)):
             _show(label, done, length, now - started, terminal=terminal)
             announced, shown = True, now
         yield item

@@ -2,10 +2,10 @@
 
 import os
 import pickle
-import urllib.error
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 
 import torch
@@ -17,6 +17,10 @@ from edgeseg.errors import WeightsError
 RANDOM = "random"
 FOLDER_VARIABLE = "EDGESEG_WEIGHTS"
 OFFLINE_BACKBONE = "efficientnet_lite0"
+_UNREADABLE = (
+    *(pickle.UnpicklingError, zipfile.BadZipFile, OSError, EOFError),
+    *(RuntimeError, ValueError, LookupError, AttributeError, TypeError),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +76,10 @@ def find_weights(spec: BackboneSpec, *, weights: str | None) -> Path:
     tried.append(f"the torch cache has no {spec.checkpoint}")
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
-        torch.hub.download_url_to_file(spec.url, str(cached), progress=True)
-    except (OSError, urllib.error.URLError) as error:
-        cached.unlink(missing_ok=True)
+        # The name ends with the first digits of the file's own hash, which is checked.
+        digits = cached.stem.rpartition("-")[2]
+        torch.hub.download_url_to_file(spec.url, str(cached), hash_prefix=digits, progress=True)
+    except (OSError, HTTPException, RuntimeError) as error:
         raise WeightsError(
             f"no weights for {spec.name}: --weights was not given, {', '.join(tried)}, and the "
             f"download failed ({error}); pass --weights FILE, or use --backbone "
@@ -98,14 +103,16 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """A state dict of plain tensors; any other pickle is refused unread."""
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError:
+    except _UNREADABLE as error:
+        # Only a pickle that names a function or a class brings up the word.
+        if isinstance(error, pickle.UnpicklingError) and "GLOBAL" in str(error):
+            raise WeightsError(
+                f"{path}: holds objects other than plain tensors, which could run code when "
+                "loaded; save the state dict alone: torch.save(model.state_dict(), path)"
+            ) from None
         raise WeightsError(
-            f"{path}: holds objects other than plain tensors, which could run code when loaded; "
-            "save the state dict alone: torch.save(model.state_dict(), path)"
+            f"{path}: not a readable .pth file, truncated or of another kind; fetch it again"
         ) from None
-    except (RuntimeError, EOFError, zipfile.BadZipFile, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise WeightsError(f"{path}: not a readable .pth file ({reason}); fetch it again") from None
     if not isinstance(loaded, dict):
         raise WeightsError(f"{path}: got a {type(loaded).__name__}, expected a state dict")
     strange = sorted(str(key) for key, value in loaded.items() if not isinstance(value, Tensor))

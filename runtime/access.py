@@ -3,9 +3,9 @@
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from edgeseg.errors import UsageError
@@ -13,6 +13,13 @@ from edgeseg.errors import UsageError
 COOKIE = "edgeseg"
 MIN_TOKEN = 16  # characters: guessing over the network stays hopeless
 ACTION_HEADER = "X-Edgeseg"  # other sites cannot send it without a preflight, which we refuse
+
+
+class Headers(Protocol):
+    """What we need of a request's headers; http.client's find them in any case."""
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """The value of one header."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +41,11 @@ class Access:
                 'of ASCII; try: python -c "import secrets; print(secrets.token_urlsafe())"'
             )
 
-    def may_read(self, headers: Mapping[str, str], *, query_token: str | None = None) -> bool:
+    def may_read(self, headers: Headers, *, query_token: str | None = None) -> bool:
         """Whether a request carries the token, or comes through a loopback name."""
-        if headers.get("Sec-Fetch-Site") == "cross-site":
-            # Another site may link to the page, but not embed its pictures.
-            if headers.get("Sec-Fetch-Mode") != "navigate":
-                return False
+        foreign = headers.get("Sec-Fetch-Site") == "cross-site"
+        if foreign and headers.get("Sec-Fetch-Mode") != "navigate":
+            return False  # another site may link to the page, but not embed its pictures
         if self.token is None:
             # A page of another site can resolve its own name to 127.0.0.1 (DNS rebinding); its
             # requests then arrive here, and only the Host header gives it away.
@@ -50,7 +56,7 @@ class Access:
             return True
         return _same(_cookie_of(headers), self.cookie_value())
 
-    def may_act(self, headers: Mapping[str, str]) -> bool:
+    def may_act(self, headers: Headers) -> bool:
         """Whether a request that changes something was made by our own page or by a tool."""
         if not self.may_read(headers) or headers.get(ACTION_HEADER) is None:
             return False
@@ -83,7 +89,7 @@ def _host_name(host_header: str) -> str:
         return ""
 
 
-def _cookie_of(headers: Mapping[str, str]) -> str:
+def _cookie_of(headers: Headers) -> str:
     try:
         found = SimpleCookie(headers.get("Cookie", "")).get(COOKIE)
     except CookieError:

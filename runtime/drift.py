@@ -50,6 +50,49 @@ class DriftState:
     brightness: float | None  # mean grey level now over that of the first good window
     sharpness: float | None
     message: str
+    advice: str  # what to check; empty when all is well
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftBaseline:
+    """Statistics of d^2 on good images that were not used for their own fit."""
+
+    mean_hw: NDArray[np.float32]
+    std_hw: NDArray[np.float32]
+    frame_mean: float  # of the mean of d^2 over a frame
+    frame_std: float
+    source: str  # the model's name, for errors
+
+    def __post_init__(self) -> None:
+        for name, value_hw in (("d2_mean", self.mean_hw), ("d2_std", self.std_hw)):
+            usable = value_hw.ndim == 2 and np.isfinite(value_hw).all() and (value_hw >= 0).all()
+            if not usable or value_hw.shape != self.mean_hw.shape:
+                raise RuntimeFailure(
+                    f"{self.source}: drift baseline {name} of shape {value_hw.shape}, expected a "
+                    "grid of finite values from 0; export the model again"
+                )
+        if not (self.frame_mean > 0 and self.frame_std > 0):
+            raise RuntimeFailure(
+                f"{self.source}: drift baseline with frame_mean {self.frame_mean} and frame_std "
+                f"{self.frame_std}, expected both above 0; fit on more good images"
+            )
+
+    @classmethod
+    def of(cls, metadata: ModelMetadata) -> "DriftBaseline":
+        """What an exported model carries."""
+        drift = metadata.drift
+        missing = {"d2_mean", "d2_std", "frame_mean", "frame_std"} - set(drift)
+        if missing:
+            raise RuntimeFailure(
+                f"{metadata.name}: drift baseline without {sorted(missing)}; export the model again"
+            )
+        return cls(
+            mean_hw=np.asarray(drift["d2_mean"], np.float32),
+            std_hw=np.asarray(drift["d2_std"], np.float32),
+            frame_mean=float(drift["frame_mean"]),
+            frame_std=float(drift["frame_std"]),
+            source=f"model {metadata.name}",
+        )
 
 
 class DriftWatch:
@@ -57,7 +100,7 @@ class DriftWatch:
 
     def __init__(
         self,
-        metadata: ModelMetadata,
+        baseline: DriftBaseline,
         *,
         window: int = 200,
         median_sigmas: float = 3.0,
@@ -66,16 +109,16 @@ class DriftWatch:
     ) -> None:
         if window < 2 * _EVERY:
             raise UsageError(f"drift window: got {window} frames, expected {2 * _EVERY} or more")
-        base_hw, spread_hw = _baseline(metadata)
-        drift = metadata.drift
+        base_hw = np.maximum(baseline.mean_hw, np.float32(_BASE_FLOOR * baseline.frame_mean))
+        spread_hw = np.maximum(baseline.std_hw / base_hw, np.float32(_SPREAD_FLOOR))
         self._base_hw = base_hw
         self._step_hw = (_SLEW / window) * spread_hw
         self._limit_hw = 1.0 + cell_sigmas * spread_hw
         self._typical_hw = np.ones_like(base_hw)  # no evidence yet: as on good images
-        self._frame_mean = float(drift["frame_mean"])
+        self._frame_mean = baseline.frame_mean
         # Frames of one part that stays in view are all alike, so a window of them can be as far
         # off as a single good image: the limit is in deviations of single images.
-        self._median_limit = 1.0 + median_sigmas * float(drift["frame_std"]) / self._frame_mean
+        self._median_limit = 1.0 + median_sigmas * baseline.frame_std / baseline.frame_mean
         self._share_limit = share
         self._window = window
         self._frames = 0
@@ -144,6 +187,7 @@ class DriftWatch:
             brightness=brightness,
             sharpness=sharpness,
             message=_message(kind, share=share, median=median, looks=(brightness, sharpness)),
+            advice=_ADVICE.get(kind, ""),
         )
 
 
@@ -160,29 +204,6 @@ def _message(
         evidence = f"sharpness x{sharpness:.2f}, "
     what = "something" if kind == "unknown" else kind
     return (
-        f"{what} has moved: {evidence}{share:.0%} of the cells have risen for good, "
-        f"the median cell to x{median:.2f}; {_ADVICE[kind]}"
+        f"{what} has moved: {evidence}distances have risen and stayed in {share:.0%} of the cells, "
+        f"d^2 of the median cell to x{median:.2f} of its good level"
     )
-
-
-def _baseline(metadata: ModelMetadata) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and relative deviation of d^2 per cell on good images, both (h, w) and positive."""
-    expected = tuple(metadata.grid_hw)
-    values = []
-    for key in ("d2_mean", "d2_std"):
-        value_hw = np.asarray(metadata.drift.get(key), dtype=np.float32)
-        if value_hw.shape != expected or not np.isfinite(value_hw).all() or value_hw.min() < 0:
-            raise RuntimeFailure(
-                f"model {metadata.name}: drift baseline {key} of shape {value_hw.shape}, expected "
-                f"finite values >= 0 of shape {expected}; export the model again"
-            )
-        values.append(value_hw)
-    mean_hw, std_hw = values
-    frame_mean, frame_std = metadata.drift.get("frame_mean", 0), metadata.drift.get("frame_std", 0)
-    if not (frame_mean > 0 and frame_std > 0):
-        raise RuntimeFailure(
-            f"model {metadata.name}: drift frame_mean {frame_mean} and frame_std {frame_std}, "
-            "expected both above 0; fit on more good images and export again"
-        )
-    base_hw = np.maximum(mean_hw, np.float32(_BASE_FLOOR * frame_mean))
-    return base_hw, np.maximum(std_hw / base_hw, np.float32(_SPREAD_FLOOR))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.metadata import ModelMetadata
-from edgeseg.runtime.drift import DriftState, DriftWatch
+from edgeseg.runtime.drift import DriftBaseline, DriftState, DriftWatch
 from edgeseg.runtime.events import SCHEMA
 from edgeseg.runtime.result import FrameResult, SourceEvent
 
@@ -29,8 +29,8 @@ class DriftSink:
         window: int = 200,
         on_change: Callable[[FrameResult, DriftState], None] | None = None,
     ) -> None:
-        DriftWatch(metadata, window=window)  # refuse bad metadata now, not at the first frame
-        self._metadata = metadata
+        self._baseline = DriftBaseline.of(metadata)
+        DriftWatch(self._baseline, window=window)  # refuse a bad window now, not at the first frame
         self._window = window
         self._on_change = on_change
         self._watches: dict[int, DriftWatch] = {}
@@ -44,7 +44,7 @@ class DriftSink:
         index = result.source_index
         watch = self._watches.get(index)
         if watch is None:
-            watch = self._watches[index] = DriftWatch(self._metadata, window=self._window)
+            watch = self._watches[index] = DriftWatch(self._baseline, window=self._window)
         before = watch.state.level
         state = watch.update(
             grid_hw, anomalous=result.verdict != "good", frame_hwc=result.frame_hwc
@@ -74,7 +74,7 @@ def drift_event(result: FrameResult, state: DriftState) -> dict[str, object]:
         "ratio": round(state.ratio, 4),
         "median_ratio": round(state.median_ratio, 4),
         "moved_share": round(state.moved_share, 4),
-        "message": state.message,
+        "message": "; ".join(filter(None, (state.message, state.advice))),
     }
 
 

@@ -92,9 +92,8 @@ class EventLog:
 
     def put(self, event: dict[str, object]) -> None:
         """Queue any event, for example the begin and the end of a run."""
-        line = json.dumps(event, allow_nan=False, separators=(",", ":")) + "\n"
         try:
-            self._lines.put_nowait(line.encode())
+            self._lines.put_nowait(_line(event))
         except queue.Full:
             self._on_error(self.name, "the disk is too slow; lines are lost")
 
@@ -105,6 +104,15 @@ class EventLog:
             self._thread.join(5.0)
         except queue.Full:
             self._on_error(self.name, "the disk hangs; the last lines are lost")
+
+    def write_last(self, event: dict[str, object]) -> None:
+        """Write one event after close, at once."""
+        try:
+            self._tried_s = -math.inf
+            self._write(_line(event))
+        except OSError as error:
+            self._on_error(self.name, f"{self._path}: {error.strerror}; the end is not logged")
+        self._close_file()
 
     def _run(self) -> None:
         while (line := self._lines.get()) is not None:
@@ -133,6 +141,10 @@ class EventLog:
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             os.close(descriptor)
+
+
+def _line(event: dict[str, object]) -> bytes:
+    return (json.dumps(event, allow_nan=False, separators=(",", ":")) + "\n").encode()
 
 
 def _open(path: str) -> int:

@@ -19,6 +19,7 @@ Channels = Literal["RGB", "BGR"]
 REPLACED = "replaced"  # a newer frame came before this one was scored (policy latest)
 QUEUE_FULL = "queue_full"  # the oldest of a full queue (policy queue)
 SHUTDOWN = "shutdown"  # still waiting when the run ended
+FAILED = "failed"  # taken, and the run ended with an error before its verdict
 UNREADABLE = "unreadable"  # announced by the source and not decodable
 
 
@@ -43,6 +44,7 @@ class Lane:
     capacity: int
     waiting: deque[tuple[Frame, int]] = field(default_factory=deque)  # with the time it came in
     frames_in: int = 0
+    under_way: int = 0
     scored: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     last_frame_s: float | None = None
@@ -100,6 +102,7 @@ class FrameBuffer:
             index = (self._next + step) % count
             if self._lanes[index].waiting:
                 taken.append(self._lanes[index].waiting.popleft())
+                self._lanes[index].under_way += 1
                 if len(taken) == most:
                     break
         if taken:
@@ -110,11 +113,13 @@ class FrameBuffer:
         """Account for a frame that was taken and scored."""
         with self._changed:
             self._lanes[source_index].scored += 1
+            self._lanes[source_index].under_way -= 1
 
     def count_dropped(self, source_index: int, cause: str) -> None:
         """Account for a frame that was taken and not scored."""
         with self._changed:
             self._lanes[source_index].dropped[cause] += 1
+            self._lanes[source_index].under_way -= 1
 
     def count_unread(self, source_index: int, cause: str) -> None:
         """Account for a frame that never became an image."""
@@ -131,12 +136,14 @@ class FrameBuffer:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Refuse further frames and count the waiting ones as dropped."""
+        """Refuse further frames; those that wait or are under way will not be scored."""
         with self._changed:
             self._closed = True
             for lane in self._lanes:
                 lane.dropped[SHUTDOWN] += len(lane.waiting)
+                lane.dropped[FAILED] += lane.under_way
                 lane.waiting.clear()
+                lane.under_way = 0
             self._changed.notify_all()
 
     def _exhausted(self) -> bool:
@@ -156,6 +163,7 @@ class FrameBuffer:
                 policy=lane.policy,
                 capacity=lane.capacity,
                 frames_in=lane.frames_in,
+                under_way=lane.under_way,
                 scored=lane.scored,
                 dropped=Counter({k: v for k, v in lane.dropped.items() if v}),
                 last_frame_s=lane.last_frame_s,

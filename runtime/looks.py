@@ -6,9 +6,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-# Rows at native resolution keep the finest detail, which is what defocus takes first, and cost
-# the same few microseconds at any height; shrinking a 4K frame would cost milliseconds.
-_ROWS = 16
+# Whole rows at native resolution keep the finest detail, which is what defocus takes first, and
+# cost the same at any size; shrinking a 4K frame would cost milliseconds.
+_PIXELS = 16_384
+_MIN_ROWS = 4
 _COARSE = 4  # pixels: detail of this size survives a defocus that removes single pixels
 _FLOOR = 0.1  # grey levels: keeps the ratio finite on a blank frame
 
@@ -24,7 +25,7 @@ class Look:
 def look_at(frame_hwc: NDArray[np.uint8]) -> Look:
     """Brightness and sharpness from evenly spaced rows of an RGB frame."""
     height, width = frame_hwc.shape[:2]
-    step = max(1, height // _ROWS)
+    step = max(1, height // max(_MIN_ROWS, _PIXELS // width))
     rows = np.ascontiguousarray(frame_hwc[step // 2 :: step])
     grey = cv2.cvtColor(rows, cv2.COLOR_RGB2GRAY).astype(np.float32)  # (rows, W)
     brightness = float(np.log(cv2.mean(grey)[0] + 1.0))

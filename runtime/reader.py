@@ -92,6 +92,8 @@ class Reader:
                     delays = backoff_s(first_s=self._first_backoff_s)
                 if not self.spec.reconnects or self._stop.wait(next(delays)):
                     break
+            if not self._stop.is_set() and self._frame_index == 0:
+                self.error = RuntimeFailure(f"{self.spec.name}: no frame in it; is it damaged?")
         except EdgesegError as error:
             self.error = error
         except Exception as error:  # a driver's surprise must not look like the end of a file

@@ -23,9 +23,12 @@ class Region:
     peak: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class StageTimes:
-    """Milliseconds of one frame; end_to_end = capture_age + pre + infer + post."""
+    """Milliseconds of one frame, in the order of STAGES.
+
+    end_to_end = capture_age + pre + infer + post.
+    """
 
     capture_age: float  # from the grab to the start of scoring; contains decoding and the queue
     queue: float  # part of capture_age: waiting in the frame buffer

@@ -1,11 +1,18 @@
 """Shared fixtures: where the real data is, and small things that many tests use."""
 
 import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from edgeseg.artefact import Artefact
+
 REPO = Path(__file__).resolve().parent.parent
+# Helpers such as small_models.py stand beside the tests; pytest's importlib mode finds only tests.
+sys.path.append(str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +22,38 @@ def shared() -> Path:
     if not (folder / "weights").is_dir():
         pytest.skip(f"needs real weights and images: {folder} is absent (set EDGESEG_SHARED)")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Keep torch to one thread: several test processes that each take all cores crawl."""
+    if "torch" in sys.modules:  # tests of the runtime never import it
+        sys.modules["torch"].set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def plate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small synthetic dataset in MVTec layout, 96x96."""
+    from small_models import write_plate
+
+    return write_plate(tmp_path_factory.mktemp("data") / "plate")
+
+
+@pytest.fixture(scope="session")
+def small_artefact(plate: Path) -> "Artefact":
+    """A model fitted on `plate` with random weights; frozen, so tests may share it."""
+    from small_models import fit_small
+
+    return fit_small(plate)
+
+
+@pytest.fixture(scope="session")
+def small_artefact_path(
+    small_artefact: "Artefact", tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The same model as a file; copy it before changing it."""
+    from edgeseg.artefact import save_artefact
+
+    path = tmp_path_factory.mktemp("models") / "plate.edgeseg"
+    save_artefact(small_artefact, path)
+    return path

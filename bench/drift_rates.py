@@ -1,0 +1,202 @@
+"""How often the drift watch warns: of moved light, focus and cameras, and of defects.
+
+python -m edgeseg.bench.drift_rates DATA --category grid --category screw --out drift.json
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from edgeseg.artefact import Artefact
+from edgeseg.bench.disturb import Frame, disturbances
+from edgeseg.config import FitConfig
+from edgeseg.datasets import open_dataset, read_sample
+from edgeseg.files import write_json
+from edgeseg.fit import FitOptions, fit
+from edgeseg.runtime.drift import DriftBaseline, DriftWatch
+
+WINDOW = 200  # frames; the default of the runtime
+BEFORE, AFTER = 200, 400  # frames of a stream before and after something happens
+STREAMS = 20
+BATCH = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """Images, and what the model says of them."""
+
+    frames: tuple[Frame, ...]
+    grids: NDArray[np.float32]  # (n, h, w)
+    alarms: NDArray[np.bool_]  # (n,): score above the threshold
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """How the watch took one kind of stream."""
+
+    category: str
+    family: str
+    strength: str
+    streams: int
+    warned: float  # share of streams with a warning
+    named: float | None  # share of the warned ones whose kind was right; None: there is no right
+    frames_to_warning: float | None  # median
+    alarm_rate: float  # share of the frames after the change whose score is above the threshold
+
+
+class Bench:
+    """One category: a model fitted on its good images, and streams made of its test images."""
+
+    def __init__(self, category: Path, *, weights: str | None, seed: int) -> None:
+        self.name, self._rng = category.name, np.random.default_rng(seed)
+        dataset = open_dataset(category)
+        artefact = fit(dataset, FitConfig(), FitOptions(weights=weights, keep_moments=False))
+        self._threshold = artefact.calibration.score_threshold
+        self._model = artefact.model()
+        self._baseline = baseline_of(artefact)
+        size_hw = artefact.config.size_hw
+        images = [(sample, read_sample(sample, size_hw)[0]) for sample in dataset.test]
+        self.good = self.score([frame for sample, frame in images if sample.label == 0])
+        self.bad = self.score([frame for sample, frame in images if sample.label == 1])
+
+    @torch.no_grad()
+    def score(self, frames: Sequence[Frame]) -> Pool:
+        """Run the reference model."""
+        grids, scores = [], []
+        for start in range(0, len(frames), BATCH):
+            batch = torch.from_numpy(np.stack(frames[start : start + BATCH]))
+            _, score, grid = self._model(batch)
+            grids.append(grid.numpy())
+            scores.append(score.numpy())
+        alarms = np.concatenate(scores) > self._threshold
+        return Pool(frames=tuple(frames), grids=np.concatenate(grids), alarms=alarms)
+
+    def rates(self) -> Iterator[Rate]:
+        """All streams: undisturbed, with defects, and disturbed."""
+        for family, strength, pick in self._undisturbed():
+            count = STREAMS if pick is not None else 0
+            picks = [pick] * count if pick is not None else self._held(family)
+            yield self._rate(family, strength, [self._stream(p) for p in picks], kind=None)
+        for change in disturbances():
+            pool = self.score([change.apply(frame) for frame in self.good.frames])
+            streams = [self._stream(self._any(pool)) for _ in range(STREAMS)]
+            yield self._rate(change.family, change.strength, streams, kind=change.expected_kind)
+
+    def _undisturbed(self) -> list[tuple[str, str, "Pick | None"]]:
+        mixed = [(f"{share:.0%} of frames", self._mixed(share)) for share in (0.1, 0.3, 0.5, 1.0)]
+        return [
+            ("good parts", "", self._any(self.good)),
+            ("one good part stays", "", None),
+            *(("defects", strength, pick) for strength, pick in mixed),
+            ("one defective part stays", "", None),
+        ]
+
+    def _held(self, family: str) -> list["Pick"]:
+        """A part that stays in view: the same frame again and again, a stream for each part."""
+        pool = self.good if "good" in family else self.bad
+        return [lambda i=i: (pool, i) for i in range(len(pool.frames))]  # type: ignore[misc]
+
+    def _any(self, pool: Pool) -> "Pick":
+        return lambda: (pool, int(self._rng.integers(len(pool.frames))))
+
+    def _mixed(self, share: float) -> "Pick":
+        good, bad = self._any(self.good), self._any(self.bad)
+        return lambda: (bad if self._rng.random() < share else good)()
+
+    def _stream(self, pick: "Pick") -> tuple[str | None, int, float]:
+        """Good frames, then what `pick` gives: the kind warned of, when, and the alarm rate."""
+        watch = DriftWatch(self._baseline, window=WINDOW)
+        before = self._any(self.good)
+        kind, first, alarms = None, 0, 0
+        for position in range(BEFORE + AFTER):
+            pool, index = before() if position < BEFORE else pick()
+            alarm = bool(pool.alarms[index])
+            state = watch.update(pool.grids[index], anomalous=alarm, frame_hwc=pool.frames[index])
+            alarms += alarm and position >= BEFORE
+            if state.level == "warn":
+                first = first or position - BEFORE + 1
+                kind = state.kind  # as the page would show it at the end
+        return kind, first, alarms / AFTER
+
+    def _rate(
+        self,
+        family: str,
+        strength: str,
+        streams: list[tuple[str | None, int, float]],
+        *,
+        kind: str | None,
+    ) -> Rate:
+        warned = [stream for stream in streams if stream[0] is not None]
+        right = [found == kind for found, _, _ in warned]
+        return Rate(
+            category=self.name,
+            family=family,
+            strength=strength,
+            streams=len(streams),
+            warned=len(warned) / len(streams),
+            named=float(np.mean(right)) if kind is not None and warned else None,
+            frames_to_warning=float(np.median([s[1] for s in warned])) if warned else None,
+            alarm_rate=float(np.mean([alarms for _, _, alarms in streams])),
+        )
+
+
+Pick = Callable[[], tuple[Pool, int]]
+
+
+def baseline_of(artefact: Artefact) -> DriftBaseline:
+    """The baseline that an export of this artefact would carry."""
+    good = artefact.calibration.good
+    return DriftBaseline(
+        mean_hw=good.d2_mean,
+        std_hw=good.d2_std,
+        frame_mean=float(good.frame_d2.mean()),
+        frame_std=float(good.frame_d2.std()),
+        source="artefact",
+    )
+
+
+def table(rates: Sequence[Rate]) -> str:
+    """Markdown."""
+    lines = [
+        "| category | streams | | warned | kind right | frames to warning | alarms |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for rate in rates:
+        named = "" if rate.named is None else f"{rate.named:.0%}"
+        frames = "" if rate.frames_to_warning is None else f"{rate.frames_to_warning:.0f}"
+        lines.append(
+            f"| {rate.category} | {rate.family} | {rate.strength} | {rate.warned:.0%} | {named} "
+            f"| {frames} | {rate.alarm_rate:.1%} |"
+        )
+    return "\n".join(lines)
+
+
+@click.command()
+@click.argument("data", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--category", "categories", multiple=True, required=True, help="Folder in DATA.")
+@click.option("--weights", help="Backbone weights; found as in `edgeseg fit` when absent.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="JSON with all rates.")
+def main(
+    data: Path, categories: tuple[str, ...], weights: str | None, seed: int, out: Path | None
+) -> None:
+    """Measure warnings of the drift watch on real images in the layout of MVTec AD."""
+    rates: list[Rate] = []
+    for category in categories:
+        bench = Bench(data / category, weights=weights, seed=seed)
+        found = list(bench.rates())
+        click.echo(table(found) if not rates else "\n".join(table(found).splitlines()[2:]))
+        rates += found
+    if out is not None:
+        write_json(out, [asdict(rate) for rate in rates])
+        click.echo(f"wrote {out} ({len(json.dumps(rates, default=asdict))} bytes)", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""A real browser for tests: Debian's chromium over its debugging pipe, nothing else needed.
+
+`--remote-debugging-pipe` speaks JSON ended by a zero byte on descriptors 3 and 4.
+"""
+
+import base64
+import json
+import os
+import select
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--remote-debugging-pipe",
+)
+TIMEOUT_S = 30.0
+
+
+class Tab:
+    """One page, with the size and colour scheme of a device."""
+
+    def __init__(self, browser: "Browser", session: str) -> None:
+        self._browser, self._session = browser, session
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """One command of the DevTools protocol."""
+        return self._browser.call(method, session=self._session, **params)
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression; promises are awaited."""
+        answer = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        if "exceptionDetails" in answer:
+            raise AssertionError(f"{expression}: {answer['exceptionDetails']}")
+        return answer["result"].get("value")
+
+    def wait_for(self, expression: str) -> None:
+        """Wait until an expression is true; while a page loads it may also fail."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        guarded = f"(() => {{ try {{ return !!({expression}); }} catch {{ return false; }} }})()"
+        while not self.evaluate(guarded):
+            if time.monotonic() > deadline_s:
+                raise AssertionError(f"never true: {expression}")
+            time.sleep(0.05)
+
+    def screenshot(self, path: Path) -> None:
+        """A PNG of the whole page."""
+        answer = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(answer["data"]))
+
+
+class Browser:
+    """The process and its pipe."""
+
+    def __init__(self, pid: int, read_fd: int, write_fd: int) -> None:
+        self._pid, self._read_fd, self._write_fd = pid, read_fd, write_fd
+        self._pending = b""
+        self._number = 0
+        self.events: list[dict[str, Any]] = []
+
+    def call(self, method: str, *, session: str | None = None, **params: Any) -> dict[str, Any]:
+        """Send a command and wait for its answer; events that come before it are kept."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
+        if session is not None:
+            message["sessionId"] = session
+        os.write(self._write_fd, json.dumps(message).encode() + b"\0")
+        while (answer := self._receive()).get("id") != self._number:
+            self.events.append(answer)
+        if "error" in answer:
+            raise AssertionError(f"{method}: {answer['error']}")
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def open(self, url: str, *, size_wh: tuple[int, int], dark: bool = False) -> Tab:
+        """A new page."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        tab = Tab(self, attached["sessionId"])
+        width, height = size_wh
+        tab.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        tab.call("Emulation.setEmulatedMedia", features=[scheme])
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            tab.call(f"{domain}.enable")
+        tab.call("Page.navigate", url=url)
+        return tab
+
+    def problems(self) -> list[str]:
+        """What the pages logged as errors, and exceptions that nobody caught."""
+        found = []
+        for event in self.events:
+            entry = event.get("params", {}).get("entry", {})
+            if event.get("method") == "Runtime.exceptionThrown":
+                found.append(str(event["params"]["exceptionDetails"]))
+            elif event.get("method") == "Log.entryAdded" and entry.get("level") == "error":
+                found.append(f"{entry.get('text')} {entry.get('url', '')}")
+        return found
+
+    def _receive(self) -> dict[str, Any]:
+        while b"\0" not in self._pending:
+            if not select.select([self._read_fd], [], [], TIMEOUT_S)[0]:
+                raise AssertionError(f"chromium said nothing for {TIMEOUT_S} s")
+            data = os.read(self._read_fd, 1 << 20)
+            if not data:
+                raise AssertionError("chromium has ended")
+            self._pending += data
+        text, _, self._pending = self._pending.partition(b"\0")
+        message: dict[str, Any] = json.loads(text)
+        return message
+
+    def close(self) -> None:
+        """End the process that open_browser started."""
+        os.close(self._write_fd)  # chromium ends when its pipe does
+        deadline_s = time.monotonic() + 5
+        while os.waitpid(self._pid, os.WNOHANG) == (0, 0):
+            if time.monotonic() > deadline_s:
+                os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
+                break
+            time.sleep(0.05)
+        os.close(self._read_fd)
+
+
+@contextmanager
+def open_browser() -> Iterator[Browser]:
+    """Start chromium with an empty profile; skip the test where it is not installed."""
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip("needs a browser: apt-get install chromium")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        to_browser, commands = os.pipe()
+        answers, from_browser = os.pipe()
+        arguments = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        pid = os.posix_spawn(
+            program,
+            arguments,
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                # Through high numbers: a pipe may itself have been given number 3 or 4.
+                (os.POSIX_SPAWN_DUP2, to_browser, 103),
+                (os.POSIX_SPAWN_DUP2, from_browser, 104),
+                (os.POSIX_SPAWN_DUP2, 103, 3),
+                (os.POSIX_SPAWN_DUP2, 104, 4),
+                (os.POSIX_SPAWN_CLOSE, 103),
+                (os.POSIX_SPAWN_CLOSE, 104),
+            ],
+        )
+        os.close(to_browser)
+        os.close(from_browser)
+        browser = Browser(pid, answers, commands)
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -1,0 +1,207 @@
+"""Factors: d by Cholesky or eigenvectors is the Mahalanobis distance by brute force."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from edgeseg import factors as factors_module
+from edgeseg.errors import DatasetError, UsageError
+from edgeseg.factors import Factors, expected_d2, make_factors
+from edgeseg.gaussian import Moments
+
+K, LOCATIONS, RIDGE = 5, 7, 0.01
+
+
+def rows(count: int, *, seed: int = 0, k: int = K, locations: int = LOCATIONS) -> Tensor:
+    """Embeddings (N, k, P) with strongly correlated features."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.normal(size=(locations, k, k)) * np.geomspace(0.01, 2, k)
+    x = np.einsum("pij,njp->nip", mixing, rng.normal(size=(count, k, locations)))
+    return torch.from_numpy(x + rng.normal(size=(1, k, locations)))
+
+
+def measured(factors: Factors, x_nkp: Tensor) -> NDArray[np.float64]:
+    """d (N, P) as the model computes it, in float64."""
+    x = x_nkp.permute(2, 0, 1).double() - factors.mean[:, None].double()  # (P, N, k)
+    d: NDArray[np.float64] = (x @ factors.factor.double()).norm(dim=2).T.numpy()
+    return d
+
+
+def brute_force(
+    train_nkp: Tensor,
+    x_nkp: Tensor,
+    *,
+    rank: int = 0,
+    lower: bool = True,
+    shared: bool = False,
+    ridge: float = RIDGE,
+) -> NDArray[np.float64]:
+    """d (N, P) one location at a time, with explicit inverses."""
+    train, x = train_nkp.double().numpy(), x_nkp.double().numpy()
+    covariances = [np.cov(train[:, :, p].T, bias=True) for p in range(train.shape[2])]
+    if shared:
+        covariances = [np.mean(covariances, axis=0)] * len(covariances)
+    d = np.empty((x.shape[0], x.shape[2]))
+    for p, covariance in enumerate(covariances):
+        values, vectors = np.linalg.eigh(covariance)
+        kept = (
+            slice(None) if rank == 0 else slice(rank) if lower else slice(len(values) - rank, None)
+        )
+        basis = vectors[:, kept]
+        inside = basis.T @ (covariance + ridge * np.eye(len(values))) @ basis
+        precision = basis @ np.linalg.inv(inside) @ basis.T
+        centred = x[:, :, p] - train[:, :, p].mean(axis=0)
+        d[:, p] = np.sqrt(np.einsum("ni,ij,nj->n", centred, precision, centred))
+    return d
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["local", "global"])
+@pytest.mark.parametrize(
+    ("rank", "directions"), [(0, "lower"), (2, "lower"), (2, "higher"), (0, "higher"), (9, "lower")]
+)
+def test_distance_is_brute_force(rank, directions, shared):
+    train, new = rows(30), rows(4, seed=1)
+    moments = Moments.of(train)
+    if shared:
+        moments = moments.shared_covariance()
+    factors = make_factors(moments, ridge=RIDGE, rank=rank, directions=directions)
+    kept = min(rank, K) or K
+    assert factors.rank == kept
+    assert factors.factor.shape == (1 if shared else LOCATIONS, K, kept)
+    assert factors.factor.dtype == factors.mean.dtype == torch.float32
+    expected = brute_force(
+        train, new, rank=0 if rank >= K else rank, lower=directions == "lower", shared=shared
+    )
+    np.testing.assert_allclose(measured(factors, new), expected, rtol=1e-4)
+
+
+def test_full_rank_inverse_is_np_linalg_inv():
+    train = rows(30)
+    factors = make_factors(Moments.of(train), ridge=RIDGE, rank=0, directions="lower")
+    for p in range(LOCATIONS):
+        covariance = np.cov(train[:, :, p].T.numpy(), bias=True)
+        precision = np.linalg.inv(covariance + RIDGE * np.eye(K))
+        factor = factors.factor[p].double().numpy()
+        np.testing.assert_allclose(factor @ factor.T, precision, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+@pytest.mark.parametrize("count", [1, 2, K - 1])
+def test_fewer_images_than_features(count, rank):
+    train, new = rows(count), rows(3, seed=1)
+    factors = make_factors(Moments.of(train), ridge=RIDGE, rank=rank, directions="lower")
+    found = measured(factors, new)
+    assert np.isfinite(found).all()
+    if rank == 0:
+        np.testing.assert_allclose(found, brute_force(train, new), rtol=1e-3)
+    else:
+        # Which of the many directions without variance are kept is open; the bounds are not.
+        whole = measured(
+            make_factors(Moments.of(train), ridge=RIDGE, rank=0, directions="lower"), new
+        )
+        assert (found <= whole * (1 + 1e-5)).all()
+
+
+def test_a_single_image_measures_by_the_ridge_alone():
+    train, new = rows(1), rows(3, seed=1)
+    factors = make_factors(Moments.of(train), ridge=RIDGE, rank=0, directions="lower")
+    plain = (new - train).norm(dim=1).numpy() / np.sqrt(RIDGE)
+    np.testing.assert_allclose(measured(factors, new), plain, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_constant_pixels(rank):
+    train = rows(20)
+    train[:, :, 3] = 7.25  # a location that never changes
+    train[:, 2, 4] = -1.5  # and a feature that never does
+    factors = make_factors(Moments.of(train), ridge=RIDGE, rank=rank, directions="lower")
+    assert torch.isfinite(factors.factor).all()
+    assert measured(factors, train)[:, 3].max() < 1e-6
+    changed = train[:1].clone()
+    changed[:, :, 3] += 1.0
+    if rank == 0:
+        expected = np.sqrt(K / RIDGE)
+        assert measured(factors, changed)[0, 3] == pytest.approx(expected, rel=1e-5)
+
+
+def test_no_images_are_an_error():
+    for moments in (Moments.zero(3, 2), Moments.zero(3, 2).shared_covariance()):
+        with pytest.raises(DatasetError) as caught:
+            make_factors(moments, ridge=RIDGE, rank=0, directions="lower")
+        assert str(caught.value) == "no images to fit; expected at least one good image"
+
+
+def test_a_ridge_below_rounding_is_an_error():
+    moments = Moments.of(rows(30))
+    broken = Moments(
+        count=moments.count, mean=moments.mean, scatter=moments.scatter - 1e6 * torch.eye(K)
+    )
+    with pytest.raises(UsageError) as caught:
+        make_factors(broken, ridge=1e-12, rank=0, directions="lower")
+    assert str(caught.value) == (
+        "ridge=1e-12: too small for these features, a covariance has no inverse; try 0.01"
+    )
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+@pytest.mark.parametrize("chunk_locations", [1, 2, 1000])
+def test_chunks_do_not_change_the_result(monkeypatch, chunk_locations, rank):
+    moments = Moments.of(rows(30))
+    expected = make_factors(moments, ridge=RIDGE, rank=rank, directions="lower")
+    expected_mean = expected_d2(expected, moments)
+    monkeypatch.setattr(factors_module, "_CHUNK_BYTES", chunk_locations * 8 * K * K)
+    found = make_factors(moments, ridge=RIDGE, rank=rank, directions="lower")
+    assert torch.equal(found.factor, expected.factor)
+    assert torch.equal(expected_d2(found, moments), expected_mean)
+
+
+def test_chunks_bound_the_work_space(monkeypatch):
+    seen = []
+    original = factors_module._cholesky_factor
+
+    def spy(covariance: Tensor, ridge: float) -> Tensor:
+        seen.append(covariance.shape[0])
+        return original(covariance, ridge)
+
+    monkeypatch.setattr(factors_module, "_cholesky_factor", spy)
+    monkeypatch.setattr(factors_module, "_CHUNK_BYTES", 2 * 8 * K * K)
+    make_factors(Moments.of(rows(30)), ridge=RIDGE, rank=0, directions="lower")
+    assert max(seen) == 2
+    assert sum(seen) == LOCATIONS
+
+
+def test_threads_are_given_back(monkeypatch):
+    before = torch.get_num_threads()
+    moments = Moments.of(rows(30))
+    make_factors(moments, ridge=RIDGE, rank=0, directions="lower")
+    assert torch.get_num_threads() == before
+
+    def fail(covariance: Tensor, ridge: float) -> Tensor:
+        raise MemoryError
+
+    monkeypatch.setattr(factors_module, "_cholesky_factor", fail)
+    with pytest.raises(MemoryError):
+        make_factors(moments, ridge=RIDGE, rank=0, directions="lower")
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["local", "global"])
+@pytest.mark.parametrize("rank", [0, 3])
+def test_expected_d2_is_the_mean_over_the_images(rank, shared):
+    train = rows(30)
+    moments = Moments.of(train)
+    basis = moments.shared_covariance() if shared else moments
+    factors = make_factors(basis, ridge=RIDGE, rank=rank, directions="lower")
+    by_images = (measured(factors, train) ** 2).mean(axis=0)
+    np.testing.assert_allclose(expected_d2(factors, moments).numpy(), by_images, rtol=1e-6)
+
+
+def test_expected_d2_of_pooled_factors():
+    """Pooling moves the mean as well: the closed form has a term for that."""
+    train = rows(30, locations=12)
+    moments = Moments.of(train)
+    factors = make_factors(moments.pooled((3, 4), 3), ridge=RIDGE, rank=3, directions="lower")
+    by_images = (measured(factors, train) ** 2).mean(axis=0)
+    np.testing.assert_allclose(expected_d2(factors, moments).numpy(), by_images, rtol=1e-6)

@@ -1,0 +1,287 @@
+"""The loop with fake sources and sinks: counts, limits, batches, failures."""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.faults import Faults
+from edgeseg.runtime.pipeline import Pipeline, PipelineConfig
+from edgeseg.runtime.result import STAGES
+from edgeseg.runtime.scorer import ScorerConfig
+from edgeseg.runtime.session import Session
+from edgeseg.runtime.sources import SourceSpec
+from edgeseg.runtime.tiling import Roi
+from edgeseg.runtime.verdict import Debounce
+from tests.runtime_fakes import BrightnessSession, Canned, Collect, camera, clip, grey, opens
+from tests.runtime_models import brightness_metadata
+
+WARM_UP = 3  # runs
+
+
+class Run:
+    """A pipeline, its one good sink and what it said."""
+
+    def __init__(
+        self,
+        session: Session,
+        specs: Sequence[SourceSpec],
+        opener: object,
+        *,
+        config: PipelineConfig | None = None,
+    ) -> None:
+        self.said: list[str] = []
+        self.stop = threading.Event()
+        self.sink = Collect()
+        self.pipeline = Pipeline(
+            session,
+            specs,
+            config=config or PipelineConfig(status_every_s=0),
+            faults=Faults(self.said.append),
+            stop=self.stop,
+            say=self.said.append,
+            opener=opener,  # type: ignore[arg-type]
+        )
+        self.pipeline.add_sink(self.sink)
+
+    def check_counts(self) -> None:
+        """The invariant: in = scored + dropped, for each source."""
+        for source in self.pipeline.snapshot().sources:
+            assert source.frames_in == source.scored + sum(source.dropped.values())
+        scored = sum(source.scored for source in self.pipeline.snapshot().sources)
+        assert scored == len(self.sink.results)
+
+
+def test_every_frame_of_a_file_is_scored_once_in_order() -> None:
+    run = Run(BrightnessSession(), [clip()], opens(Canned([grey(level) for level in range(100)])))
+    run.pipeline.run()
+    assert [result.prediction.score for result in run.sink.results] == list(range(100))
+    assert [result.frame_index for result in run.sink.results] == list(range(100))
+    assert run.sink.closed
+    assert [event.kind for event in run.sink.events] == ["source_open", "source_end"]
+    run.check_counts()
+
+
+def test_verdicts_alarms_and_times_of_a_frame() -> None:
+    levels = [100, 250, 100, 250, 250, 100]
+    config = PipelineConfig(scorer=ScorerConfig(debounce=Debounce(k=2, n=3)), status_every_s=0)
+    images = opens(Canned([grey(level) for level in levels]))
+    run = Run(BrightnessSession(), [clip()], images, config=config)
+    run.pipeline.run()
+    results = run.sink.results
+    assert [result.verdict for result in results] == [
+        "good" if level == 100 else "defect" for level in levels
+    ]
+    assert [result.alarm for result in results] == [False, False, False, True, True, True]
+    assert [result.alarm_started for result in results] == [False] * 3 + [True] + [False] * 2
+    assert results[1].regions[0].box_xywh == (0, 0, 48, 32)
+    for result in results:
+        times = result.times
+        total = times.capture_age + times.pre + times.infer + times.post
+        assert times.end_to_end == pytest.approx(total)
+        assert 0 <= times.queue <= times.capture_age
+    stages = run.pipeline.snapshot().stages
+    assert set(stages) == {*STAGES, "sinks"}
+    assert {summary.count for summary in stages.values()} == {6}
+    exact = sorted(result.times.end_to_end for result in results)
+    assert stages["end_to_end"].max == pytest.approx(exact[-1])
+    assert stages["end_to_end"].p50 == pytest.approx(exact[2], rel=1 / 256)
+
+
+def test_a_source_faster_than_the_model_drops_exactly_what_it_does_not_score() -> None:
+    frames = 300
+    capture = Canned([grey(index % 200) for index in range(frames)], pause_s=0.0005)
+    run = Run(BrightnessSession(seconds=0.004), [camera()], opens(capture))
+    run.pipeline.add_sink(Collect(on_frame=lambda: None))
+
+    def end_when_read() -> None:
+        if run.pipeline.buffer.counters(0).frames_in == frames:
+            run.stop.set()
+
+    run.pipeline.add_sink(Collect(on_frame=end_when_read))
+    run.pipeline.run()
+    (source,) = run.pipeline.snapshot().sources
+    assert source.frames_in == frames
+    assert source.dropped["replaced"] > 0
+    indices = [result.frame_index for result in run.sink.results]
+    assert indices == sorted(set(indices)), "newest first means never back in time, never twice"
+    run.check_counts()
+
+
+def test_several_sources_share_one_batch() -> None:
+    session = BrightnessSession(brightness_metadata(batch=(1, 2, 3)))
+    captures = [Canned([grey(50 * source + 10)] * 20) for source in range(3)]
+    run = Run(session, [clip(f"clip{source}") for source in range(3)], opens(*captures))
+    run.pipeline.run()
+    assert max(session.batches[WARM_UP:]) > 1
+    assert sum(session.batches[WARM_UP:]) == 60
+    by_source: dict[int, set[float]] = {}
+    for result in run.sink.results:
+        by_source.setdefault(result.source_index, set()).add(result.prediction.score)
+    assert sum(len(scores) for scores in by_source.values()) == 3, "no frame under another's name"
+    run.check_counts()
+
+
+def test_one_camera_in_alarm_does_not_alarm_another() -> None:
+    captures = [Canned([grey(250)] * 5), Canned([grey(10)] * 5)]
+    run = Run(BrightnessSession(), [clip("bad"), clip("good")], opens(*captures))
+    run.pipeline.run()
+    alarmed = {run.pipeline.readers[r.source_index].spec.name for r in run.sink.results if r.alarm}
+    assert len(alarmed) == 1
+    scores = {r.prediction.score for r in run.sink.results if r.alarm}
+    assert scores == {250.0}
+
+
+def test_limits_end_the_run() -> None:
+    run = Run(
+        BrightnessSession(),
+        [clip()],
+        opens(Canned([grey(1)] * 1000)),
+        config=PipelineConfig(max_frames=7, status_every_s=0),
+    )
+    run.pipeline.run()
+    assert len(run.sink.results) == 7
+    run.check_counts()
+    timed = Run(
+        BrightnessSession(),
+        [camera()],
+        opens(),
+        config=PipelineConfig(duration_s=0.05, status_every_s=0),
+    )
+    timed.pipeline.run()
+    assert timed.said[0] == "cam: lost (unplugged)"
+
+
+def test_a_sink_that_raises_is_counted_and_harms_nobody() -> None:
+    run = Run(BrightnessSession(), [clip()], opens(Canned([grey(1)] * 10)))
+    run.pipeline.add_sink(Collect(raises=True))
+    after = Collect()
+    run.pipeline.add_sink(after)
+    run.pipeline.run()
+    assert len(run.sink.results) == len(after.results) == 10
+    assert after.closed
+    assert run.pipeline.snapshot().errors == {"collect": 13}, "frames, source events, close"
+    assert "collect: ValueError: sink failed at rtsp://***@cam/1" in run.said, "said once"
+    assert sum("sink failed" in line for line in run.said) == 1
+
+
+def test_a_model_that_fails_ends_the_run_with_all_frames_accounted_for() -> None:
+    run = Run(BrightnessSession(fail_at=WARM_UP + 4), [clip()], opens(Canned([grey(1)] * 1000)))
+    with pytest.raises(RuntimeFailure, match="the device is gone"):
+        run.pipeline.run()
+    assert run.sink.closed
+    (source,) = run.pipeline.snapshot().sources
+    assert (source.scored, source.dropped["failed"]) == (4, 1)
+    run.check_counts()
+
+
+def test_a_broken_file_among_good_ones_is_reported_at_the_end() -> None:
+    opener = opens(RuntimeFailure("a: not a video"), Canned([grey(1)] * 5))
+    run = Run(BrightnessSession(), [clip("a"), clip("b")], opener)
+    with pytest.raises(RuntimeFailure, match="not a video"):
+        run.pipeline.run()
+    assert len(run.sink.results) == 5
+
+
+def test_only_the_region_of_interest_is_scored() -> None:
+    image = grey(10, (60, 80))
+    image[40, 70] = 255
+    image[2, 2] = 255  # outside
+    config = PipelineConfig(
+        scorer=ScorerConfig(roi=Roi(x=20, y=20, w=60, h=40), threshold=20.0), status_every_s=0
+    )
+    run = Run(BrightnessSession(), [clip()], opens(Canned([image])), config=config)
+    run.pipeline.run()
+    (result,) = run.sink.results
+    assert result.frame_hwc.shape == (40, 60, 3)
+    assert result.roi_xy == (20, 20)
+    assert result.region_count == 1
+    x, y, w, h = result.regions[0].box_xywh
+    assert x <= 50 < x + w
+    assert y <= 20 < y + h
+
+
+def test_a_region_outside_of_the_frame_is_a_mistake_at_first_and_a_drop_later() -> None:
+    config = PipelineConfig(scorer=ScorerConfig(roi=Roi(x=0, y=0, w=48, h=32)), status_every_s=0)
+    wrong = Run(BrightnessSession(), [clip()], opens(Canned([grey(1, (16, 16))])), config=config)
+    with pytest.raises(RuntimeFailure, match="clip: frames of 16x16 do not hold --roi 0,0,48,32"):
+        wrong.pipeline.run()
+    wrong.check_counts()
+    sizes = [(32, 48), (16, 16), (64, 64)]
+    later = Run(
+        BrightnessSession(), [clip()], opens(Canned([grey(1, s) for s in sizes])), config=config
+    )
+    later.pipeline.run()
+    assert [result.frame_index for result in later.sink.results] == [0, 2]
+    assert later.pipeline.snapshot().sources[0].dropped == {"wrong_size": 1}
+    later.check_counts()
+
+
+def test_tiles_see_what_resizing_would_lose() -> None:
+    image = grey(10, (256, 384))
+    image[200, 300] = 255  # one pixel: gone after shrinking eight times
+    plain = Run(BrightnessSession(), [clip()], opens(Canned([image])))
+    plain.pipeline.run()
+    config = PipelineConfig(scorer=ScorerConfig(tile_overlap=0.25), status_every_s=0)
+    session = BrightnessSession(brightness_metadata(batch=(1, 4, 8)))
+    tiled = Run(session, [clip()], opens(Canned([image])), config=config)
+    tiled.pipeline.run()
+    assert plain.sink.results[0].verdict == "good"
+    (result,) = tiled.sink.results
+    assert result.verdict == "defect"
+    assert result.prediction.map_hw.shape == (256, 384)
+    assert result.regions[0].box_xywh == (300, 200, 1, 1)
+    assert "clip: frames of 384x256 are scored as 121 tiles each" in tiled.said
+    assert max(session.batches) == 8
+
+
+@pytest.mark.parametrize("channels", ["RGB", "BGR"])
+def test_channels_reach_model_and_sinks_in_their_own_order(channels: str) -> None:
+    class Bgr(Canned):
+        def read(self) -> object:  # type: ignore[override]
+            grab = super().read()
+            return grab and grab._replace(channels="BGR")
+
+    class Spy(BrightnessSession):
+        def _run(self, frames_nhwc: np.ndarray) -> object:  # type: ignore[override]
+            self.seen = frames_nhwc.copy()
+            return super()._run(frames_nhwc)
+
+    image = np.zeros((32, 48, 3), np.uint8)
+    image[:] = (10, 20, 30)  # blue, green, red
+    metadata = brightness_metadata()
+    metadata.input["channels"] = channels
+    session = Spy(metadata)
+    run = Run(session, [clip()], opens(Bgr([image])))
+    run.pipeline.run()
+    expected = (30, 20, 10) if channels == "RGB" else (10, 20, 30)
+    assert tuple(session.seen[0, 0, 0]) == expected
+    assert tuple(run.sink.results[0].frame_hwc[0, 0]) == (30, 20, 10), "sinks always see RGB"
+
+
+def test_status_lines_say_what_is_wrong() -> None:
+    config = PipelineConfig(duration_s=0.3, status_every_s=0.05, stall_timeout_s=0.1)
+    run = Run(BrightnessSession(), [camera()], opens(Canned([grey(250)])), config=config)
+    run.pipeline.run()
+    line = next(line for line in run.said if "end-to-end" in line)
+    assert "not good 1 of 1" in line
+    assert "LOST cam" in line
+
+
+def test_no_thread_outlives_a_run() -> None:
+    before = threading.active_count()
+    for _ in range(5):
+        run = Run(BrightnessSession(), [clip()], opens(Canned([grey(1)] * 10)))
+        run.pipeline.run()
+    assert threading.active_count() == before
+
+
+def test_odd_grey_and_large_frames() -> None:
+    sizes = [(1, 1), (31, 47), (480, 640), (2160, 3840)]
+    for size_hw in sizes:
+        run = Run(BrightnessSession(), [clip()], opens(Canned([grey(9, size_hw)])))
+        run.pipeline.run()
+        assert run.sink.results[0].prediction.score == 9.0
+        assert run.sink.results[0].frame_hwc.shape[:2] == size_hw

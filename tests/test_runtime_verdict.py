@@ -1,0 +1,97 @@
+"""Verdicts, alarms and regions against brute force."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import ndimage
+
+from edgeseg.errors import UsageError
+from edgeseg.runtime.verdict import MAX_REGIONS, Alarm, Debounce, find_regions, judge
+
+
+@pytest.mark.parametrize(
+    ("score", "verdict"),
+    [
+        (9.9, "good"),
+        (10.0, "good"),
+        (10.1, "defect"),
+        (math.nan, "invalid"),
+        (math.inf, "invalid"),
+        (-math.inf, "invalid"),
+    ],
+)
+def test_verdicts(score: float, verdict: str) -> None:
+    assert judge(score, 10.0) == verdict
+
+
+@given(st.lists(st.booleans(), max_size=40), st.integers(1, 6), st.integers(0, 5))
+def test_alarm_is_k_of_the_last_n(bad: list[bool], k: int, more: int) -> None:
+    n = k + more
+    alarm = Alarm(Debounce(k=k, n=n))
+    before = False
+    for index in range(len(bad)):
+        started = alarm.update("defect" if bad[index] else "good")
+        expected = sum(bad[max(0, index - n + 1) : index + 1]) >= k
+        assert alarm.active == expected
+        assert started == (expected and not before)
+        before = expected
+
+
+def test_an_invalid_score_counts_towards_an_alarm() -> None:
+    alarm = Alarm(Debounce(k=2, n=2))
+    alarm.update("invalid")
+    assert alarm.update("invalid")
+
+
+def test_frames_before_a_lost_connection_are_forgotten() -> None:
+    alarm = Alarm(Debounce(k=2, n=3))
+    alarm.update("defect")
+    alarm.forget()
+    alarm.update("defect")
+    assert not alarm.active
+
+
+def test_debounce_is_read_and_checked() -> None:
+    assert Debounce.parse("3/5") == Debounce(k=3, n=5)
+    for text in ("3", "a/b", "3/5/7"):
+        with pytest.raises(UsageError, match="expected k/n, for example 3/5"):
+            Debounce.parse(text)
+    for text in ("0/5", "6/5"):
+        with pytest.raises(UsageError, match="expected 1 <= k <= n"):
+            Debounce.parse(text)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 20), st.integers(1, 20))
+def test_regions_are_those_of_scipy(seed: int, height: int, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    map_hw = rng.random((height, width)).astype(np.float32)
+    threshold = float(rng.random())
+    labels, count = ndimage.label(map_hw > threshold, structure=np.ones((3, 3)))
+    regions, found = find_regions(map_hw, threshold, size_hw=(height, width))
+    assert found == count
+    assert len(regions) == min(count, MAX_REGIONS)
+    expected = []
+    for label, (rows, columns) in enumerate(ndimage.find_objects(labels), start=1):
+        inside = labels == label
+        box = (columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start)
+        expected.append((float(map_hw[inside].max()), box, int(inside.sum())))
+    expected.sort(key=lambda item: -item[0])
+    assert [(r.peak, r.box_xywh, r.area_px) for r in regions] == expected[:MAX_REGIONS]
+
+
+def test_boxes_are_in_pixels_of_the_frame() -> None:
+    map_hw = np.zeros((8, 8), np.float32)
+    map_hw[2:4, 5] = 9.0
+    (region,), count = find_regions(map_hw, 1.0, size_hw=(80, 160))
+    assert (region.box_xywh, region.area_px, count) == ((100, 20, 20, 20), 400, 1)
+    (small,), _ = find_regions(map_hw, 1.0, size_hw=(4, 4))
+    assert small.box_xywh == (2, 1, 1, 1)
+    assert small.area_px == 1
+
+
+def test_nothing_above_and_not_a_number() -> None:
+    assert find_regions(np.zeros((4, 4), np.float32), 1.0, size_hw=(4, 4)) == ((), 0)
+    assert find_regions(np.full((4, 4), np.nan, np.float32), 1.0, size_hw=(4, 4)) == ((), 0)
