@@ -57,12 +57,21 @@ class Camera:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, first: int) -> None:
-        """Serve frames numbered from `first` on."""
+        """Serve frames numbered from `first` on; returns when it listens."""
         command = [sys.executable, "-m", "edgeseg.bench.coded_camera"]
         options = {"--port": self.port, "--first": first, "--fps": self._fps}
         for name, value in options.items():
             command += [name, str(value)]
         self._process = subprocess.Popen(command)
+        deadline_s = time.monotonic() + 30
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                if time.monotonic() > deadline_s:
+                    raise
+                time.sleep(0.02)
 
     def kill(self) -> None:
         """End it without a farewell, most likely inside a frame."""

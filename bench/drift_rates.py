@@ -48,6 +48,7 @@ class Rate:
     named: float | None  # share of the warned ones whose kind was right; None: there is no right
     frames_to_warning: float | None  # median
     alarm_rate: float  # share of the frames after the change whose score is above the threshold
+    found: float | None  # share of defective images above the threshold under the same change
 
 
 class Bench:
@@ -82,11 +83,19 @@ class Bench:
         for family, strength, pick in self._undisturbed():
             count = STREAMS if pick is not None else 0
             picks = [pick] * count if pick is not None else self._held(family)
-            yield self._rate(family, strength, [self._stream(p) for p in picks], kind=None)
+            streams = [self._stream(p) for p in picks]
+            yield self._rate(family, strength, streams, kind=None, found=None)
         for change in disturbances():
             pool = self.score([change.apply(frame) for frame in self.good.frames])
             streams = [self._stream(self._any(pool)) for _ in range(STREAMS)]
-            yield self._rate(change.family, change.strength, streams, kind=change.expected_kind)
+            bad = self.score([change.apply(frame) for frame in self.bad.frames])
+            yield self._rate(
+                change.family,
+                change.strength,
+                streams,
+                kind=change.expected_kind,
+                found=float(bad.alarms.mean()),
+            )
 
     def _undisturbed(self) -> list[tuple[str, str, "Pick | None"]]:
         mixed = [(f"{share:.0%} of frames", self._mixed(share)) for share in (0.1, 0.3, 0.5, 1.0)]
@@ -131,9 +140,10 @@ class Bench:
         streams: list[tuple[str | None, int, float]],
         *,
         kind: str | None,
+        found: float | None,
     ) -> Rate:
         warned = [stream for stream in streams if stream[0] is not None]
-        right = [found == kind for found, _, _ in warned]
+        right = [guess == kind for guess, _, _ in warned]
         return Rate(
             category=self.name,
             family=family,
@@ -143,6 +153,7 @@ class Bench:
             named=float(np.mean(right)) if kind is not None and warned else None,
             frames_to_warning=float(np.median([s[1] for s in warned])) if warned else None,
             alarm_rate=float(np.mean([alarms for _, _, alarms in streams])),
+            found=found,
         )
 
 
@@ -164,15 +175,16 @@ def baseline_of(artefact: Artefact) -> DriftBaseline:
 def table(rates: Sequence[Rate]) -> str:
     """Markdown."""
     lines = [
-        "| category | streams | | warned | kind right | frames to warning | alarms |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| category | streams | | warned | kind right | frames to warning | alarms | found |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for rate in rates:
         named = "" if rate.named is None else f"{rate.named:.0%}"
         frames = "" if rate.frames_to_warning is None else f"{rate.frames_to_warning:.0f}"
+        found = "" if rate.found is None else f"{rate.found:.0%}"
         lines.append(
             f"| {rate.category} | {rate.family} | {rate.strength} | {rate.warned:.0%} | {named} "
-            f"| {frames} | {rate.alarm_rate:.1%} |"
+            f"| {frames} | {rate.alarm_rate:.1%} | {found} |"
         )
     return "\n".join(lines)
 

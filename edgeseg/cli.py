@@ -28,7 +28,7 @@ SUMMARIES = {
     "info": "Say what a model file is: an .edgeseg artefact, an .onnx graph or a .plan engine.",
     "synthesize": "Make a data set of a synthetic part, with defects and exact masks.",
     "export": "Turn ARTEFACT into one graph for the device.",
-    "stream": "Run a model on a camera, a video or a folder.",
+    "stream": "Score every frame, say what is wrong and how long it took.",
     "bench": "Measure speed and accuracy on this machine.",
 }
 

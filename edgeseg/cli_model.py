@@ -66,6 +66,7 @@ def evaluate(
     from edgeseg.gallery import Gallery
     from edgeseg.progress import bar, silent
 
+    say = (lambda _: None) if quiet else note
     loaded = load_artefact(artefact)
     dataset = open_dataset(data, layout=layout, fold=fold, seed=loaded.config.seed)
     gallery = Gallery(pictures, loaded.calibration) if pictures else None
@@ -78,19 +79,19 @@ def evaluate(
         batch_size=batch_size,
         max_bad=max_bad,
         progress=silent if quiet else bar,
-        on_bad=lambda _, reason: note(f"skipped {reason}"),
+        on_bad=lambda _, reason: say(f"skipped {reason}"),
         visit=gallery.add if gallery else None,
     )
     _print_table(result.to_dict())
     if json_path:
         write_json(json_path, result.to_dict() | {"config": loaded.config.to_dict()})
-        note(f"wrote {json_path}")
+        say(f"wrote {json_path}")
     if gallery:
-        note(f"wrote {gallery.finish(title=dataset.name)}")
+        say(f"wrote {gallery.finish(title=dataset.name)}")
     if store:
         others = [entry for entry in loaded.accuracy if entry["dataset"] != dataset.name]
         save_artefact(replace(loaded, accuracy=[*others, result.summary()]), artefact)
-        note(f"stored in {artefact}; next: edgeseg export {artefact}")
+        say(f"stored in {artefact}; next: edgeseg export {artefact}")
 
 
 def _print_table(values: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "directions": ("lower", "higher"),
     "calibration": ("cross", "holdout"),
 }
+FRACTIONS = ("rank", "ridge", "sigma", "holdout", "false_alarm_rate")
 LEAST = {"k": 1, "stride": 1, "pool": 1, "share": 1, "top": 1, "seed": 0, "folds": 2}
 
 
@@ -66,6 +67,8 @@ class FitConfig:
         _require("size_hw", self.size_hw, height >= 32 and width >= 32, "at least 32x32")
         inside = 0 <= self.sigma <= max(height, width)
         _require("sigma", self.sigma, inside, "0 (no blur) up to the size of the image")
+        for name in FRACTIONS:  # 10 and 10.0 are one setting, and should be one artefact
+            object.__setattr__(self, name, float(getattr(self, name)))
         object.__setattr__(self, "layers", layers)
         object.__setattr__(self, "size_hw", (int(height), int(width)))
 
@@ -103,7 +106,7 @@ class FitConfig:
 
 
 def _is_rank(rank: float) -> bool:
-    return 0 <= rank < 1 or (rank >= 1 and rank == int(rank))
+    return 0 <= rank < 1 or (rank >= 1 and float(rank).is_integer())
 
 
 def _require(name: str, got: object, valid: bool, expected: str) -> None:

@@ -1,5 +1,6 @@
 """Good images to an artefact: one pass through the backbone, then linear algebra."""
 
+import math
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -146,7 +147,8 @@ class _Fit:
     def _embed(
         self, samples: Sequence[Sample], spool: EmbeddingSpool, *, label: str, into_moments: bool
     ) -> None:
-        blank = Factors(mean=torch.zeros(1, 1), factor=torch.zeros(1, 1, 1))
+        blocks, k = int(self._blocks()[-1]) + 1, self.embedding.shape[1]
+        blank = Factors(mean=torch.zeros(blocks, k), factor=torch.zeros(1, k, 1))
         embed = self.model(blank).embed
         chosen = set(_permutation(len(samples), self.config.seed)[:CALIBRATION_LIMIT])
         position = 0
@@ -251,13 +253,13 @@ class _Fit:
 
 
 def _check_size(config: FitConfig, *, largest_stride: int) -> None:
-    step = max(largest_stride, config.stride * config.share)
+    step = math.lcm(largest_stride, config.stride * config.share)
     height, width = config.size_hw
     if height % step or width % step:
         nearest = "x".join(str(max(step, round(side / step) * step)) for side in config.size_hw)
         raise UsageError(
             f"size {height}x{width}: both sides must be multiples of {step} for "
-            f"{config.backbone} with stride {config.stride}; try {nearest}"
+            f"{config.backbone} with stride {config.stride} and share {config.share}; try {nearest}"
         )
 
 

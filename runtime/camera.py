@@ -149,10 +149,13 @@ class OpenCvCapture:
 
     def read(self) -> Grab | None:
         """Stamp the frame when it is grabbed, then decode it."""
-        if (self._pace and self._pace.ending()) or not self._capture.grab():
+        try:
+            if (self._pace and self._pace.ending()) or not self._capture.grab():
+                return None
+            grabbed_ns, wall_s = time.monotonic_ns(), time.time()
+            good, image = self._capture.retrieve()  # a new array every time
+        except cv2.error:  # some drivers raise when the camera is pulled out
             return None
-        grabbed_ns, wall_s = time.monotonic_ns(), time.time()
-        good, image = self._capture.retrieve()  # a new array every time
         image_hwc = three_channels(image) if good and image is not None else None
         return Grab(image_hwc, "BGR", grabbed_ns, wall_s)
 

@@ -100,7 +100,9 @@ class AlarmHistory:
         number = 0
         while (result := self._waiting.get()) is not None:
             try:
-                picture = annotate_result(result, max_side=PICTURE_SIDE, strip=False)
+                picture = annotate_result(
+                    result, min_side=PICTURE_SIDE // 2, max_side=PICTURE_SIDE, strip=False
+                )
                 jpeg = encode_jpeg(picture, quality=85)
             except Exception as error:  # one odd frame must not end the thread
                 self._on_error("page", f"an alarm could not be drawn ({type(error).__name__})")

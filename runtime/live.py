@@ -11,6 +11,7 @@ from edgeseg.runtime.overlay import annotate_result
 from edgeseg.runtime.result import FrameResult
 
 MAX_SIDE = 960  # pixels: sharp on a desktop page, and a 4K frame does not cost 4K's JPEG
+MIN_SIDE = 512  # so that lines drawn on a small frame are thin when the page enlarges it
 MAX_FPS = 15.0  # smooth to the eye; scoring needs the processor more than viewers do
 QUALITY = 80
 _IDLE_S = 0.5
@@ -81,7 +82,8 @@ class LiveView:
 
         with self._published:
             channel.viewers += 1
-            seen = channel.version - 1 if channel.encoded is channel.newest else channel.version
+            current = channel.version > 0 and channel.encoded is channel.newest
+            seen = channel.version - 1 if current else channel.version
         self._wanted.set()  # the newest frame may have been scored before anybody watched
         try:
             yield next_jpeg
@@ -113,7 +115,7 @@ class LiveView:
         if result is None:
             return
         try:
-            picture = annotate_result(result, max_side=MAX_SIDE, strip=False)
+            picture = annotate_result(result, min_side=MIN_SIDE, max_side=MAX_SIDE, strip=False)
             jpeg = encode_jpeg(picture, quality=QUALITY)
         except Exception as error:  # one odd frame must not end the view
             self._on_error("page", f"a frame could not be drawn ({type(error).__name__})")

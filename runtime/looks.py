@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 # Whole rows at native resolution keep the finest detail, which is what defocus takes first, and
 # cost the same at any size; shrinking a 4K frame would cost milliseconds.
-_PIXELS = 16_384
+_PIXELS = 8_192
 _MIN_ROWS = 4
 _COARSE = 4  # pixels: detail of this size survives a defocus that removes single pixels
 _FLOOR = 0.1  # grey levels: keeps the ratio finite on a blank frame
@@ -27,7 +27,7 @@ def look_at(frame_hwc: NDArray[np.uint8]) -> Look:
     height, width = frame_hwc.shape[:2]
     step = max(1, height // max(_MIN_ROWS, _PIXELS // width))
     rows = np.ascontiguousarray(frame_hwc[step // 2 :: step])
-    grey = cv2.cvtColor(rows, cv2.COLOR_RGB2GRAY).astype(np.float32)  # (rows, W)
+    grey = cv2.cvtColor(rows, cv2.COLOR_RGB2GRAY).astype(np.int16)  # (rows, W)
     brightness = float(np.log(cv2.mean(grey)[0] + 1.0))
     if width <= 2 * _COARSE:
         return Look(brightness=brightness, sharpness=0.0)
@@ -35,25 +35,27 @@ def look_at(frame_hwc: NDArray[np.uint8]) -> Look:
     return Look(brightness=brightness, sharpness=float(np.log(detail)))
 
 
-def _detail(grey: NDArray[np.float32], step: int) -> float:
+def _detail(grey: NDArray[np.int16], step: int) -> float:
     """Mean size of the second difference along a row, at a distance of `step` pixels."""
-    second = 2.0 * grey[:, step:-step] - grey[:, : -2 * step] - grey[:, 2 * step :]
+    second = 2 * grey[:, step:-step] - grey[:, : -2 * step] - grey[:, 2 * step :]
     return float(cv2.norm(second, cv2.NORM_L1)) / second.size + _FLOOR
 
 
 class LookWatch:
     """Remembers how frames looked while all was well, and says what differs now."""
 
-    # Choices on MVTec AD bottle and cable: parts differ by under .02 in brightness and .1 in
-    # sharpness when averaged; 5 % of light is .05, a blur of half a pixel -.2, of one pixel -.6.
-    LIGHT = 0.04
-    FOCUS = -0.15
+    # Chosen on MVTec AD bottle and cable: 5 % of light is .05 in brightness, a blur of half a
+    # pixel -.2 and of one pixel -.6 in sharpness. These name the cause of a rise in distances.
+    LIGHT, FOCUS = 0.04, 0.15
+    # And these are a reason to warn by themselves, if they also are this many deviations of single
+    # good frames away: parts that differ from each other must not be taken for a change of light.
+    LIGHT_ALONE, FOCUS_ALONE, SPREADS = 0.15, 0.30, 4.0
 
     def __init__(self, *, reference: int, recent: int) -> None:
         self._wanted = reference
         self._alpha = 1.0 / recent
         self._count = 0
-        self._reference = np.zeros(2)  # brightness, sharpness
+        self._mean, self._scatter = np.zeros(2), np.zeros(2)  # of brightness, sharpness
         self._recent: NDArray[np.float64] | None = None
 
     def update(self, look: Look, *, good: bool) -> None:
@@ -61,7 +63,9 @@ class LookWatch:
         values = np.array([look.brightness, look.sharpness])
         if good and self._count < self._wanted:
             self._count += 1
-            self._reference += (values - self._reference) / self._count
+            before = values - self._mean
+            self._mean += before / self._count
+            self._scatter += before * (values - self._mean)
         start = values if self._recent is None else self._recent
         self._recent = start + self._alpha * (values - start)
 
@@ -72,18 +76,29 @@ class LookWatch:
 
     def change(self) -> tuple[float, float]:
         """Brightness and sharpness now over then, as factors."""
-        if self._recent is None:
-            return 1.0, 1.0
-        brightness, sharpness = np.exp(self._recent - self._reference)
+        brightness, sharpness = np.exp(self._change())
         return float(brightness), float(sharpness)
 
     def kind(self) -> str:
         """What has most likely moved: light, focus, or by exclusion the position."""
         if not self.ready:
             return "unknown"
-        brightness, sharpness = np.log(self.change())
+        brightness, sharpness = self._change()
         # Each in units of its own limit: a large change of light also disturbs sharpness a
         # little (clipping), and the larger excess is the cause.
-        excess = {"light": abs(brightness) / self.LIGHT, "focus": sharpness / self.FOCUS}
+        excess = {"light": abs(brightness) / self.LIGHT, "focus": -sharpness / self.FOCUS}
         kind = max(excess, key=lambda name: excess[name])
         return kind if excess[kind] > 1.0 else "position"
+
+    def pressure(self) -> float:
+        """How near the looks alone are to a warning; 1 is the limit."""
+        if not self.ready:
+            return 0.0
+        brightness, sharpness = self._change()
+        spread = self.SPREADS * np.sqrt(self._scatter / self._count)
+        light = abs(brightness) / max(self.LIGHT_ALONE, spread[0])
+        focus = -sharpness / max(self.FOCUS_ALONE, spread[1])
+        return float(max(light, focus))
+
+    def _change(self) -> NDArray[np.float64]:
+        return np.zeros(2) if self._recent is None else self._recent - self._mean

@@ -54,16 +54,22 @@ def annotate(
 
 
 def annotate_result(
-    result: FrameResult, *, max_side: int | None = None, strip: bool = True
+    result: FrameResult,
+    *,
+    min_side: int | None = None,
+    max_side: int | None = None,
+    strip: bool = True,
 ) -> NDArray[np.uint8]:
-    """Annotate a scored frame, shrunk first when its longer side exceeds `max_side`."""
-    frame_hwc, factor = result.frame_hwc, 1.0
-    height, width = frame_hwc.shape[:2]
-    if max_side is not None and max(height, width) > max_side:
-        factor = max_side / max(height, width)
+    """Annotate a scored frame, first resized so that its longer side is within the limits."""
+    frame_hwc = result.frame_hwc
+    factor = _factor(max(frame_hwc.shape[:2]), min_side=min_side, max_side=max_side)
+    if factor != 1.0:
+        height, width = frame_hwc.shape[:2]
         size_wh = (max(1, round(width * factor)), max(1, round(height * factor)))
-        shrunk = cv2.resize(frame_hwc, size_wh, interpolation=cv2.INTER_AREA)
-        frame_hwc = shrunk.astype(np.uint8, copy=False)
+        method = cv2.INTER_AREA if factor < 1.0 else cv2.INTER_LINEAR
+        frame_hwc = cv2.resize(frame_hwc, size_wh, interpolation=method).astype(
+            np.uint8, copy=False
+        )
     return annotate(
         frame_hwc,
         map_hw=result.prediction.map_hw,
@@ -75,6 +81,14 @@ def annotate_result(
         alarm=result.alarm,
         strip=strip,
     )
+
+
+def _factor(side: int, *, min_side: int | None, max_side: int | None) -> float:
+    if max_side is not None and side > max_side:
+        return max_side / side
+    if min_side is not None and side < min_side:
+        return float(-(-min_side // side))  # a whole one: pixels stay square
+    return 1.0
 
 
 def strip_height(size_hw: tuple[int, int]) -> int:

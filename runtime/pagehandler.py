@@ -123,6 +123,8 @@ class PageHandler(BaseHTTPRequestHandler):
             return self._json({"active": page.record(active=active)})
         except EdgesegError as error:
             return self._error(HTTPStatus.CONFLICT, str(error))
+        except Exception as error:  # a message we did not write may hold anything
+            return self._error(HTTPStatus.INTERNAL_SERVER_ERROR, type(error).__name__)
 
     def _read(self, page: Page, url: SplitResult) -> None:
         query = parse_qs(url.query)

@@ -37,7 +37,7 @@ class PageServer(ThreadingHTTPServer):
                 f"--serve: cannot listen on {host}:{port} ({reason}); try another port"
             ) from None
         self._thread = threading.Thread(
-            target=self.serve_forever, kwargs={"poll_interval": 0.2}, name="page", daemon=True
+            target=self.serve_forever, kwargs={"poll_interval": 0.1}, name="page", daemon=True
         )
 
     def start(self) -> None:

@@ -91,6 +91,7 @@ class Pipeline:
         """Score until a limit, the end of all sources, or `stop`; sinks are closed in any case."""
         tiled = self.config.scorer.tile_overlap is not None
         warm_up(self.session, batch=self.session.max_batch if tiled else self._batch)
+        self.scorer.warm_up()
         self.meters.started_s = time.monotonic()
         self._next_status_s = self.meters.started_s + self.config.status_every_s
         try:
@@ -193,7 +194,12 @@ class Pipeline:
             if not reader.join(timeout_s=max(0.0, deadline_s - time.monotonic())):
                 self.faults.count("source", f"{reader.spec.name}: its driver does not return")
         self._pass_events_on()
-        for sink in self._sinks:
+        self.close_sinks()
+
+    def close_sinks(self) -> None:
+        """Flush and release every sink; run() does it at its end."""
+        while self._sinks:
+            sink = self._sinks.pop(0)
             try:
                 sink.close()
             except Exception as error:

@@ -4,7 +4,7 @@ import queue
 import shutil
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -97,9 +97,10 @@ class Recorder:
             action()
         except (OSError, RuntimeFailure, cv2.error) as error:
             self.active = False
-            self._files.clear()
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self._on_error(self.name, f"recording stops: {reason}")
+            while self._files:  # what was recorded so far is kept where it can be
+                self._files.popitem()[1].salvage()
 
     def _write(self, result: FrameResult) -> None:
         index = result.source_index
@@ -162,6 +163,11 @@ class VideoFile:
         if not writer.isOpened():
             raise RuntimeFailure(f"{self._path}: OpenCV cannot write a video there")
         self._writer = writer
+
+    def salvage(self) -> None:
+        """Complete the file if possible, else leave nothing behind."""
+        with suppress(OSError, RuntimeFailure, cv2.error):
+            self.close()
 
     def close(self) -> None:
         """Complete the file and give it its name."""

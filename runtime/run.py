@@ -34,7 +34,11 @@ def run_stream(
         say=say,
     ) as session:
         pipeline = Pipeline(session, specs, config=config, faults=Faults(say), stop=stop, say=say)
-        attached = attach_sinks(pipeline, options, specs, stop=stop, say=say)
+        try:
+            attached = attach_sinks(pipeline, options, specs, stop=stop, say=say)
+        except EdgesegError:
+            pipeline.close_sinks()  # of the ones that were made before the mistake
+            raise
         failure: EdgesegError | None = None
         try:
             pipeline.run()

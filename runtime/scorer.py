@@ -27,13 +27,8 @@ class ScorerConfig:
     debounce: Debounce = field(default_factory=Debounce)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Marks:
-    """Moments in nanoseconds that all frames of a batch share."""
-
-    begin: int
-    ready: int
-    inferred: int
+# Moments in nanoseconds that all frames of a batch share: begin, input ready, inferred.
+Marks = tuple[int, int, int]
 
 
 class Scorer:
@@ -50,6 +45,12 @@ class Scorer:
         self.alarms = [Alarm(config.debounce) for _ in names]
         self._input_nhwc = np.empty((0, *session.metadata.size_hw, 3), np.uint8)
 
+    def warm_up(self) -> None:
+        """Use OpenCV once: its first calls start threads and choose kernels."""
+        slot_hwc = self._slots(1)[0]
+        fit_into(np.zeros((2 * len(slot_hwc), *slot_hwc.shape[1:]), np.uint8), slot_hwc, swap=True)
+        find_regions(np.eye(8, dtype=np.float32), 0.5, size_hw=(8, 8))
+
     def check(self, size_hw: tuple[int, int], *, source: str) -> None:
         """Refuse a frame size that the region of interest or the tiles do not fit."""
         roi = self._config.roi
@@ -58,44 +59,57 @@ class Scorer:
                 f"{source}: frames of {size_hw[1]}x{size_hw[0]} do not hold --roi {roi}; "
                 "expected x+w and y+h within the frame"
             )
-        self._tiling(self._cropped_hw(size_hw))
+        if self._config.tile_overlap is not None:
+            self.tiles_per_frame(size_hw)
 
     def tiles_per_frame(self, size_hw: tuple[int, int]) -> int:
-        """How often the model runs for one frame of that size."""
-        tiling = self._tiling(self._cropped_hw(size_hw))
-        return 1 if tiling is None else len(tiling.corners_yx())
+        """How often the model runs for one frame of that size, when tiled."""
+        roi = self._config.roi
+        return len(self._tiling((roi.h, roi.w) if roi else size_hw).corners_yx())
 
     def score(self, taken: list[tuple[Frame, int]]) -> list[FrameResult]:
         """Score frames as one batch; each comes with the moment it entered the buffer."""
         begin_ns = time.monotonic_ns()
-        crops = [self._crop(frame) for frame, _ in taken]
-        tilings = [self._tiling(crop.shape[:2]) for crop in crops]
-        parts = [
-            [crop] if tiling is None else tiling.cut(crop)
-            for crop, tiling in zip(crops, tilings, strict=True)
-        ]
-        frames_nhwc = self._fill(parts, [frame for frame, _ in taken])
+        roi = self._config.roi
+        crops = [roi.crop(frame.image_hwc) if roi else frame.image_hwc for frame, _ in taken]
+        if self._config.tile_overlap is not None:
+            return self._score_tiles(taken, crops, begin_ns)
+        slots_nhwc = self._slots(len(taken))
+        for index, (frame, _) in enumerate(taken):
+            fit_into(crops[index], slots_nhwc[index], swap=frame.channels != self._channels)
         ready_ns = time.monotonic_ns()
-        predictions = iter(self._session.infer(frames_nhwc))
-        marks = Marks(begin=begin_ns, ready=ready_ns, inferred=time.monotonic_ns())
+        predictions = self._session.infer(slots_nhwc)
+        marks = (begin_ns, ready_ns, time.monotonic_ns())
+        return [
+            self._judge(frame, crops[index], predictions[index], buffered_ns, marks)
+            for index, (frame, buffered_ns) in enumerate(taken)
+        ]
+
+    def _score_tiles(
+        self, taken: list[tuple[Frame, int]], crops: list[NDArray[np.uint8]], begin_ns: int
+    ) -> list[FrameResult]:
+        tilings = [self._tiling(crop.shape[:2]) for crop in crops]
+        pieces = [
+            (piece, frame.channels != self._channels)
+            for (frame, _), crop, tiling in zip(taken, crops, tilings, strict=True)
+            for piece in tiling.cut(crop)
+        ]
+        slots_nhwc = self._slots(len(pieces))
+        for (piece, swap), slot_hwc in zip(pieces, slots_nhwc, strict=True):
+            fit_into(piece, slot_hwc, swap=swap)
+        ready_ns = time.monotonic_ns()
+        predictions = iter(self._session.infer(slots_nhwc))
+        marks = (begin_ns, ready_ns, time.monotonic_ns())
         results = []
-        for (frame, buffered_ns), crop, tiling, pieces in zip(
-            taken, crops, tilings, parts, strict=True
-        ):
-            found = [next(predictions) for _ in pieces]
-            prediction = found[0] if tiling is None else tiling.blend(found)
-            results.append(self._judge(frame, crop, prediction, buffered_ns, marks))
+        for (frame, buffered_ns), crop, tiling in zip(taken, crops, tilings, strict=True):
+            parts = [next(predictions) for _ in tiling.corners_yx()]
+            results.append(self._judge(frame, crop, tiling.blend(parts), buffered_ns, marks))
         return results
 
-    def _fill(self, parts: list[list[NDArray[np.uint8]]], frames: list[Frame]) -> NDArray[np.uint8]:
-        """Everything the model must see, in one array that is kept for the next frames."""
-        count = sum(len(pieces) for pieces in parts)
+    def _slots(self, count: int) -> NDArray[np.uint8]:
+        """Room for the model's input, kept from frame to frame."""
         if len(self._input_nhwc) < count:
             self._input_nhwc = np.empty((count, *self._input_nhwc.shape[1:]), np.uint8)
-        slots = iter(self._input_nhwc)
-        for pieces, frame in zip(parts, frames, strict=True):
-            for piece in pieces:
-                fit_into(piece, next(slots), swap=frame.channels != self._channels)
         return self._input_nhwc[:count]
 
     def _judge(
@@ -132,32 +146,32 @@ class Scorer:
             alarm_started=started,
             regions=regions,
             region_count=region_count,
-            times=StageTimes(*(value_ns / 1e6 for value_ns in times_ns)),
+            times=_times_ms(times_ns),
         )
 
-    def _crop(self, frame: Frame) -> NDArray[np.uint8]:
-        return self._config.roi.crop(frame.image_hwc) if self._config.roi else frame.image_hwc
-
-    def _cropped_hw(self, size_hw: tuple[int, int]) -> tuple[int, int]:
-        return (self._config.roi.h, self._config.roi.w) if self._config.roi else size_hw
-
-    def _tiling(self, frame_hw: tuple[int, int]) -> Tiling | None:
-        if self._config.tile_overlap is None:
-            return None
+    def _tiling(self, frame_hw: tuple[int, int]) -> Tiling:
         return Tiling(
             frame_hw=frame_hw,
             tile_hw=self._session.metadata.size_hw,
-            overlap=self._config.tile_overlap,
+            overlap=self._config.tile_overlap or 0.0,
         )
 
 
-def _times_ns(grabbed_ns: int, buffered_ns: int, marks: Marks, done_ns: int) -> tuple[int, ...]:
+def _times_ms(times_ns: tuple[int, int, int, int, int, int]) -> StageTimes:
+    age, queue, pre, infer, post, total = times_ns  # spelt out: this runs for every frame
+    return StageTimes(age / 1e6, queue / 1e6, pre / 1e6, infer / 1e6, post / 1e6, total / 1e6)
+
+
+def _times_ns(
+    grabbed_ns: int, buffered_ns: int, marks: Marks, done_ns: int
+) -> tuple[int, int, int, int, int, int]:
     """In the order of STAGES; the last is the sum of all but `queue`, exactly."""
+    begin_ns, ready_ns, inferred_ns = marks
     return (
-        marks.begin - grabbed_ns,
-        marks.begin - buffered_ns,
-        marks.ready - marks.begin,
-        marks.inferred - marks.ready,
-        done_ns - marks.inferred,
+        begin_ns - grabbed_ns,
+        begin_ns - buffered_ns,
+        ready_ns - begin_ns,
+        inferred_ns - ready_ns,
+        done_ns - inferred_ns,
         done_ns - grabbed_ns,
     )

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -17,6 +18,7 @@ from edgeseg.runtime.modelfile import PLAN_SUFFIXES, BackendUnavailable, check_u
 Backend = Literal["auto", "tensorrt", "cuda", "cpu", "openvino"]
 BACKENDS: tuple[Backend, ...] = ("auto", "tensorrt", "cuda", "cpu", "openvino")
 Say = Callable[[str], None]
+_UINT8 = np.dtype(np.uint8)
 # What a graph returns: map (N, H, W), score (N,) and, where the model has one, grid (N, h, w).
 Outputs = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]
 
@@ -34,20 +36,27 @@ class Session(ABC):
     def close(self) -> None:  # noqa: B027  # most backends release when collected
         """Release the device."""
 
-    @property
+    @cached_property
     def max_batch(self) -> int:
         """How many frames the graph takes at once."""
         return int(self.metadata.input["batch"][2])
 
+    @cached_property
+    def _min_batch(self) -> int:
+        return int(self.metadata.input["batch"][0])
+
+    @cached_property
+    def _frame_shape(self) -> tuple[int, int, int]:
+        return (*self.metadata.size_hw, 3)
+
     def infer(self, frames_nhwc: NDArray[np.uint8]) -> list[Prediction]:
         """Score any number of frames that have the model's size and channel order."""
-        expected = (*self.metadata.size_hw, 3)
-        if frames_nhwc.dtype != np.uint8 or frames_nhwc.shape[1:] != expected:
+        if frames_nhwc.dtype != _UINT8 or frames_nhwc.shape[1:] != self._frame_shape:
             raise UsageError(
                 f"frames of {frames_nhwc.dtype} {frames_nhwc.shape}, expected uint8 "
-                f"(N, {', '.join(map(str, expected))})"
+                f"(N, {', '.join(map(str, self._frame_shape))})"
             )
-        smallest, _, largest = self.metadata.input["batch"]
+        smallest, largest = self._min_batch, self.max_batch
         predictions: list[Prediction] = []
         for start in range(0, len(frames_nhwc), largest):
             part = frames_nhwc[start : start + largest]

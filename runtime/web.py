@@ -17,7 +17,15 @@ from edgeseg.runtime.exporter import Exporter
 from edgeseg.runtime.history import BUCKET_S, AlarmHistory, EventHistory, ScoreHistory
 from edgeseg.runtime.live import LiveView
 from edgeseg.runtime.pageserver import PageServer
-from edgeseg.runtime.result import FrameResult, SourceEvent, SourceState, StateView
+from edgeseg.runtime.result import (
+    FrameResult,
+    PipelineSnapshot,
+    SourceEvent,
+    SourceState,
+    StateView,
+)
+
+_SNAPSHOT_S = 0.25
 
 
 class Recorder(Protocol):
@@ -61,6 +69,7 @@ class PageSink:
         self._metadata, self._view, self._title = metadata, view, title
         self._drift, self._recorder = drift, recorder
         self._stale_after_s = stale_after_s
+        self._snapshot: tuple[float, PipelineSnapshot | None] = (0.0, None)
         self._html = files(__package__).joinpath("page.html").read_bytes()
         self._live = LiveView(on_error=on_error)
         self._alarms = AlarmHistory(on_error=on_error)
@@ -115,7 +124,7 @@ class PageSink:
 
     def state(self, *, source_index: int, after: int) -> dict[str, object]:
         """Live numbers for the page; scores of one source from a bucket on."""
-        now = self._view.snapshot()
+        now = self._recent_snapshot()
         scores = self._scores.get(source_index)
         return {
             "title": self._title or self._metadata.name,
@@ -177,6 +186,14 @@ class PageSink:
         if self._recorder is not None and active != self._recorder.active:
             (self._recorder.start if active else self._recorder.stop)()
         return self._recorder is not None and self._recorder.active
+
+    def _recent_snapshot(self) -> PipelineSnapshot:
+        """One snapshot serves all viewers for a moment: making it holds up scoring a little."""
+        taken_s, snapshot = self._snapshot
+        if snapshot is None or time.monotonic() - taken_s > _SNAPSHOT_S:
+            snapshot = self._view.snapshot()
+            self._snapshot = (time.monotonic(), snapshot)
+        return snapshot
 
     def _drift_states(self) -> Mapping[int, DriftState]:
         return dict(self._drift.states) if self._drift is not None else {}

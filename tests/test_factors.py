@@ -8,7 +8,7 @@ from torch import Tensor
 
 from edgeseg import factors as factors_module
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.factors import Factors, expected_d2, make_factors
+from edgeseg.factors import Factors, expected_d2, kept_directions, make_factors
 from edgeseg.gaussian import Moments
 
 K, LOCATIONS, RIDGE = 5, 7, 0.01
@@ -205,3 +205,33 @@ def test_expected_d2_of_pooled_factors():
     factors = make_factors(moments.pooled((3, 4), 3), ridge=RIDGE, rank=3, directions="lower")
     by_images = (measured(factors, train) ** 2).mean(axis=0)
     np.testing.assert_allclose(expected_d2(factors, moments).numpy(), by_images, rtol=1e-6)
+
+
+def test_expected_d2_of_shared_factors():
+    """Four cells use one Gaussian; each of them is measured by the Gaussian of its block."""
+    train = rows(30, locations=16)  # a grid of 4x4 in blocks of 2x2
+    moments = Moments.of(train)
+    shared = make_factors(
+        moments.pooled((4, 4), 3, share=2), ridge=RIDGE, rank=3, directions="lower"
+    )
+    block = torch.tensor([0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3, 2, 2, 3, 3])
+    each = Factors(mean=shared.mean[block], factor=shared.factor[block])
+    by_images = (measured(each, train) ** 2).mean(axis=0)
+    found = expected_d2(shared, moments, block=block)
+    np.testing.assert_allclose(found.numpy(), by_images, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rank", "k", "kept"),
+    [
+        (0, 10, 10),
+        (3, 10, 3),
+        (10, 10, 10),
+        (99, 10, 10),
+        (0.64, 150, 96),
+        (0.01, 10, 1),
+        (0.5, 1, 1),
+    ],
+)
+def test_a_rank_is_a_number_or_a_share(rank, k, kept):
+    assert kept_directions(rank, k) == kept

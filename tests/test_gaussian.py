@@ -132,30 +132,44 @@ def test_size_does_not_depend_on_the_number_of_images():
     assert moments.images == 300
 
 
-@pytest.mark.parametrize("size", [3, 5])
-@pytest.mark.parametrize("grid_hw", [(1, 1), (1, 5), (4, 3), (2, 7)])
-def test_pooled_is_the_union_of_the_neighbours(grid_hw, size):
+@pytest.mark.parametrize("share", [1, 2])
+@pytest.mark.parametrize("size", [1, 3, 5])
+@pytest.mark.parametrize("grid_hw", [(2, 2), (2, 6), (4, 2), (8, 4)])
+def test_pooled_is_the_union_of_the_neighbours(grid_hw, size, share):
+    """Every block of cells with those around it, cut at the border of the grid."""
     height, width = grid_hw
     x = rows(5, locations=height * width).view(5, 4, height, width)
-    pooled = Moments.of(x.flatten(2)).pooled(grid_hw, size)
+    pooled = Moments.of(x.flatten(2)).pooled(grid_hw, size, share=share)
     reach = size // 2
-    for row in range(height):
-        for column in range(width):
+    unions = []
+    for top in range(0, height, share):
+        for left in range(0, width, share):
             window = x[
                 :,
                 :,
-                max(0, row - reach) : row + reach + 1,
-                max(0, column - reach) : column + reach + 1,
+                max(0, top - reach) : top + share + reach,
+                max(0, left - reach) : left + share + reach,
             ]
-            union = window.permute(0, 2, 3, 1).reshape(-1, 4)  # images and neighbours alike
-            expected = Moments.of(union[:, :, None])
-            place = row * width + column
-            found = Moments(
-                count=pooled.count[place, None],
-                mean=pooled.mean[place, None],
-                scatter=pooled.scatter[place, None],
-            )
-            assert_same(found, expected)
+            union = window.permute(0, 2, 3, 1).reshape(-1, 4, 1)  # images and neighbours alike
+            unions.append(Moments.of(union))
+    assert pooled.mean.shape == (height * width // share**2, 4)
+    expected = Moments(
+        count=torch.cat([union.count for union in unions]),
+        mean=torch.cat([union.mean for union in unions]),
+        scatter=torch.cat([union.scatter for union in unions]),
+    )
+    assert_same(pooled, expected)
+
+
+def test_pooling_a_single_cell():
+    moments = Moments.of(rows(5, locations=1))
+    assert_same(moments.pooled((1, 1), 5), moments)
+
+
+def test_pooling_no_images_gives_none():
+    pooled = Moments.zero(6, 4).pooled((2, 3), 3)
+    assert not pooled.count.any()
+    assert torch.isfinite(pooled.mean).all()
 
 
 def test_pool_of_one_changes_nothing():

@@ -129,6 +129,32 @@ def test_a_defect_that_stays_in_one_corner_is_mapped_but_is_no_drift() -> None:
     assert state.moved_share == pytest.approx(1 / 16)
 
 
+def test_a_line_that_stops_at_a_defect_is_no_drift() -> None:
+    rng = np.random.default_rng(6)
+    watch = DriftWatch(_baseline(), window=WINDOW)
+    broken = _good(rng)
+    broken[:12] *= 3.0  # three quarters of the picture
+    noise = rng.normal(1.0, 0.02, (10 * WINDOW, *GRID)).astype(np.float32)
+    for index in range(10 * WINDOW):
+        state = watch.update(broken * noise[index], anomalous=True)
+    assert state.level == "ok"
+    # The same in part after part is no single defect any more.
+    for _ in range(2 * WINDOW):
+        grid_hw = _good(rng)
+        grid_hw[:12] *= 3.0
+        state = watch.update(grid_hw, anomalous=True)
+    assert state.level == "warn"
+
+
+def test_drift_of_a_scene_at_rest_is_found_later() -> None:
+    rng = np.random.default_rng(7)
+    watch = DriftWatch(_baseline(), window=WINDOW)
+    still = _good(rng)
+    for _ in range(100 * WINDOW):
+        state = watch.update(still * np.float32(1.6), anomalous=False)
+    assert state.level == "warn"
+
+
 def test_drift_of_a_part_of_the_picture_warns() -> None:
     def half(grid_hw, index, rng):  # type: ignore[no-untyped-def]
         grid_hw[:, :6] *= 1.5
@@ -217,6 +243,35 @@ def test_the_frame_tells_what_has_moved(kind: str, change) -> None:  # type: ign
     assert state.advice != ""
 
 
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("light", lambda f: (f * 0.7).astype(np.uint8)),
+        ("focus", lambda f: cv2.GaussianBlur(f, (0, 0), 1.5)),
+    ],
+)
+def test_a_change_that_hides_defects_warns_too(kind: str, change) -> None:  # type: ignore[no-untyped-def]
+    rng = np.random.default_rng(3)
+    watch = DriftWatch(_baseline(), window=WINDOW)
+    for index in range(4 * WINDOW):
+        frame = _textured(rng) if index < 2 * WINDOW else change(_textured(rng))
+        state = watch.update(_good(rng), anomalous=False, frame_hwc=frame)
+        if index < 2 * WINDOW:
+            assert state.level == "ok"
+    assert (state.level, state.kind) == ("warn", kind)
+    assert "distances have not risen, so defects may be missed" in state.message
+
+
+def test_parts_that_differ_are_no_change_of_light() -> None:
+    rng = np.random.default_rng(3)
+    watch = DriftWatch(_baseline(), window=WINDOW)
+    for index in range(4 * WINDOW):
+        # Parts of any brightness, then one dark part that stays: within what was seen before.
+        gain = rng.uniform(0.4, 1.0) if index < 2 * WINDOW else 0.45
+        frame = (_textured(rng) * gain).astype(np.uint8)
+        assert watch.update(_good(rng), anomalous=False, frame_hwc=frame).level == "ok"
+
+
 def test_drift_from_the_start_is_of_unknown_kind() -> None:
     rng = np.random.default_rng(4)
     watch = DriftWatch(_baseline(), window=WINDOW)
@@ -281,7 +336,8 @@ def test_sink_watches_each_source_and_tells_changes_once() -> None:
     # Metadata: d of 100 on average with hardly any deviation.
     for index in range(200):
         for source, distance in ((0, 100.0), (1, 130.0 if index < 100 else 100.0)):
-            grid_hw = np.full((4, 6), distance, np.float32)
+            wave = 1.01 if index % 2 else 0.96  # so that each frame is a view of its own
+            grid_hw = np.full((4, 6), distance * wave, np.float32)
             sink.on_frame(make_result(grid_hw=grid_hw, source_index=source, frame_index=index))
     assert told == [(1, "warn"), (1, "ok")]
     assert sink.states[0].level == sink.states[1].level == "ok"

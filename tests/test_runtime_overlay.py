@@ -124,6 +124,8 @@ def test_boxes_are_scaled_with_the_picture() -> None:
     assert (abs(xs.min() - 197) <= 3, abs(ys.min() - 97) <= 3) == (True, True)
     assert (abs(xs.max() - 283) <= 3, abs(ys.max() - 163) <= 3) == (True, True)
     assert annotate_result(result, max_side=5000, strip=False).shape == (800, 1000, 3)
+    assert annotate_result(result, min_side=1001, strip=False).shape == (1600, 2000, 3)
+    assert annotate_result(result, min_side=1000, strip=False).shape == (800, 1000, 3)
 
 
 def test_an_alarm_frames_the_picture() -> None:

@@ -75,7 +75,8 @@ class Run:
                     score=20.0 if bad else 5.0,
                     frame_hwc=picture,
                     map_hw=heat_hw if bad else None,
-                    grid_hw=np.full((4, 6), self.distance, np.float32),
+                    # Each frame a view of its own, as of parts that pass.
+                    grid_hw=np.full((4, 6), self.distance * (0.96 + index % 2 * 0.05), np.float32),
                     regions=(region,) if bad else (),
                     alarm_started=bad,
                     source_index=source,
@@ -118,9 +119,9 @@ def test_shows_everything_without_sideways_scrolling(
 ) -> None:
     tab = browser.open(run.page.url, size_wh=size_wh, dark=dark)
     tab.wait_for("document.documentElement.dataset.ready")
-    # The live view is a real picture of the frame's size, the alarm's picture too.
-    tab.wait_for("document.getElementById('picture').naturalWidth === 64")
-    tab.wait_for("document.querySelector('#alarm-list img')?.naturalWidth === 64")
+    # Real pictures: the frame of 64x48 enlarged by whole factors.
+    tab.wait_for("document.getElementById('picture').naturalWidth === 512")
+    tab.wait_for("document.querySelector('#alarm-list img')?.naturalWidth === 448")
     tab.wait_for("document.getElementById('drift-picture').naturalWidth === 64")
     text = tab.evaluate("document.body.innerText")
     for part in ("Line 3", "onnxruntime cpu", "12.3", "29.8", "overwritten", "PRO 0.950"):
@@ -195,7 +196,7 @@ def test_two_sources_have_tabs(browser: Browser) -> None:
         tab.evaluate("document.querySelectorAll('#tabs button')[1].click()")
         tab.wait_for("document.getElementById('where').textContent.startsWith('camera 1')")
         tab.wait_for("document.getElementById('picture').src.includes('source=1')")
-        tab.wait_for("document.getElementById('picture').naturalWidth === 64")
+        tab.wait_for("document.getElementById('picture').naturalWidth === 512")
         tab.call("Page.close")
     finally:
         run.close()
@@ -212,7 +213,7 @@ def test_token_opens_the_page_and_leaves_the_address_bar(browser: Browser) -> No
         tab.call("Page.navigate", url=f"{run.page.url}?token={TOKEN}")
         tab.wait_for("document.documentElement.dataset.ready")
         assert tab.evaluate("location.search") == ""
-        tab.wait_for("document.getElementById('picture').naturalWidth === 64")
+        tab.wait_for("document.getElementById('picture').naturalWidth === 512")
         everything = tab.evaluate("document.documentElement.outerHTML + document.cookie")
         assert TOKEN not in everything
         tab.call("Page.close")

@@ -111,7 +111,8 @@ def test_a_source_faster_than_the_model_drops_exactly_what_it_does_not_score() -
 
 
 def test_several_sources_share_one_batch() -> None:
-    session = BrightnessSession(brightness_metadata(batch=(1, 2, 3)))
+    # A run takes long enough for every reader to have its next frame ready.
+    session = BrightnessSession(brightness_metadata(batch=(1, 2, 3)), seconds=0.003)
     captures = [Canned([grey(50 * source + 10)] * 20) for source in range(3)]
     run = Run(session, [clip(f"clip{source}") for source in range(3)], opens(*captures))
     run.pipeline.run()

@@ -1,0 +1,134 @@
+"""Where, when and with what something was measured."""
+
+import os
+import platform
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = (
+    *("edgeseg", "torch", "torchvision", "onnx", "onnxruntime", "onnxruntime-gpu", "openvino"),
+    *("tensorrt", "tensorrt-rtx", "numpy", "opencv-python-headless", "anomalib"),
+)
+_SOURCE = Path(__file__).resolve().parent
+
+
+def describe(*, threads: int, seeds: tuple[int, ...] = ()) -> dict[str, Any]:
+    """The facts that stand beside every result: machine, versions, commit, seeds and command."""
+    return {
+        "processor": processor(),
+        "cores": available_cores(),
+        "threads": threads,
+        "memory_gb": round(_memory_bytes() / 1e9, 1),
+        "gpu": _gpu(),
+        "system": f"{platform.system()} {platform.release()}",
+        "load_at_start": round(load_average(), 2),
+        "python": platform.python_version(),
+        "versions": versions(),
+        "commit": commit(),
+        "seeds": list(seeds),
+        "command": command(),
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+    }
+
+
+def available_cores() -> int:
+    """Cores this process may use, which a container limits below the machine's count."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def load_average() -> float:
+    """How many other processes wanted a core during the last minute."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
+def busy_warning() -> str | None:
+    """A sentence for a machine that is too busy to time anything on, or None."""
+    load, cores = load_average(), available_cores()
+    if load < 0.5 * cores:
+        return None
+    return (
+        f"the machine is busy (load {load:.1f} on {cores} cores): "
+        "timings come out too long, and ratios uncertain"
+    )
+
+
+def processor() -> str:
+    """The name of the board or of the processor."""
+    board = _read(Path("/proc/device-tree/model")).strip("\0 \n")  # Jetson, Raspberry Pi
+    lines = _read(Path("/proc/cpuinfo")).splitlines()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return ", ".join(filter(None, [board, names[0] if names else platform.machine()]))
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of everything whose speed or numbers are measured."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str:
+    """The commit of the code, marked if files differ from it; a release has only its version."""
+    head = _output("git", "-C", str(_SOURCE), "rev-parse", "--short=12", "HEAD")
+    if not head:
+        return f"release {metadata.version('edgeseg')}"
+    changed = _output(
+        "git", "-C", str(_SOURCE), "status", "--porcelain", "--", "..", ":!../bench/results"
+    )
+    return f"{head} with changes" if changed else head
+
+
+def command() -> str:
+    """What was typed."""
+    return shlex.join(["edgeseg", *sys.argv[1:]])
+
+
+def peak_mb() -> float:
+    """The largest resident size of this process so far, in megabytes."""
+    for line in _read(Path("/proc/self/status")).splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) * 1024 / 1e6
+    # Elsewhere the kernel's own figure, which on Linux would count the parent's memory too.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def _gpu() -> str | None:
+    if shutil.which("nvidia-smi") is None:
+        return None
+    return _output("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader") or None
+
+
+def _memory_bytes() -> int:
+    for line in _read(Path("/proc/meminfo")).splitlines():
+        if line.startswith("MemTotal"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _output(*words: str) -> str:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,122 @@
+"""The HTML of a report: one file, nothing fetched, readable on paper and on a phone."""
+
+import base64
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+_STYLE = """
+:root { --ink: #1d2430; --soft: #5d6778; --line: #dfe4ec; --paper: #fff; --band: #f5f7fa;
+  --accent: #0b6bcb; --best: #0a7d4b; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf1; --soft: #9aa5b8; --line: #333c4b;
+  --paper: #171c25; --band: #1f2632; --accent: #6db3ff; --best: #4fd39a; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+main { max-width: 1080px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .25rem; }
+h2 { font-size: 1.15rem; margin: 2.4rem 0 .6rem; }
+.when { color: var(--soft); margin: 0 0 1.4rem; }
+.findings { margin: 0; padding: 1rem 1.2rem 1rem 2.2rem; background: var(--band);
+  border-left: 4px solid var(--accent); border-radius: 4px; }
+.findings li { margin: .25rem 0; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums;
+  font-size: .93rem; }
+th, td { padding: .42rem .7rem; text-align: right; border-bottom: 1px solid var(--line);
+  white-space: nowrap; }
+th { color: var(--soft); font-weight: 600; border-bottom: 2px solid var(--line); }
+th:first-child, td:first-child { text-align: left; }
+td.long { white-space: normal; text-align: left; min-width: 14rem; }
+tbody tr:nth-child(even) { background: var(--band); }
+td.best { color: var(--best); font-weight: 700; }
+figure { margin: 0; }
+img { max-width: 100%; height: auto; border: 1px solid var(--line); border-radius: 4px;
+  background: #fff; }
+.note { color: var(--soft); font-size: .9rem; margin: .5rem 0 0; }
+details { margin-top: 2.4rem; color: var(--soft); font-size: .9rem; }
+code { font-size: .88em; overflow-wrap: anywhere; }
+section + section { margin-top: 4rem; border-top: 2px solid var(--line); padding-top: 3rem; }
+@media print { main { max-width: none; } h2, table, figure { break-inside: avoid; } }
+"""
+
+
+def render_page(sections: Sequence[dict[str, Any]]) -> str:
+    """Reports as one HTML document; figures are inside it."""
+    title = escape(sections[0]["title"]) if sections else "edgeseg"
+    body = "\n".join(_section(section) for section in sections)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _section(section: dict[str, Any]) -> str:
+    facts = section["facts"]
+    parts = [
+        "<section>",
+        f"<h1>{escape(section['title'])}</h1>",
+        f'<p class="when">{escape(facts["date"])} · {escape(facts["processor"])} · '
+        f"{facts['threads']} threads</p>",
+        _list(section["findings"], css="findings"),
+    ]
+    figures = [
+        _figure(figure, png)
+        for figure, png in zip(section["figures"], section["pictures"], strict=True)
+    ]
+    parts += figures[:1]  # the picture that tells most comes before the numbers
+    parts += [
+        _table(table, texts, best)
+        for table, texts, best in zip(
+            section["tables"], section["texts"], section["best"], strict=True
+        )
+    ]
+    parts += figures[1:]
+    if section["notes"]:
+        parts += ["<h2>What is missing or not comparable</h2>", _list(section["notes"])]
+    lines = [line.removeprefix("- ").replace("`", "") for line in section["fact_lines"]]
+    parts += [
+        f"<details><summary>How this was made</summary>{_list(lines)}</details>",
+        "</section>",
+    ]
+    return "\n".join(parts)
+
+
+def _table(table: dict[str, Any], texts: list[list[str]], best: set[tuple[int, int]]) -> str:
+    head = "".join(f"<th>{escape(column['name'])}</th>" for column in table["columns"])
+    rows = []
+    for row, cells in enumerate(texts):
+        columns = [
+            _cell(text, first=index == 0, best=(row, index) in best)
+            for index, text in enumerate(cells)
+        ]
+        rows.append(f"<tr>{''.join(columns)}</tr>")
+    note = f'<p class="note">{escape(table["note"])}</p>' if table["note"] else ""
+    return (
+        f'<h2>{escape(table["title"])}</h2>\n<div class="scroll"><table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(rows) + "\n</tbody></table></div>"
+        f"\n{note}"
+    )
+
+
+def _cell(text: str, *, first: bool, best: bool) -> str:
+    css = "best" if best else "long" if len(text) > 60 and not first else ""
+    return f'<td class="{css}">{escape(text)}</td>' if css else f"<td>{escape(text)}</td>"
+
+
+def _figure(figure: dict[str, Any], png: bytes) -> str:
+    data = base64.b64encode(png).decode("ascii")
+    note = (
+        f'<figcaption class="note">{escape(figure["note"])}</figcaption>' if figure["note"] else ""
+    )
+    return (
+        f"<h2>{escape(figure['title'])}</h2>\n<figure>"
+        f'<img alt="{escape(figure["title"])}" src="data:image/png;base64,{data}">{note}</figure>'
+    )
+
+
+def _list(lines: Sequence[str], *, css: str = "") -> str:
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<ul class="{css}">{items}</ul>' if css else f"<ul>{items}</ul>"

@@ -1,0 +1,197 @@
+"""An artefact to a verified ONNX file with its metadata."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from edgeseg.artefact import Artefact, file_sha256
+from edgeseg.errors import ExportError, UsageError, VerificationError
+from edgeseg.evaluate import torch_predictor
+from edgeseg.export.about import describe_model
+from edgeseg.export.choose import Choice, choose_half, choose_int8
+from edgeseg.export.graph import GraphOptions, build_graph, save_graph, set_metadata
+from edgeseg.export.precision import HalfPlan, to_half
+from edgeseg.export.quantise import quantise_form
+from edgeseg.export.verify import TOLERANCES, Agreement, agreement, installed_backends, table
+from edgeseg.files import write_text
+from edgeseg.metadata import ModelMetadata
+from edgeseg.model import Model
+from edgeseg.progress import Progress, silent
+from edgeseg.synthetic import SceneGenerator
+
+PRECISIONS = ("fp32", "fp16", "int8")
+_SYNTHETIC_FRAMES = 8
+_MOST_VERIFIED = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """What kind of graph is wanted."""
+
+    precision: str = "fp32"
+    target: str = "cpu"  # cpu | trt: int8 graphs differ
+    batch: tuple[int, int, int] = (1, 1, 1)  # min, opt, max
+    grid_output: bool = True
+    allow_random_weights: bool = False
+    verify: bool = True
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("precision", self.precision, PRECISIONS),
+            ("target", self.target, ("cpu", "trt")),
+        ):
+            if value not in allowed:
+                raise UsageError(f"{name} {value!r}: expected one of {allowed}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """A file, what it says of itself, and how it was made and checked."""
+
+    path: Path
+    metadata: ModelMetadata
+    report: dict[str, Any]
+    agreements: tuple[Agreement, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frames:
+    """Images (N, H, W, 3) to calibrate and to verify on, and where they are from."""
+
+    images: NDArray[np.uint8]
+    source: str = "calibration images"
+
+
+def export_onnx(
+    artefact: Artefact,
+    out: Path,
+    *,
+    options: ExportOptions,
+    artefact_path: Path | None = None,
+    calibration: NDArray[np.uint8] | None = None,
+    note: Callable[[str], None] = lambda _: None,
+    progress: Progress = silent,
+) -> Exported:
+    """Build, verify and write one graph and its sidecar; a graph that disagrees is set aside."""
+    _check(artefact, options, calibration)
+    model = artefact.model()
+    frames = _frames(artefact, calibration)
+    choice = _graph(artefact, model, frames.images, options, progress)
+    metadata = describe_model(
+        artefact,
+        artefact_sha256=file_sha256(artefact_path) if artefact_path else "",
+        precision=options.precision,
+        target=options.target,
+        batch=options.batch,
+        outputs=[output.name for output in choice.graph.graph.output],
+    )
+    set_metadata(choice.graph, metadata)
+    save_graph(choice.graph, out)
+    rows: tuple[Agreement, ...] = ()
+    if options.verify:
+        rows = verify(out, artefact, model, frames, options)
+        note(table(list(rows)))
+        _set_aside_if_wrong(out, rows)
+    metadata = replace(metadata, onnx_sha256=file_sha256(out))
+    write_text(out.with_suffix(".json"), metadata.to_json(indent=2) + "\n")
+    return Exported(path=out, metadata=metadata, report=choice.report, agreements=rows)
+
+
+def _check(
+    artefact: Artefact, options: ExportOptions, calibration: NDArray[np.uint8] | None
+) -> None:
+    if artefact.origin.random and not options.allow_random_weights:
+        raise ExportError(
+            "the backbone has random weights, so its maps mean nothing; fit with real weights, "
+            "or pass --allow-random-weights to export it for timing"
+        )
+    if options.precision == "int8" and calibration is None:
+        raise UsageError(
+            "--precision int8 needs good images to calibrate on; pass --calibrate FOLDER, "
+            "the images the model was fitted on will do"
+        )
+
+
+def _frames(artefact: Artefact, calibration: NDArray[np.uint8] | None) -> Frames:
+    if calibration is not None:
+        return Frames(images=calibration)
+    scene = SceneGenerator(size_hw=artefact.config.size_hw, seed=artefact.config.seed)
+    images = np.stack([scene.good(index) for index in range(_SYNTHETIC_FRAMES)])
+    return Frames(images=images, source="synthetic images")
+
+
+def _graph(
+    artefact: Artefact,
+    model: Model,
+    frames: NDArray[np.uint8],
+    options: ExportOptions,
+    progress: Progress,
+) -> Choice:
+    # Half weights divided by 58 would lose digits, so fp16 keeps the scale of the input apart.
+    graph = build_graph(
+        model,
+        GraphOptions(
+            batch=options.batch,
+            grid_output=options.grid_output,
+            fold_scale=options.precision != "fp16",
+        ),
+        size_hw=artefact.config.size_hw,
+    )
+    if options.precision == "fp32":
+        return Choice(graph=graph, report={"precision": "all fp32"})
+    if options.precision == "fp16":
+        return choose_half(graph, model, frames)
+    finish = _int8_form(model, frames) if options.target == "cpu" else _half_form
+    return choose_int8(
+        graph, model, frames, target=options.target, finish=finish, progress=progress
+    )
+
+
+def _int8_form(model: Model, frames: NDArray[np.uint8]) -> Callable[[ModelProto], ModelProto]:
+    with torch.no_grad():
+        embedded = (model.embed(torch.from_numpy(frame[None])) for frame in frames)
+        largest = max(float((x.flatten(2).mT - model.mean).abs().max()) for x in embedded)
+    return lambda graph: quantise_form(graph, largest=largest)
+
+
+def _half_form(graph: ModelProto) -> ModelProto:
+    return to_half(graph, HalfPlan(embedding=False, backbone=False))
+
+
+def verify(
+    path: Path, artefact: Artefact, model: Model, frames: Frames, options: ExportOptions
+) -> tuple[Agreement, ...]:
+    """Compare the file with the reference in every backend that is installed here."""
+    reference = torch_predictor(model)
+    rows = []
+    for backend, open_predictor in installed_backends(path, target=options.target).items():
+        rows.append(
+            agreement(
+                reference,
+                open_predictor(),
+                frames.images[:_MOST_VERIFIED],
+                backend=backend,
+                source=frames.source,
+                threshold=artefact.calibration.score_threshold,
+                tolerance=TOLERANCES[options.precision],
+            )
+        )
+    return tuple(rows)
+
+
+def _set_aside_if_wrong(out: Path, rows: tuple[Agreement, ...]) -> None:
+    wrong = [row for row in rows if not row.passed]
+    if not wrong:
+        return
+    failed = out.with_name(out.name + ".failed")
+    out.replace(failed)
+    raise VerificationError(
+        f"{out}: disagrees with the reference in {', '.join(row.backend for row in wrong)} "
+        f"({'; '.join(wrong[0].failures)}); it is kept as {failed}, try a higher --precision"
+    )

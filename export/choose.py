@@ -1,0 +1,90 @@
+"""Which layers stay in higher precision: decided by the error they cause, and reported."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from edgeseg.export.precision import HalfPlan, to_half
+from edgeseg.export.quantise import Int8Plan, Quantiser, quantisable
+from edgeseg.export.verify import TOLERANCES
+from edgeseg.model import Model
+from edgeseg.progress import Progress
+
+# A layer whose return to fp32 removes less of the error than this is not worth its milliseconds.
+WORTH = 0.25
+MOST_KEPT = 3
+_PROBES = 4  # frames the error is measured on while choosing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A graph, and what was decided on the way to it."""
+
+    graph: ModelProto
+    report: dict[str, object]
+
+
+def choose_half(proto: ModelProto, model: Model, frames: NDArray[np.uint8]) -> Choice:
+    """All fp16 if the map allows it, else the embedding in fp32."""
+    errors = {}
+    for plan in (HalfPlan(embedding=True), HalfPlan(embedding=False)):
+        graph = to_half(proto, plan)
+        errors[plan.text] = mean_error(graph, model, frames[:_PROBES])
+        if errors[plan.text] <= TOLERANCES["fp16"].mean_error / 2:
+            break
+    return Choice(graph=graph, report={"precision": plan.text, "mean_error": errors})
+
+
+def choose_int8(
+    proto: ModelProto,
+    model: Model,
+    frames: NDArray[np.uint8],
+    *,
+    target: str,
+    finish: Callable[[ModelProto], ModelProto],
+    progress: Progress,
+) -> Choice:
+    """Quantise everything, then give back to fp32 the layers that cause most of the error."""
+    quantiser = Quantiser(proto, frames, target=target)
+    probes = frames[:: max(1, len(frames) // _PROBES)][:_PROBES]
+
+    def error_with(keep: tuple[str, ...]) -> float:
+        graph = quantiser.quantise(Int8Plan(keep=keep))
+        return mean_error(graph, model, probes)
+
+    error = error_with(())
+    kept: tuple[str, ...] = ()
+    steps: list[dict[str, object]] = [{"kept": [], "mean_error": error}]
+    candidates = [node.name for node in quantisable(proto) if node.op_type == "Conv"]
+    while error > TOLERANCES["int8"].mean_error / 2 and len(kept) < MOST_KEPT:
+        names = [name for name in candidates if name not in kept]
+        listed = progress(iter(names), length=len(names), label="Looking for sensitive layers")
+        errors = {name: error_with((*kept, name)) for name in listed}
+        best = min(errors, key=lambda name: errors[name])
+        if errors[best] > (1 - WORTH) * error:
+            break
+        kept, error = (*kept, best), errors[best]
+        steps.append({"kept": list(kept), "mean_error": error})
+    graph = finish(quantiser.quantise(Int8Plan(keep=kept)))
+    return Choice(graph=graph, report={"kept_in_fp32": list(kept), "steps": steps})
+
+
+def mean_error(proto: ModelProto, model: Model, frames: NDArray[np.uint8]) -> float:
+    """Mean difference of the map from the reference, as a share of the reference's range."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    # As written: Q/DQ in exact arithmetic, free of what one CPU's kernels do.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    name = session.get_inputs()[0].name
+    with torch.no_grad():
+        wanted = model(torch.from_numpy(frames))[0].numpy()
+    found = np.concatenate([session.run(["map"], {name: frame[None]})[0] for frame in frames])
+    span = max(float(wanted.max() - wanted.min()), 1e-6)
+    error = float(np.abs(wanted - found).mean()) / span
+    return error if np.isfinite(error) else float("inf")

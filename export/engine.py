@@ -1,0 +1,174 @@
+"""A graph in, a TensorRT or TensorRT-RTX plan out, with the JSON that says where it runs."""
+
+import hashlib
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgeseg.errors import ExportError, UsageError
+from edgeseg.export.engine_check import (
+    Gpu,
+    find_gpu,
+    import_package,
+    make_log,
+    no_gpu,
+    parser_failure,
+)
+from edgeseg.export.engine_config import (
+    Batch,
+    Workbench,
+    add_profile,
+    configure,
+    save_timing_cache,
+)
+from edgeseg.export.engine_options import BUILDERS, PLAN_SUFFIXES, EngineOptions
+from edgeseg.files import atomic_path, write_text
+from edgeseg.metadata import ModelMetadata
+
+# The oldest GPU that a hardware-compatible plan runs on, whichever GPU built it.
+_AMPERE = "sm80"
+
+
+def build_engine(
+    onnx_path: Path, plan_path: Path, *, metadata: ModelMetadata, options: EngineOptions
+) -> ModelMetadata:
+    """Compile a graph; write the raw plan and its sidecar; return what the sidecar says."""
+    onnx_sha256 = _check_files(onnx_path, plan_path, metadata)
+    if options.dla_core is not None and metadata.precision == "fp32":
+        raise ExportError(
+            f"{onnx_path}: fp32, and a DLA core computes in fp16 and int8; "
+            "export it with --precision fp16 or int8"
+        )
+    package = import_package(BUILDERS[options.builder])
+    gpu = find_gpu() if options.builder == "tensorrt" else None
+    bench = _open(package, onnx_path, metadata, options)
+    batch = _choose_batch(bench.network, onnx_path, metadata, options)
+    configure(bench, options)
+    add_profile(bench, batch)
+    started = time.perf_counter()
+    plan = _compile(bench, onnx_path, options)
+    seconds = time.perf_counter() - started
+    told = replace(
+        metadata,
+        input={**metadata.input, "batch": list(batch)},
+        onnx_sha256=onnx_sha256,
+        plan={
+            **_describe(package, options, gpu),
+            "precision": metadata.precision,
+            "build_seconds": round(seconds, 3),
+            "plan_sha256": hashlib.sha256(plan).hexdigest(),
+        },
+    )
+    with atomic_path(plan_path) as temporary:
+        temporary.write_bytes(plan)
+    write_text(plan_path.with_suffix(".json"), told.to_json(indent=2) + "\n")
+    if options.timing_cache is not None:
+        save_timing_cache(bench.config, options.timing_cache)
+    return told
+
+
+def _check_files(onnx_path: Path, plan_path: Path, metadata: ModelMetadata) -> str:
+    """The hash of the graph, after making sure that three files can share one name."""
+    if plan_path.suffix not in PLAN_SUFFIXES:
+        raise UsageError(f"{plan_path}: expected a name that ends in {' or '.join(PLAN_SUFFIXES)}")
+    if not onnx_path.is_file():
+        raise ExportError(f"{onnx_path}: no such file; make it with `edgeseg export`")
+    found = hashlib.sha256(onnx_path.read_bytes()).hexdigest()
+    if metadata.onnx_sha256 not in (None, found):
+        raise ExportError(
+            f"{onnx_path}: SHA-256 {found[:12]}..., expected {str(metadata.onnx_sha256)[:12]}... "
+            "as in its metadata; export it again"
+        )
+    # NAME.json describes both NAME.plan and NAME.onnx: they must be of the same graph.
+    beside = plan_path.with_suffix(".onnx")
+    if beside.is_file() and hashlib.sha256(beside.read_bytes()).hexdigest() != found:
+        raise ExportError(
+            f"{plan_path}: {beside.name} beside it is another graph than {onnx_path}, and they "
+            f"would share {beside.with_suffix('.json').name}; choose another name"
+        )
+    return found
+
+
+def _open(
+    package: Any, onnx_path: Path, metadata: ModelMetadata, options: EngineOptions
+) -> Workbench:
+    """A builder with the parsed graph in it."""
+    log = make_log(package)
+    try:
+        builder = package.Builder(log)
+    except TypeError:  # how the bindings say that the constructor returned nothing
+        raise no_gpu(log.errors()) from None
+    # TensorRT 10 takes precision from the graph only if told so; later versions always do.
+    strongly = getattr(package.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    network = builder.create_network(0 if strongly is None else 1 << int(strongly))
+    parser = package.OnnxParser(network, log)
+    if not parser.parse_from_file(str(onnx_path)):  # a path, since weights may lie beside it
+        raise parser_failure(
+            onnx_path, BUILDERS[options.builder], parser, log, made_for=metadata.target
+        )
+    return Workbench(
+        package=package,
+        log=log,
+        builder=builder,
+        network=network,
+        parser=parser,
+        config=builder.create_builder_config(),
+    )
+
+
+def _compile(bench: Workbench, onnx_path: Path, options: EngineOptions) -> memoryview:
+    plan = bench.builder.build_serialized_network(bench.network, bench.config)
+    if plan is None:
+        raise ExportError(
+            f"{onnx_path}: {BUILDERS[options.builder].name} {bench.package.__version__} built "
+            f"nothing: {bench.log.errors()}"
+        )
+    return memoryview(plan)
+
+
+def _choose_batch(
+    network: Any, onnx_path: Path, metadata: ModelMetadata, options: EngineOptions
+) -> Batch:
+    """The batch sizes of the plan, after comparing the parsed graph with its metadata."""
+    inputs = [network.get_input(index) for index in range(network.num_inputs)]
+    shapes = {tensor.name: tuple(tensor.shape) for tensor in inputs}  # [N, H, W, 3]
+    outputs = {network.get_output(index).name for index in range(network.num_outputs)}
+    name = str(metadata.input["name"])
+    # The parser reads some files that are not ONNX as an empty graph, and calls it a success.
+    if shapes.get(name, ())[1:] != (*metadata.size_hw, 3) or set(metadata.outputs) - outputs:
+        raise ExportError(
+            f"{onnx_path}: inputs {shapes} and outputs {sorted(outputs)}, expected {name} of "
+            f"{metadata.size_hw} and {metadata.outputs} as in its metadata; export it again"
+        )
+    low, likely, high = options.batch or metadata.input["batch"]
+    static = shapes[name][0]
+    if static > 0 and (low, likely, high) != (static, static, static):
+        raise ExportError(
+            f"{onnx_path}: a static batch of {static}, and {(low, likely, high)} was asked for; "
+            f"export it with --dynamic-batch {low},{likely},{high}"
+        )
+    if low != high and options.dla_core is not None:
+        raise UsageError(f"batch {low} to {high}: a DLA core takes one size alone; use --batch")
+    return int(low), int(likely), int(high)
+
+
+def _describe(package: Any, options: EngineOptions, gpu: Gpu | None) -> dict[str, Any]:
+    """The part of the sidecar by which the runtime knows whether it can use the plan."""
+    targets, portable = list(options.targets), options.hardware_compatible
+    if gpu is not None:
+        targets = [_AMPERE if options.hardware_compatible else gpu.capability]
+    elif not targets:
+        portable = True
+    return {
+        "builder": options.builder,
+        "builder_version": str(package.__version__),
+        "targets": targets,
+        "gpu": gpu.name if gpu else None,
+        "version_compatible": options.version_compatible,
+        "hardware_compatible": portable,
+        "workspace_mb": options.workspace_mb,
+        "optimisation_level": options.optimisation_level,
+        "dla_core": options.dla_core,
+        "tf32": options.tf32,
+    }

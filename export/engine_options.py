@@ -1,0 +1,95 @@
+"""What may be asked of a TensorRT builder, and what each of the two builders knows."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeseg.errors import UsageError
+
+PLAN_SUFFIXES = (".plan", ".engine")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Builder:
+    """One of NVIDIA's two compilers."""
+
+    name: str
+    module: str
+    extra: str
+
+
+BUILDERS = {
+    "tensorrt": Builder(name="TensorRT", module="tensorrt", extra="trt"),
+    "rtx": Builder(name="TensorRT-RTX", module="tensorrt_rtx", extra="trt-rtx"),
+}
+
+# TensorRT-RTX 1.7 accepts all of these without a word and builds the same bytes, or fails with an
+# error about a missing library. An option that does nothing is a promise that nobody keeps.
+_NOT_IN_RTX = {
+    "timing_cache": "a timing cache: TensorRT-RTX chooses its kernels on the device, and times "
+    "nothing while it builds",
+    "optimisation_level": "an optimisation level: TensorRT-RTX builds the same plan at each one",
+    "version_compatible": "a version-compatible plan: TensorRT-RTX has none, and builds again in "
+    "seconds after an upgrade",
+    "hardware_compatible": "a hardware-compatible plan: TensorRT-RTX builds one whenever no "
+    "--target is given",
+    "dla_core": "a DLA core: TensorRT-RTX builds for GPUs alone",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Settings of one build; None leaves a setting to the builder."""
+
+    builder: str = "tensorrt"
+    targets: tuple[str, ...] = ()  # rtx: `sm86`...; none: a plan for every GPU from sm80 on
+    workspace_mb: int | None = None
+    timing_cache: Path | None = None  # read if it exists, written after the build
+    optimisation_level: int | None = None
+    version_compatible: bool = False
+    hardware_compatible: bool = False
+    dla_core: int | None = None
+    # Off: fp32 tensors keep their 23 bits. TF32 would round them to the 10 bits of fp16, which is
+    # not what the graph says.
+    tf32: bool = False
+    batch: tuple[int, int, int] | None = None  # min, opt, max; None: those of the metadata
+
+    def __post_init__(self) -> None:
+        if self.builder not in BUILDERS:
+            raise UsageError(f"builder {self.builder!r}: expected one of {', '.join(BUILDERS)}")
+        if self.builder == "rtx":
+            self._refuse_what_rtx_lacks()
+        elif self.targets:
+            raise UsageError(
+                f"targets {', '.join(self.targets)}: TensorRT builds for the GPU of its own "
+                "computer; leave --target out and build on the device, or use --builder rtx"
+            )
+        self._check_targets()
+        self._check_numbers()
+
+    def _refuse_what_rtx_lacks(self) -> None:
+        for name, reason in _NOT_IN_RTX.items():
+            value = getattr(self, name)
+            if value is not None and value is not False:  # level 0 and core 0 are requests
+                raise UsageError(f"{reason}; leave it out, or use --builder tensorrt")
+
+    def _check_targets(self) -> None:
+        for target in self.targets:
+            if not re.fullmatch(r"sm\d{2,3}", target):
+                raise UsageError(
+                    f"target {target!r}: expected a compute capability such as sm86 (8.6) or sm120"
+                )
+        if len(set(self.targets)) < len(self.targets):
+            raise UsageError(f"targets {', '.join(self.targets)}: expected each of them once")
+
+    def _check_numbers(self) -> None:
+        if self.workspace_mb is not None and self.workspace_mb < 1:
+            raise UsageError(f"workspace {self.workspace_mb} MB: expected at least 1")
+        if self.optimisation_level is not None and not 0 <= self.optimisation_level <= 5:
+            raise UsageError(f"optimisation level {self.optimisation_level}: expected 0 to 5")
+        if self.dla_core is not None and self.dla_core < 0:
+            raise UsageError(f"DLA core {self.dla_core}: expected 0 or more")
+        if self.batch is not None:
+            low, likely, high = self.batch
+            if not 1 <= low <= likely <= high:
+                raise UsageError(f"batch {self.batch}: expected 1 <= min <= opt <= max")

@@ -1,0 +1,176 @@
+"""The reference forward as one self-contained ONNX graph."""
+
+import copy
+import logging
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import torch
+from onnx import ModelProto, NodeProto, TensorProto, helper, shape_inference
+from torch import nn
+
+from edgeseg.errors import ExportError
+from edgeseg.files import atomic_path
+from edgeseg.metadata import KEY, ModelMetadata
+from edgeseg.model import Model
+
+OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it
+INPUT = "frames"
+OUTPUTS = ("map", "score", "grid")
+# The name of the buffer that only the quadratic form reads, so that passes can find its node.
+FACTOR = "factor"
+# protobuf refuses messages over 2 GiB; stay clear of it.
+LARGEST_FILE = 2_000_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions:
+    """Shape of the graph's input and outputs."""
+
+    batch: tuple[int, int, int] = (1, 1, 1)  # min, opt, max; static when all are equal
+    grid_output: bool = True
+    fold_scale: bool = True  # move the scale of the input into the first convolution
+
+    def __post_init__(self) -> None:
+        low, likely, high = self.batch
+        if not 1 <= low <= likely <= high:
+            raise ExportError(f"batch {self.batch}: expected min <= opt <= max, from 1")
+
+
+def build_graph(model: Model, options: GraphOptions, *, size_hw: tuple[int, int]) -> ModelProto:
+    """Trace the model and clean the graph: no stack traces, no zero-size reshapes, no leftovers."""
+    traced = copy.deepcopy(model)
+    if options.fold_scale:
+        fold_scale(traced)
+    low, _, high = options.batch
+    frames = torch.zeros(max(low, 2 if low < high else 1), *size_hw, 3, dtype=torch.uint8)
+    dynamic = {0: torch.export.Dim("batch", min=low, max=high)} if low < high else None
+    with warnings.catch_warnings(), _quiet_logs():
+        warnings.simplefilter("ignore")  # about the exporter's own internals
+        program = torch.onnx.export(
+            traced,
+            (frames,),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=[INPUT],
+            output_names=list(OUTPUTS),
+            dynamic_shapes=(dynamic,) if dynamic else None,
+            external_data=False,
+            verbose=False,
+        )
+    if program is None:
+        raise ExportError("the exporter of torch returned no graph; report the torch version")
+    proto = program.model_proto
+    if not options.grid_output:
+        kept = [output for output in proto.graph.output if output.name != "grid"]
+        del proto.graph.output[:]
+        proto.graph.output.extend(kept)
+    return clean(proto)
+
+
+def fold_scale(model: Model) -> None:
+    """Move the input's scale into the first convolution: exact, since zero padding stays zero.
+
+    The offset cannot follow: a padded pixel would no longer be the mean colour.
+    """
+    first = next(module for module in model.backbone.modules() if isinstance(module, nn.Conv2d))
+    if model.preprocess.scale is None:
+        return
+    first.weight.data = first.weight.data * model.preprocess.scale.view(1, -1, 1, 1)
+    model.preprocess.scale = None
+
+
+def clean(proto: ModelProto) -> ModelProto:
+    """Drop what only a debugger would read, check the graph and infer every shape."""
+    for node in proto.graph.node:
+        node.ClearField("doc_string")
+        del node.metadata_props[:]
+        if node.op_type == "Reshape":  # no dimension is 0 here, and not every parser knows it
+            kept = [item for item in node.attribute if item.name != "allowzero"]
+            del node.attribute[:]
+            node.attribute.extend(kept)
+    for value in [*proto.graph.input, *proto.graph.output, *proto.graph.value_info]:
+        del value.metadata_props[:]
+    del proto.graph.metadata_props[:]
+    del proto.metadata_props[:]
+    proto.graph.ClearField("doc_string")
+    proto.graph.name = "edgeseg"
+    proto.producer_name, proto.producer_version = "edgeseg", ""
+    del proto.functions[:]
+    return checked(proto)
+
+
+def checked(proto: ModelProto) -> ModelProto:
+    """onnx.checker and strict shape inference; both must agree to the graph."""
+    del proto.graph.value_info[:]
+    if proto.ByteSize() > LARGEST_FILE:  # neither check takes such a message
+        return proto
+    try:
+        inferred = shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
+        onnx.checker.check_model(inferred, full_check=True)
+    except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:
+        raise ExportError(f"the graph is not valid ONNX: {error}") from None
+    return inferred
+
+
+def set_metadata(proto: ModelProto, metadata: ModelMetadata) -> None:
+    """Put the metadata into the file, where every runtime can read it."""
+    del proto.metadata_props[:]
+    helper.set_model_props(proto, {KEY: metadata.to_json()})
+
+
+def save_graph(proto: ModelProto, path: Path) -> None:
+    """Write the file in one step; a graph over 2 GB keeps its weights in NAME.data beside it."""
+    if proto.ByteSize() <= LARGEST_FILE:
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(proto.SerializeToString(deterministic=True))
+        return
+    data_name = f"{path.name}.data"
+    (path.parent / data_name).unlink(missing_ok=True)
+    with atomic_path(path) as temporary:
+        onnx.save_model(
+            proto,
+            temporary,
+            save_as_external_data=True,
+            all_tensors_to_one_file=True,
+            location=data_name,
+        )
+
+
+def quadratic_form(proto: ModelProto) -> NodeProto:
+    """The node that multiplies every location's embedding with its factor."""
+    for node in proto.graph.node:
+        if node.op_type == "MatMul" and FACTOR in node.input:
+            return node
+    raise ExportError("the graph has no quadratic form; it is not one that edgeseg traced")
+
+
+def ancestors(proto: ModelProto, tensor: str) -> list[NodeProto]:
+    """Nodes that a tensor depends on, in the order of execution."""
+    wanted, found = {tensor}, []
+    for node in reversed(proto.graph.node):
+        if wanted.intersection(node.output):
+            wanted.update(node.input)
+            found.append(node)
+    return found[::-1]
+
+
+def initializers(proto: ModelProto) -> dict[str, TensorProto]:
+    """Constants by name."""
+    return {tensor.name: tensor for tensor in proto.graph.initializer}
+
+
+class _quiet_logs:
+    """The exporter logs its steps; ours are the only ones a user should read."""
+
+    def __enter__(self) -> None:
+        self.loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+        self.levels = [logger.level for logger in self.loggers]
+        for logger in self.loggers:
+            logger.setLevel(logging.ERROR)
+
+    def __exit__(self, *_: object) -> None:
+        for logger, level in zip(self.loggers, self.levels, strict=True):
+            logger.setLevel(level)

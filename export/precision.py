@@ -1,0 +1,106 @@
+"""fp16 written into the graph: half tensors and casts, no builder flags.
+
+The compilers are strongly typed, so this is the precision that runs. The sum of squares stays
+fp32: a distance of 300 squared is beyond fp16. So does everything behind it, which is small.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from edgeseg.errors import ExportError
+from edgeseg.export.graph import ancestors, checked, initializers, quadratic_form
+
+# Inputs that ONNX defines as fp32 (or as integers) whatever the type of the data.
+_TYPED_INPUTS = {"Resize": {1, 2, 3}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfPlan:
+    """Which part of the graph is fp16."""
+
+    embedding: bool  # the projection and the subtraction of the mean, too
+    backbone: bool = True
+
+    @property
+    def text(self) -> str:
+        """For the report."""
+        if self.embedding:
+            return "backbone, embedding and factors fp16; sum of squares fp32"
+        return "backbone and factors fp16; embedding and sum of squares fp32"
+
+
+def to_half(proto: ModelProto, plan: HalfPlan) -> ModelProto:
+    """A copy of an fp32 graph with its backbone and factors in fp16."""
+    half = ModelProto()
+    half.CopyFrom(proto)
+    form = quadratic_form(half).output[0]
+    first = next(node for node in half.graph.node if node.op_type == "Conv")
+    # Nodes are told apart by their first output: protobuf hands out new wrappers at every look.
+    region = _names(ancestors(half, form)) - _names(ancestors(half, first.input[0]))
+    if not plan.embedding:
+        projected = _names(_projections(half))
+        behind = {name for name in region if projected & _names(ancestors(half, name))}
+        region = (region - behind if plan.backbone else set()) | {form}
+    _retype(half, region)
+    return checked(half)
+
+
+def _names(nodes: list[NodeProto]) -> set[str]:
+    return {node.output[0] for node in nodes}
+
+
+def _projections(proto: ModelProto) -> list[NodeProto]:
+    found = [
+        node
+        for node in proto.graph.node
+        if node.op_type == "Conv" and node.input[1].startswith("embedding.kernel_")
+    ]
+    if not found:
+        raise ExportError("the graph has no projection; it is not one that edgeseg traced")
+    return found
+
+
+def _retype(proto: ModelProto, region: set[str]) -> None:
+    """Make the float tensors of a region fp16 and cast at its borders."""
+    constants = initializers(proto)
+    made = {name for node in proto.graph.node if node.output[0] in region for name in node.output}
+    outputs = {value.name for value in proto.graph.output}
+    casts: dict[tuple[str, int], str] = {}
+    order: list[NodeProto] = []
+
+    def cast(name: str, to: int) -> str:
+        key = (name, to)
+        if key not in casts:
+            casts[key] = f"{name}_{'half' if to == TensorProto.FLOAT16 else 'float'}"
+            order.append(helper.make_node("Cast", [name], [casts[key]], to=to, name=casts[key]))
+        return casts[key]
+
+    for node in proto.graph.node:
+        inside = node.output[0] in region
+        fixed = _TYPED_INPUTS.get(node.op_type, set())
+        for i, name in enumerate(node.input):
+            if inside and i not in fixed and name in constants:
+                _halve(constants[name])
+            elif inside and i not in fixed and name and name not in made:
+                node.input[i] = cast(name, TensorProto.FLOAT16)
+            elif not inside and name in made:
+                node.input[i] = cast(name, TensorProto.FLOAT)
+        order.append(node)
+    if outputs & made:
+        raise ExportError(f"outputs {sorted(outputs & made)} would become fp16; expected fp32")
+    del proto.graph.node[:]
+    proto.graph.node.extend(order)
+
+
+def _halve(tensor: TensorProto) -> None:
+    if tensor.data_type != TensorProto.FLOAT:
+        return
+    values = numpy_helper.to_array(tensor)
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > np.finfo(np.float16).max:
+        raise ExportError(
+            f"{tensor.name} reaches {largest:.3g}, beyond fp16; export with --precision fp32"
+        )
+    tensor.CopyFrom(numpy_helper.from_array(values.astype(np.float16), tensor.name))

@@ -1,0 +1,138 @@
+"""int8: the backbone by ONNX Runtime's static quantiser, the quadratic form by its own scales.
+
+CPUs and TensorRT want different graphs. ONNX Runtime is fastest with unsigned activations, int32
+biases and MatMulInteger, all of which TensorRT refuses; TensorRT wants symmetric int8 and runs the
+quadratic form in fp16, where 15 MB are nothing to a GPU.
+"""
+
+import logging
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantType
+from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData, create_calibrator
+from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
+
+from edgeseg.export.graph import INPUT, ancestors, checked, initializers, quadratic_form
+
+# What ONNX Runtime keeps in int8 from one convolution to the next. TensorRT fuses by itself.
+_INT8_OPS = {"cpu": ("Conv", "Add", "MaxPool", "AveragePool", "Relu", "Clip"), "trt": ("Conv",)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Int8Plan:
+    """Which nodes stay in fp32, by name."""
+
+    keep: tuple[str, ...] = ()
+
+
+def quantisable(proto: ModelProto, *, target: str = "trt") -> list[NodeProto]:
+    """Nodes of the backbone and the projection that may become int8, in order."""
+    form = quadratic_form(proto)
+    return [node for node in ancestors(proto, form.output[0]) if node.op_type in _INT8_OPS[target]]
+
+
+class Quantiser:
+    """Calibrates once on good images (N, H, W, 3), then quantises under any plan."""
+
+    def __init__(self, proto: ModelProto, frames: NDArray[np.uint8], *, target: str):
+        self._proto, self._target = proto, target
+        self._ranges = self._calibrate(frames)
+
+    def _calibrate(self, frames: NDArray[np.uint8]) -> TensorsData:
+        with tempfile.TemporaryDirectory(prefix="edgeseg-") as folder:
+            source = Path(folder) / "fp32.onnx"
+            source.write_bytes(self._proto.SerializeToString())
+            calibrator = create_calibrator(
+                source,
+                list(_INT8_OPS[self._target]),
+                augmented_model_path=str(Path(folder) / "augmented.onnx"),
+                calibrate_method=CalibrationMethod.MinMax,
+                extra_options={"symmetric": self._target == "trt"},
+            )
+            calibrator.collect_data(_Frames(frames))
+            return calibrator.compute_data()
+
+    def quantise(self, plan: Int8Plan) -> ModelProto:
+        """A copy whose convolutions are int8, except the ones that the plan keeps."""
+        for_cpu = self._target == "cpu"
+        copy = ModelProto()
+        copy.CopyFrom(self._proto)
+        kinds = _INT8_OPS[self._target]
+        names = [node.name for node in quantisable(copy, target=self._target)]
+        logging.getLogger().setLevel(logging.ERROR)  # it advises a preprocessing we have done
+        quantiser = QDQQuantizer(
+            copy,
+            per_channel=True,
+            # Without VNNI, x86 adds pairs of products in 16 bits, which full int8 weights
+            # overflow: the map is garbage. Seven bits are safe everywhere and cost nothing.
+            reduce_range=for_cpu,
+            weight_qType=QuantType.QInt8,
+            activation_qType=QuantType.QUInt8 if for_cpu else QuantType.QInt8,
+            tensors_range=self._ranges,
+            nodes_to_quantize=[name for name in names if name not in plan.keep],
+            nodes_to_exclude=[],
+            op_types_to_quantize=list(kinds),
+            extra_options={
+                "ActivationSymmetric": not for_cpu,
+                "WeightSymmetric": True,
+                "QuantizeBias": for_cpu,
+            },
+        )
+        quantiser.quantize_model()
+        quantiser.model.topological_sort()
+        return checked(quantiser.model.model)
+
+
+class _Frames(CalibrationDataReader):  # type: ignore[misc]
+    """Good images, one at a time, as the quantiser asks for them."""
+
+    def __init__(self, frames: NDArray[np.uint8]):
+        self._rows = iter(frames[:, None])
+
+    def get_next(self) -> dict[str, NDArray[np.uint8]] | None:
+        """The next feed, or None at the end."""
+        row = next(self._rows, None)
+        return None if row is None else {INPUT: row}
+
+
+def quantise_form(proto: ModelProto, *, largest: float) -> ModelProto:
+    """Replace the quadratic form by MatMulInteger: factors int8 with a scale per block and column.
+
+    `largest` is the highest absolute value of the centred embedding on good images; the range of
+    the int8 activations is twice that, so that a defect does not saturate at once.
+    """
+    form = quadratic_form(proto)
+    constants = initializers(proto)
+    factor = numpy_helper.to_array(constants[form.input[1]])  # (B, k, r)
+    column = np.abs(factor).max(axis=1, keepdims=True) / 127.0  # (B, 1, r)
+    column = np.maximum(column, np.finfo(np.float32).tiny)
+    step = np.float32(2.0 * largest / 127.0)
+    new = {
+        "factor_int8": np.rint(factor / column).astype(np.int8),
+        "factor_scale": (column * step).astype(np.float32),
+        "embedding_scale": step,
+        "embedding_zero": np.uint8(128),
+    }
+    for name, value in new.items():
+        proto.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+    quantised = ["embedding_uint8", "factor_int8", "embedding_zero"]
+    steps = [
+        ("QuantizeLinear", [form.input[0], "embedding_scale", "embedding_zero"], quantised[0]),
+        ("MatMulInteger", quantised, "form_int32"),
+        ("Cast", ["form_int32"], "form_float"),
+        ("Mul", ["form_float", "factor_scale"], form.output[0]),
+    ]
+    place = list(proto.graph.node).index(form)
+    proto.graph.initializer.remove(constants[form.input[1]])
+    proto.graph.node.remove(form)
+    for offset, (kind, inputs, output) in enumerate(steps):
+        node = helper.make_node(kind, inputs, [output], name=f"form_{kind.lower()}")
+        if kind == "Cast":
+            node.attribute.append(helper.make_attribute("to", TensorProto.FLOAT))
+        proto.graph.node.insert(place + offset, node)
+    return checked(proto)

@@ -1,0 +1,196 @@
+"""Does the exported graph say what the reference says? Measured after every export."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.evaluate import Predictor
+
+Maps = NDArray[np.float32]
+Frames = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
+    """What may differ, as shares of the reference map's range."""
+
+    max_error: float
+    mean_error: float
+    min_rank_correlation: float
+    max_flips: float  # share of images whose verdict changes
+
+
+# fp32 differs by the order of additions alone. fp16 rounds features to eleven bits. int8 rounds
+# them to eight, and the directions of smallest variance see that noise first.
+TOLERANCES = {
+    "fp32": Tolerance(max_error=1e-3, mean_error=1e-4, min_rank_correlation=0.9999, max_flips=0.0),
+    "fp16": Tolerance(max_error=0.02, mean_error=2e-3, min_rank_correlation=0.999, max_flips=0.02),
+    "int8": Tolerance(max_error=0.50, mean_error=0.06, min_rank_correlation=0.95, max_flips=0.10),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """How far a candidate is from the reference on the same frames."""
+
+    backend: str
+    images: int
+    source: str  # what the frames were
+    map_range: float
+    max_error: float  # of the map, as a share of the range
+    mean_error: float
+    p99_error: float
+    rank_correlation: float
+    flips: int  # verdicts that change at the threshold
+    failures: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Within the tolerance."""
+        return not self.failures
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self) | {"passed": self.passed}
+
+
+def agreement(
+    reference: Predictor,
+    candidate: Predictor,
+    frames: Frames,
+    *,
+    backend: str,
+    source: str,
+    threshold: float,
+    tolerance: Tolerance,
+) -> Agreement:
+    """Run both on the same frames, one frame at a time, and compare maps, scores and verdicts."""
+    maps, scores, other_maps, other_scores = [], [], [], []
+    for frame in frames:
+        for predict, into_maps, into_scores in (
+            (reference, maps, scores),
+            (candidate, other_maps, other_scores),
+        ):
+            image_map, score = predict(frame[None])
+            into_maps.append(image_map[0])
+            into_scores.append(float(score[0]))
+    wanted, found = np.stack(maps), np.stack(other_maps)
+    span = max(float(wanted.max() - wanted.min()), 1e-6)
+    error = np.abs(wanted - found) / span
+    flips = int(np.sum((np.array(scores) > threshold) != (np.array(other_scores) > threshold)))
+    figures = {
+        "max_error": float(error.max()),
+        "mean_error": float(error.mean()),
+        "p99_error": float(np.quantile(error, 0.99)),
+        "rank_correlation": rank_correlation(scores, other_scores),
+    }
+    finite = bool(np.isfinite(found).all())
+    return Agreement(
+        backend=backend,
+        images=len(frames),
+        source=source,
+        map_range=span,
+        flips=flips,
+        failures=_failures(figures, flips / len(frames), tolerance) if finite else ("not finite",),
+        **({name: value if finite else -1.0 for name, value in figures.items()}),
+    )
+
+
+def _failures(
+    figures: dict[str, float], flip_share: float, tolerance: Tolerance
+) -> tuple[str, ...]:
+    limits = tolerance
+    checks = (
+        ("max error", figures["max_error"] <= limits.max_error, f"<= {limits.max_error:g}"),
+        ("mean error", figures["mean_error"] <= limits.mean_error, f"<= {limits.mean_error:g}"),
+        (
+            "rank correlation",
+            figures["rank_correlation"] >= limits.min_rank_correlation,
+            f">= {limits.min_rank_correlation:g}",
+        ),
+        ("flipped verdicts", flip_share <= limits.max_flips, f"<= {limits.max_flips:.0%}"),
+    )
+    return tuple(f"{name}: expected {expected}" for name, passed, expected in checks if not passed)
+
+
+def rank_correlation(a: list[float], b: list[float]) -> float:
+    """Spearman's: the correlation of ranks, ties sharing theirs; 1.0 where all are tied."""
+    ranks = [_ranks(np.asarray(values)) for values in (a, b)]
+    centred = [rank - rank.mean() for rank in ranks]
+    norm = float(np.linalg.norm(centred[0]) * np.linalg.norm(centred[1]))
+    return float(centred[0] @ centred[1]) / norm if norm > 0 else 1.0
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2.0)[inverse]
+
+
+def onnxruntime_predictor(path: Path, *, exact: bool = False, threads: int = 0) -> Predictor:
+    """ONNX Runtime on the CPU.
+
+    `exact` switches its optimiser off, so that Q/DQ runs as the arithmetic it describes: that is
+    what TensorRT computes, while this CPU's int8 kernels may saturate on signed activations.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    if exact:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+
+    def predict(frames: Frames) -> tuple[Maps, Maps]:
+        image_map, score = session.run(["map", "score"], {name: frames})
+        return image_map, score
+
+    return predict
+
+
+def openvino_predictor(path: Path) -> Predictor:
+    """OpenVINO on the CPU, in fp32: its default of bf16 on some CPUs is not what was exported."""
+    import openvino
+
+    core = openvino.Core()
+    compiled = core.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+    def predict(frames: Frames) -> tuple[Maps, Maps]:
+        result = compiled(frames)
+        return result["map"], result["score"]
+
+    return predict
+
+
+def installed_backends(path: Path, *, target: str) -> dict[str, Callable[[], Predictor]]:
+    """Every backend on this machine that can run the file, by name."""
+    from importlib.util import find_spec
+
+    exact = target == "trt"
+    name = "ONNX Runtime, as written" if exact else "ONNX Runtime"
+    found: dict[str, Callable[[], Predictor]] = {
+        name: lambda: onnxruntime_predictor(path, exact=exact)
+    }
+    if find_spec("openvino") is not None:
+        found["OpenVINO"] = lambda: openvino_predictor(path)
+    return found
+
+
+def table(rows: list[Agreement]) -> str:
+    """The comparison as people read it."""
+    lines = [
+        f"{'backend':<26}{'images':>7}{'max':>10}{'mean':>10}{'p99':>10}{'ranks':>9}{'flips':>7}  "
+    ]
+    for row in rows:
+        verdict = "ok" if row.passed else "FAILED, " + "; ".join(row.failures)
+        lines.append(
+            f"{row.backend:<26}{row.images:>7}{row.max_error:>10.2e}{row.mean_error:>10.2e}"
+            f"{row.p99_error:>10.2e}{row.rank_correlation:>9.5f}{row.flips:>7}  {verdict}"
+        )
+    return "\n".join([*lines, "errors are shares of the map's range"])

@@ -1,0 +1,110 @@
+"""FitConfig: presets, JSON and back, and every value that cannot be meant."""
+
+import json
+import math
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from edgeseg.config import CHOICES, PRESETS, FitConfig
+from edgeseg.errors import UsageError
+
+
+def test_paper_preset_is_the_paper():
+    paper = FitConfig.preset("paper")
+    assert paper.grid_hw == (64, 64)
+    assert paper.layers == (1, 2, 3)
+    assert paper.interpolation == "nearest"
+    assert (paper.embedding, paper.k, paper.ridge) == ("semi_orthogonal", 100, 0.01)
+    assert (paper.pool, paper.share, paper.rank, paper.top) == (1, 1, 0, 1)
+    assert paper.sigma == 4.0
+
+
+def test_edge_preset_is_the_default():
+    assert FitConfig.preset("edge") == FitConfig()
+    assert FitConfig().grid_hw == (32, 32)
+
+
+def test_unknown_preset():
+    with pytest.raises(UsageError) as caught:
+        FitConfig.preset("fast")
+    assert str(caught.value) == "preset 'fast' is unknown; expected one of ('edge', 'paper')"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_json_and_back(name):
+    config = PRESETS[name].with_options({"size_hw": (704, 256), "layers": (1, 3)})
+    text = json.dumps(config.to_dict(), allow_nan=False)
+    assert FitConfig.from_dict(json.loads(text)) == config
+
+
+def test_missing_keys_are_defaults_and_unknown_ones_are_refused():
+    assert FitConfig.from_dict({"k": 7}) == FitConfig(k=7)
+    with pytest.raises(UsageError) as caught:
+        FitConfig.from_dict({"k": 7, "sigmma": 4})
+    assert str(caught.value) == "unknown settings ['sigmma']; expected names of FitConfig"
+
+
+def test_sequences_become_tuples():
+    config = FitConfig(layers=[1, 2], size_hw=[64, 96])  # type: ignore[arg-type]
+    assert (config.layers, config.size_hw) == ((1, 2), (64, 96))
+    assert hash(config) == hash(FitConfig(layers=(1, 2), size_hw=(64, 96)))
+
+
+def test_a_config_does_not_change():
+    with pytest.raises(FrozenInstanceError):
+        FitConfig().k = 3  # type: ignore[misc]
+
+
+def test_grid_of_a_rectangle():
+    assert FitConfig(size_hw=(704, 256), stride=8).grid_hw == (88, 32)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("k", 0, "a whole number from 1"),
+        ("k", 1.5, "a whole number from 1"),
+        ("stride", 0, "a whole number from 1"),
+        ("share", 0, "a whole number from 1"),
+        ("top", -1, "a whole number from 1"),
+        ("seed", -1, "a whole number from 0"),
+        ("folds", 1, "a whole number from 2"),
+        ("pool", 2, "an odd number, to have a centre"),
+        ("rank", -1, "a share below 1, a whole number or 0"),
+        ("rank", 2.5, "a share below 1, a whole number or 0"),
+        ("rank", math.inf, "a share below 1, a whole number or 0"),
+        ("rank", math.nan, "a share below 1, a whole number or 0"),
+        ("ridge", 0, "above 0, or a constant pixel has no inverse"),
+        ("ridge", math.inf, "above 0, or a constant pixel has no inverse"),
+        ("ridge", math.nan, "above 0, or a constant pixel has no inverse"),
+        ("sigma", -0.1, "0 (no blur) up to the size of the image"),
+        ("sigma", 257, "0 (no blur) up to the size of the image"),
+        ("sigma", math.nan, "0 (no blur) up to the size of the image"),
+        ("holdout", 0, "between 0 and 1"),
+        ("holdout", 1, "between 0 and 1"),
+        ("false_alarm_rate", 0, "between 0 and 1"),
+        ("false_alarm_rate", 1, "between 0 and 1"),
+        ("layers", (), "increasing layer numbers from 1, such as 1,2,3"),
+        ("layers", (2, 1), "increasing layer numbers from 1, such as 1,2,3"),
+        ("layers", (1, 1), "increasing layer numbers from 1, such as 1,2,3"),
+        ("layers", (0, 1), "increasing layer numbers from 1, such as 1,2,3"),
+        ("size_hw", (31, 256), "at least 32x32"),
+        ("size_hw", (256, 31), "at least 32x32"),
+        *((name, "?", f"one of {allowed}") for name, allowed in CHOICES.items()),
+    ],
+)
+def test_values_that_cannot_be_meant(name, value, expected):
+    with pytest.raises(UsageError) as caught:
+        FitConfig().with_options({name: value})
+    assert str(caught.value) == f"{name}={value!r}: expected {expected}"
+
+
+def test_every_field_is_checked_or_free_text():
+    """A new setting must come with its check; the backbone's name is checked by its registry."""
+    checked = {
+        "layers", "size_hw", "stride", "interpolation", "embedding", "k", "covariance", "pool",
+        "share", "rank", "directions", "ridge", "sigma", "top", "seed", "calibration", "holdout",
+        "folds", "false_alarm_rate",
+    }  # fmt: skip
+    assert {item.name for item in fields(FitConfig)} == checked | {"backbone"}

@@ -1,0 +1,73 @@
+"""Files are whole or absent."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from edgeseg.files import atomic_path, size_text, write_json, write_text
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_target_appears_in_one_step(tmp_path):
+    target = tmp_path / "new" / "out.txt"
+    with atomic_path(target) as temporary:
+        assert temporary.parent == target.parent  # a rename must not cross file systems
+        assert temporary.suffix == ".txt"  # encoders choose the format by it
+        temporary.write_text("whole")
+        assert not target.exists()
+    assert target.read_text() == "whole"
+    assert names(target.parent) == ["out.txt"]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    target = tmp_path / "out.txt"
+    target.write_text("old")
+
+    def interrupted() -> None:
+        with atomic_path(target) as temporary:
+            temporary.write_text("ne")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert target.read_text() == "old"
+    assert names(tmp_path) == ["out.txt"]
+
+
+def test_permissions_follow_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "out.txt", "text")
+    finally:
+        assert os.umask(before) == 0o027
+    assert stat.S_IMODE((tmp_path / "out.txt").stat().st_mode) == 0o640
+
+
+def test_json_is_stable_and_strict(tmp_path):
+    write_json(tmp_path / "a.json", {"b": 1, "a": [1.5, None]})
+    assert (tmp_path / "a.json").read_text() == (
+        '{\n  "a": [\n    1.5,\n    null\n  ],\n  "b": 1\n}\n'
+    )
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json(tmp_path / "a.json", {"a": float("nan")})
+    assert "1.5" in (tmp_path / "a.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (25_600_000, "25.6 MB"),
+        (2_950_000_000, "2.95 GB"),
+        (5_000_000_000_000, "5000.00 GB"),
+    ],
+)
+def test_sizes(size, text):
+    assert size_text(size) == text
