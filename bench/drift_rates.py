@@ -3,9 +3,9 @@
 python -m edgeseg.bench.drift_rates DATA --category grid --category screw --out drift.json
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from edgeseg.artefact import Artefact
-from edgeseg.bench.disturb import Frame, disturbances
+from edgeseg.bench.disturb import Disturbance, Frame, disturbances
 from edgeseg.config import FitConfig
 from edgeseg.datasets import open_dataset, read_sample
-from edgeseg.files import write_json
+from edgeseg.files import size_text, write_json
 from edgeseg.fit import FitOptions, fit
 from edgeseg.runtime.drift import DriftBaseline, DriftWatch
 
@@ -54,10 +54,19 @@ class Rate:
 class Bench:
     """One category: a model fitted on its good images, and streams made of its test images."""
 
-    def __init__(self, category: Path, *, weights: str | None, seed: int) -> None:
+    def __init__(
+        self,
+        category: Path,
+        *,
+        config: FitConfig,
+        weights: str | None = None,
+        seed: int = 0,
+        streams: int = STREAMS,
+    ) -> None:
         self.name, self._rng = category.name, np.random.default_rng(seed)
+        self._streams = streams
         dataset = open_dataset(category)
-        artefact = fit(dataset, FitConfig(), FitOptions(weights=weights, keep_moments=False))
+        artefact = fit(dataset, config, FitOptions(weights=weights, keep_moments=False))
         self._threshold = artefact.calibration.score_threshold
         self._model = artefact.model()
         self._baseline = baseline_of(artefact)
@@ -78,37 +87,30 @@ class Bench:
         alarms = np.concatenate(scores) > self._threshold
         return Pool(frames=tuple(frames), grids=np.concatenate(grids), alarms=alarms)
 
-    def rates(self) -> Iterator[Rate]:
-        """All streams: undisturbed, with defects, and disturbed."""
-        for family, strength, pick in self._undisturbed():
-            count = STREAMS if pick is not None else 0
-            picks = [pick] * count if pick is not None else self._held(family)
-            streams = [self._stream(p) for p in picks]
-            yield self._rate(family, strength, streams, kind=None, found=None)
-        for change in disturbances():
-            pool = self.score([change.apply(frame) for frame in self.good.frames])
-            streams = [self._stream(self._any(pool)) for _ in range(STREAMS)]
-            bad = self.score([change.apply(frame) for frame in self.bad.frames])
-            yield self._rate(
-                change.family,
-                change.strength,
-                streams,
-                kind=change.expected_kind,
-                found=float(bad.alarms.mean()),
-            )
+    def undisturbed(self) -> Iterator[Rate]:
+        """Streams that should not warn: good parts, and good and defective ones."""
+        good = [self._any(self.good)] * self._streams
+        yield self._rate("good parts", "", good)
+        yield self._rate("one good part stays", "", self._each(self.good))
+        for share in (0.1, 0.3, 0.5, 1.0):
+            mixed = [self._mixed(share)] * self._streams
+            yield self._rate("defects", f"{share:.0%} of parts", mixed)
+        yield self._rate("one defective part stays", "", self._each(self.bad))
 
-    def _undisturbed(self) -> list[tuple[str, str, "Pick | None"]]:
-        mixed = [(f"{share:.0%} of frames", self._mixed(share)) for share in (0.1, 0.3, 0.5, 1.0)]
-        return [
-            ("good parts", "", self._any(self.good)),
-            ("one good part stays", "", None),
-            *(("defects", strength, pick) for strength, pick in mixed),
-            ("one defective part stays", "", None),
-        ]
+    def disturbed(self, change: Disturbance) -> Rate:
+        """Streams of good parts in which something happens to the camera or the light."""
+        good = self.score([change.apply(frame) for frame in self.good.frames])
+        bad = self.score([change.apply(frame) for frame in self.bad.frames])
+        return self._rate(
+            change.family,
+            change.strength,
+            [self._any(good)] * self._streams,
+            kind=change.expected_kind,
+            found=float(bad.alarms.mean()),
+        )
 
-    def _held(self, family: str) -> list["Pick"]:
+    def _each(self, pool: Pool) -> list["Pick"]:
         """A part that stays in view: the same frame again and again, a stream for each part."""
-        pool = self.good if "good" in family else self.bad
         return [lambda i=i: (pool, i) for i in range(len(pool.frames))]  # type: ignore[misc]
 
     def _any(self, pool: Pool) -> "Pick":
@@ -137,11 +139,12 @@ class Bench:
         self,
         family: str,
         strength: str,
-        streams: list[tuple[str | None, int, float]],
+        picks: Sequence["Pick"],
         *,
-        kind: str | None,
-        found: float | None,
+        kind: str | None = None,
+        found: float | None = None,
     ) -> Rate:
+        streams = [self._stream(pick) for pick in picks]
         warned = [stream for stream in streams if stream[0] is not None]
         right = [guess == kind for guess, _, _ in warned]
         return Rate(
@@ -172,42 +175,50 @@ def baseline_of(artefact: Artefact) -> DriftBaseline:
     )
 
 
-def table(rates: Sequence[Rate]) -> str:
-    """Markdown."""
-    lines = [
-        "| category | streams | | warned | kind right | frames to warning | alarms | found |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for rate in rates:
-        named = "" if rate.named is None else f"{rate.named:.0%}"
-        frames = "" if rate.frames_to_warning is None else f"{rate.frames_to_warning:.0f}"
-        found = "" if rate.found is None else f"{rate.found:.0%}"
-        lines.append(
-            f"| {rate.category} | {rate.family} | {rate.strength} | {rate.warned:.0%} | {named} "
-            f"| {frames} | {rate.alarm_rate:.1%} | {found} |"
-        )
-    return "\n".join(lines)
+HEAD = (
+    "| category | streams | | warned | kind right | frames to warning | alarms | found |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- |"
+)
+
+
+def row(rate: Rate) -> str:
+    """One line of Markdown."""
+    named = "" if rate.named is None else f"{rate.named:.0%}"
+    frames = "" if rate.frames_to_warning is None else f"{rate.frames_to_warning:.0f}"
+    found = "" if rate.found is None else f"{rate.found:.0%}"
+    return (
+        f"| {rate.category} | {rate.family} | {rate.strength} | {rate.warned:.0%} | {named} "
+        f"| {frames} | {rate.alarm_rate:.1%} | {found} |"
+    )
 
 
 @click.command()
 @click.argument("data", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--category", "categories", multiple=True, required=True, help="Folder in DATA.")
+@click.option("--backbone", default=FitConfig().backbone, show_default=True)
 @click.option("--weights", help="Backbone weights; found as in `edgeseg fit` when absent.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="JSON with all rates.")
 def main(
-    data: Path, categories: tuple[str, ...], weights: str | None, seed: int, out: Path | None
+    data: Path,
+    categories: tuple[str, ...],
+    backbone: str,
+    weights: str | None,
+    seed: int,
+    out: Path | None,
 ) -> None:
     """Measure warnings of the drift watch on real images in the layout of MVTec AD."""
     rates: list[Rate] = []
+    click.echo(HEAD)
     for category in categories:
-        bench = Bench(data / category, weights=weights, seed=seed)
-        found = list(bench.rates())
-        click.echo(table(found) if not rates else "\n".join(table(found).splitlines()[2:]))
-        rates += found
+        config = FitConfig(backbone=backbone)
+        bench = Bench(data / category, config=config, weights=weights, seed=seed)
+        for rate in chain(bench.undisturbed(), map(bench.disturbed, disturbances())):
+            click.echo(row(rate))
+            rates.append(rate)
     if out is not None:
         write_json(out, [asdict(rate) for rate in rates])
-        click.echo(f"wrote {out} ({len(json.dumps(rates, default=asdict))} bytes)", err=True)
+        click.echo(f"wrote {out}, {size_text(out.stat().st_size)}", err=True)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ class Preprocess(nn.Module):
 
     def forward(self, frames: Tensor) -> Tensor:
         """Subtract in the scale of the pixels, so that the factor can move into a convolution."""
-        x = frames.permute(0, 3, 1, 2).to(torch.float32) - self.offset
+        # The cast comes first: TensorRT does not transpose uint8.
+        x = frames.to(torch.float32).permute(0, 3, 1, 2) - self.offset
         return x if self.scale is None else x * self.scale
 
 

@@ -4,13 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import onnxruntime
 import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
 
 from edgeseg.export.precision import HalfPlan, to_half
-from edgeseg.export.quantise import Int8Plan, Quantiser, quantisable
+from edgeseg.export.quantise import (
+    Int8Plan,
+    Quantiser,
+    correct_mean,
+    exact_session,
+    quantisable,
+)
 from edgeseg.export.verify import TOLERANCES
 from edgeseg.model import Model
 from edgeseg.progress import Progress
@@ -18,6 +23,8 @@ from edgeseg.progress import Progress
 # A layer whose return to fp32 removes less of the error than this is not worth its milliseconds.
 WORTH = 0.25
 MOST_KEPT = 3
+# Below this share of the tolerance a graph is taken as it is: PRO does not see the error any more.
+ENOUGH = 0.8
 _PROBES = 4  # frames the error is measured on while choosing
 
 
@@ -35,7 +42,7 @@ def choose_half(proto: ModelProto, model: Model, frames: NDArray[np.uint8]) -> C
     for plan in (HalfPlan(embedding=True), HalfPlan(embedding=False)):
         graph = to_half(proto, plan)
         errors[plan.text] = mean_error(graph, model, frames[:_PROBES])
-        if errors[plan.text] <= TOLERANCES["fp16"].mean_error / 2:
+        if errors[plan.text] <= ENOUGH * TOLERANCES["fp16"].mean_error:
             break
     return Choice(graph=graph, report={"precision": plan.text, "mean_error": errors})
 
@@ -54,14 +61,14 @@ def choose_int8(
     probes = frames[:: max(1, len(frames) // _PROBES)][:_PROBES]
 
     def error_with(keep: tuple[str, ...]) -> float:
-        graph = quantiser.quantise(Int8Plan(keep=keep))
+        graph = correct_mean(quantiser.quantise(Int8Plan(keep=keep)), proto, probes)
         return mean_error(graph, model, probes)
 
     error = error_with(())
     kept: tuple[str, ...] = ()
     steps: list[dict[str, object]] = [{"kept": [], "mean_error": error}]
     candidates = [node.name for node in quantisable(proto) if node.op_type == "Conv"]
-    while error > TOLERANCES["int8"].mean_error / 2 and len(kept) < MOST_KEPT:
+    while error > ENOUGH * TOLERANCES["int8"].mean_error and len(kept) < MOST_KEPT:
         names = [name for name in candidates if name not in kept]
         listed = progress(iter(names), length=len(names), label="Looking for sensitive layers")
         errors = {name: error_with((*kept, name)) for name in listed}
@@ -70,17 +77,13 @@ def choose_int8(
             break
         kept, error = (*kept, best), errors[best]
         steps.append({"kept": list(kept), "mean_error": error})
-    graph = finish(quantiser.quantise(Int8Plan(keep=kept)))
+    graph = finish(correct_mean(quantiser.quantise(Int8Plan(keep=kept)), proto, frames))
     return Choice(graph=graph, report={"kept_in_fp32": list(kept), "steps": steps})
 
 
 def mean_error(proto: ModelProto, model: Model, frames: NDArray[np.uint8]) -> float:
     """Mean difference of the map from the reference, as a share of the reference's range."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    # As written: Q/DQ in exact arithmetic, free of what one CPU's kernels do.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    session = exact_session(proto.SerializeToString())
     name = session.get_inputs()[0].name
     with torch.no_grad():
         wanted = model(torch.from_numpy(frames))[0].numpy()

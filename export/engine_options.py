@@ -23,8 +23,9 @@ BUILDERS = {
     "rtx": Builder(name="TensorRT-RTX", module="tensorrt_rtx", extra="trt-rtx"),
 }
 
-# TensorRT-RTX 1.7 accepts all of these without a word and builds the same bytes, or fails with an
-# error about a missing library. An option that does nothing is a promise that nobody keeps.
+# TensorRT-RTX 1.7 takes four of these and builds the same bytes as without them; for a
+# version-compatible plan it lacks a library. An option that does nothing must not look like one
+# that does.
 _NOT_IN_RTX = {
     "timing_cache": "a timing cache: TensorRT-RTX chooses its kernels on the device, and times "
     "nothing while it builds",

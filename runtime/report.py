@@ -3,6 +3,7 @@
 import os
 import platform
 import time
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,6 @@ def build_report(
     failure: Exception | None = None,
 ) -> dict[str, Any]:
     """The report as plain values."""
-    frames_in = sum(source.frames_in for source in snapshot.sources)
-    scored = sum(source.scored for source in snapshot.sources)
-    dropped: dict[str, int] = {}
-    for source in snapshot.sources:
-        for cause, count in source.dropped.items():
-            dropped[cause] = dropped.get(cause, 0) + count
-    seconds = max(snapshot.uptime_s, 1e-9)
     return {
         "schema": SCHEMA,
         "written_s": round(time.time(), 3),
@@ -51,13 +45,7 @@ def build_report(
         "backend": snapshot.backend,
         "machine": _machine(),
         "seconds": round(snapshot.uptime_s, 3),
-        "frames": {
-            "in": frames_in,
-            "scored": scored,
-            "dropped": dropped,
-            "fps_in": round(frames_in / seconds, 3),
-            "fps_out": round(scored / seconds, 3),
-        },
+        "frames": _frames(snapshot),
         "latency_ms": {stage: asdict(summary) for stage, summary in snapshot.stages.items()},
         "latency_relative_error": RELATIVE_ERROR,
         "accuracy": metadata.accuracy,
@@ -72,6 +60,23 @@ def build_report(
         ],
         "errors": dict(snapshot.errors),
         "failure": None if failure is None else str(failure),
+    }
+
+
+def _frames(snapshot: PipelineSnapshot) -> dict[str, Any]:
+    """Counts and rates over all sources and the whole run."""
+    frames_in = sum(source.frames_in for source in snapshot.sources)
+    scored = sum(source.scored for source in snapshot.sources)
+    dropped: Counter[str] = Counter()
+    for source in snapshot.sources:
+        dropped.update(source.dropped)
+    seconds = max(snapshot.uptime_s, 1e-9)
+    return {
+        "in": frames_in,
+        "scored": scored,
+        "dropped": dict(dropped),
+        "fps_in": round(frames_in / seconds, 3),
+        "fps_out": round(scored / seconds, 3),
     }
 
 

@@ -73,8 +73,7 @@ def find_regions(
         above_hw.view(np.uint8), connectivity=8
     )
     peaks = np.full(count, -np.inf, np.float32)
-    ys, xs = np.nonzero(above_hw)
-    np.maximum.at(peaks, np.asarray(labels_hw, np.intp)[ys, xs], map_hw[ys, xs])
+    np.maximum.at(peaks, np.asarray(labels_hw, np.int32)[above_hw], map_hw[above_hw])
     scale_y, scale_x = size_hw[0] / map_hw.shape[0], size_hw[1] / map_hw.shape[1]
     strongest = np.argsort(-peaks[1:], kind="stable")[:MAX_REGIONS] + 1
     regions = []
@@ -82,7 +81,9 @@ def find_regions(
         x, y, w, h, area = (int(value) for value in stats[label])
         # Outwards, so that the box holds the region at any scale.
         left, top = math.floor(x * scale_x), math.floor(y * scale_y)
-        right, bottom = math.ceil((x + w) * scale_x), math.ceil((y + h) * scale_y)
+        # Rounding of the scale may point a pixel past the border.
+        right = min(size_hw[1], math.ceil((x + w) * scale_x))
+        bottom = min(size_hw[0], math.ceil((y + h) * scale_y))
         regions.append(
             Region(
                 box_xywh=(left, top, right - left, bottom - top),

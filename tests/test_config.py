@@ -51,6 +51,14 @@ def test_sequences_become_tuples():
     assert hash(config) == hash(FitConfig(layers=(1, 2), size_hw=(64, 96)))
 
 
+def test_a_whole_number_is_the_same_setting():
+    """10 and 10.0 must give the same bytes of an artefact."""
+    whole = FitConfig(rank=10, sigma=4, ridge=1)
+    assert json.dumps(whole.to_dict()) == json.dumps(
+        FitConfig(rank=10.0, sigma=4.0, ridge=1.0).to_dict()
+    )
+
+
 def test_a_config_does_not_change():
     with pytest.raises(FrozenInstanceError):
         FitConfig().k = 3  # type: ignore[misc]

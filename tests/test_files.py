@@ -24,6 +24,15 @@ def test_the_target_appears_in_one_step(tmp_path):
     assert names(target.parent) == ["out.txt"]
 
 
+def test_readers_see_the_old_file_or_the_new_one(tmp_path):
+    target = tmp_path / "out.txt"
+    target.write_text("old")
+    with target.open() as reader:  # opened before, read after
+        write_text(target, "new and longer")
+        assert reader.read() == "old"
+    assert target.read_text() == "new and longer"
+
+
 def test_a_failure_leaves_the_old_file(tmp_path):
     target = tmp_path / "out.txt"
     target.write_text("old")

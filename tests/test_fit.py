@@ -133,7 +133,7 @@ def test_memory_does_not_grow_with_the_images(tmp_path):
     """All tensors alive at any step of the loops, summed: the same for 8 images and for 32."""
 
     def peak(count: int) -> int:
-        data = write_plate(tmp_path / f"plate{count}", size_hw=(32, 32), train=count)
+        data = write_plate(tmp_path / f"plate{count}", size_hw=(64, 64), train=count)
         highest = 0
 
         def watch(items: Iterable[Any], *, length: int, label: str) -> Iterator[Any]:
@@ -143,7 +143,8 @@ def test_memory_does_not_grow_with_the_images(tmp_path):
                 highest = max(highest, sum(one.numel() * one.element_size() for one in alive))
                 yield item
 
-        config = replace(SMALL, size_hw=(32, 32))
+        # One small layer on a fine grid: embeddings are large beside the network.
+        config = replace(SMALL, size_hw=(64, 64), layers=(1,), stride=4)
         fit_small(data, config=config, options=replace(RANDOM, progress=watch))
         gc.collect()
         return highest

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -133,8 +134,9 @@ def test_writing_goes_on_when_there_is_room_again(
     errors = Errors()
     log = EventLog(str(path), only_alarms=False, on_error=errors.count)
     log.on_frame(result(0))
-    while not errors:
-        pass
+    deadline = time.monotonic() + 20
+    while not errors and time.monotonic() < deadline:
+        time.sleep(0.001)
     path.parent.mkdir()
     log.on_frame(result(1))
     log.close()

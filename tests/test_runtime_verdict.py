@@ -92,6 +92,13 @@ def test_boxes_are_in_pixels_of_the_frame() -> None:
     assert small.area_px == 1
 
 
+@given(st.integers(1, 300), st.integers(1, 5000), st.integers(1, 300), st.integers(1, 5000))
+def test_a_box_never_leaves_the_frame(map_h: int, height: int, map_w: int, width: int) -> None:
+    whole_hw = np.ones((map_h, map_w), np.float32)
+    (region,), _ = find_regions(whole_hw, 0.5, size_hw=(height, width))
+    assert region.box_xywh == (0, 0, width, height)
+
+
 def test_nothing_above_and_not_a_number() -> None:
     assert find_regions(np.zeros((4, 4), np.float32), 1.0, size_hw=(4, 4)) == ((), 0)
     assert find_regions(np.full((4, 4), np.nan, np.float32), 1.0, size_hw=(4, 4)) == ((), 0)

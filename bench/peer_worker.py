@@ -1,0 +1,149 @@
+"""One peer in its own process and, if need be, its own environment: fit, predict, export.
+
+Run as `python peer_worker.py REQUEST.json`; needs anomalib and torch, and nothing of edgeseg.
+What is done is written to the file named by the request after every step, so that a peer that
+fails while exporting still has the figures of its fit.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+# The folder of this file would come first and shadow other people's modules.
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).parent]
+
+LAYERS = ["layer1", "layer2", "layer3"]
+
+
+def run(request: dict[str, Any]) -> None:
+    """All steps of one peer."""
+    import torch
+    from anomalib import __version__
+
+    torch.set_num_threads(int(request["threads"]))
+    torch.manual_seed(int(request["seed"]))
+    out = Path(request["out"])
+    out.mkdir(parents=True, exist_ok=True)
+    result: dict[str, Any] = {"version": __version__, "step": "build"}
+    try:
+        model = build(request)
+        if request["peer"] == "efficientad":
+            _calibrate_blindly(model)
+        else:
+            result["step"] = "fit"
+            result |= fit(model, request, out)
+            result["step"] = "predict"
+            predict(model, request, out)
+            result["predicted"] = True
+        for name, export in (("onnx", model.to_onnx), ("openvino", model.to_openvino)):
+            result["step"] = f"export to {name}"
+            result[name] = str(export(out, input_size=tuple(request["size_hw"])))
+        result["step"] = "done"
+    except Exception as error:  # whatever it is, the row has to say it
+        lines = str(error).strip().splitlines() or [""]
+        result["error"] = f"{type(error).__name__}: {lines[0][:200]}"
+    finally:
+        Path(request["result"]).write_text(json.dumps(result), encoding="utf-8")
+
+
+def build(request: dict[str, Any]) -> Any:
+    """The peer's own model class with its own defaults, but our weights."""
+    from anomalib.models import EfficientAd, Padim, Patchcore
+
+    quiet = {"visualizer": False, "evaluator": False}
+    if request["peer"] == "efficientad":
+        return EfficientAd(**quiet)
+    backbone = {"backbone": request["backbone"], "pre_trained": False}
+    if request["peer"] == "padim":
+        model = Padim(layers=LAYERS, **backbone, **quiet)
+    else:
+        ratio = float(request["coreset"])
+        model = Patchcore(coreset_sampling_ratio=ratio, **backbone, **quiet)
+    if request["weights"] is not None:
+        _load_weights(model.model.feature_extractor.feature_extractor, Path(request["weights"]))
+    return model
+
+
+def _load_weights(network: Any, path: Path) -> None:
+    import torch
+
+    tensors = torch.load(path, map_location="cpu", weights_only=True)
+    found = network.load_state_dict(tensors, strict=False)
+    missing = [name for name in found.missing_keys if "num_batches_tracked" not in name]
+    if missing:
+        raise ValueError(f"{path}: {len(missing)} tensors are missing, the first is {missing[0]}")
+
+
+def _calibrate_blindly(model: Any) -> None:
+    """Stand-ins for what training would have set: the graph is the same, its answers are not."""
+    import torch
+
+    for values in (model.model.mean_std, model.model.quantiles):
+        for name in values:
+            values[name].data = torch.ones_like(values[name].data)
+    for name in ("qa_st", "qa_ae"):
+        model.model.quantiles[name].data.zero_()
+
+
+def fit(model: Any, request: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Fit with the peer's own engine; seconds with its reading of images, memory at the peak."""
+    from anomalib.data import Folder
+    from anomalib.engine import Engine
+
+    data = Path(request["data"])
+    kinds = sorted(path.name for path in (data / "test").iterdir() if path.name != "good")
+    module = Folder(
+        name="staged",
+        root=data,
+        normal_dir="train/good",
+        normal_test_dir="test/good",
+        abnormal_dir=[f"test/{kind}" for kind in kinds],
+        train_batch_size=32,
+        eval_batch_size=32,
+        num_workers=int(request["workers"]),
+        val_split_mode="none",
+        seed=int(request["seed"]),
+    )
+    engine = Engine(
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_progress_bar=False,
+        default_root_dir=out,
+    )
+    before = peak_mb()
+    started = time.perf_counter()
+    engine.fit(model=model, datamodule=module)
+    return {"fit_s": time.perf_counter() - started, "base_mb": before, "peak_mb": peak_mb()}
+
+
+def predict(model: Any, request: dict[str, Any], out: Path) -> None:
+    """Raw maps and scores of the test images, before the peer clamps or scales them."""
+    import numpy as np
+    import torch
+    from torchvision.io import ImageReadMode, read_image
+
+    model.eval()
+    maps, scores = [], []
+    with torch.no_grad():
+        for name in request["test_images"]:
+            image = read_image(name, ImageReadMode.RGB)[None].float() / 255
+            found = model.model(model.pre_processor(image))
+            maps.append(found.anomaly_map.reshape(image.shape[-2:]).float().numpy())
+            scores.append(float(found.pred_score.reshape(-1)[0]))
+    np.save(out / "maps.npy", np.stack(maps))
+    np.save(out / "scores.npy", np.array(scores))
+
+
+def peak_mb() -> float:
+    """The largest resident size of this process so far."""
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) * 1024 / 1e6
+    return 0.0
+
+
+if __name__ == "__main__":
+    run(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))

@@ -1,0 +1,62 @@
+"""PRO before and after export, on a labelled data set."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from edgeseg.artefact import Artefact, file_sha256
+from edgeseg.datasets import open_dataset
+from edgeseg.evaluate import Evaluation, Predictor, evaluate, torch_predictor
+from edgeseg.export.api import Exported
+from edgeseg.export.verify import installed_backends
+from edgeseg.files import write_text
+from edgeseg.metadata import KEY
+
+
+def measure_accuracy(
+    exported: Exported, artefact: Artefact, data: Path, *, say: Callable[[str], None]
+) -> Exported:
+    """Evaluate the reference and the file, and keep the file's figures in its metadata."""
+    dataset = open_dataset(data, seed=artefact.config.seed)
+    target = exported.metadata.target
+    name, candidate = next(iter(installed_backends(exported.path, target=target).items()))
+
+    def run(predict: Predictor) -> Evaluation:
+        return evaluate(
+            predict,
+            dataset,
+            size_hw=artefact.config.size_hw,
+            threshold=artefact.calibration.score_threshold,
+            threshold_method=artefact.calibration.method,
+            batch_size=1,
+        )
+
+    before, after = run(torch_predictor(artefact.model())), run(candidate())
+    for figure in ("pro", "pixel_auroc", "image_auroc", "f1"):
+        say(f"{figure:<12} reference {_text(before, figure)}, {name} {_text(after, figure)}")
+    kept = [row for row in exported.metadata.accuracy if row["dataset"] != dataset.name]
+    metadata = replace(
+        exported.metadata, accuracy=[*kept, after.summary()], onnx_sha256=None, plan=None
+    )
+    _rewrite(exported.path, metadata.to_json())
+    metadata = replace(metadata, onnx_sha256=file_sha256(exported.path))
+    write_text(exported.path.with_suffix(".json"), metadata.to_json(indent=2) + "\n")
+    report = exported.report | {"pro_before": before.pro, "pro_after": after.pro}
+    return replace(exported, metadata=metadata, report=report)
+
+
+def _text(result: Evaluation, figure: str) -> str:
+    value = getattr(result, figure)
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _rewrite(path: Path, text: str) -> None:
+    import onnx
+
+    from edgeseg.export.graph import save_graph
+
+    proto = onnx.load(path)
+    for item in proto.metadata_props:
+        if item.key == KEY:
+            item.value = text
+    save_graph(proto, path)
