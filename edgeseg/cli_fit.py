@@ -55,7 +55,7 @@ max_bad_option = click.option(
     help="Unreadable images to skip before stopping.",
 )
 batch_option = click.option(
-    "--batch-size", default=16, show_default=True, type=click.IntRange(1), help="Images at a time."
+    "--batch-size", default=8, show_default=True, type=click.IntRange(1), help="Images at a time."
 )
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, no notes.")
 

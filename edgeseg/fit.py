@@ -42,7 +42,7 @@ class FitOptions:
     """What a fit needs beside data and settings: sources, tolerance, and someone to talk to."""
 
     weights: str | None = None
-    batch_size: int = 16
+    batch_size: int = 8
     max_bad: int = 0
     keep_moments: bool = True
     anomalies: tuple[Sample, ...] = ()
@@ -84,7 +84,8 @@ class _Fit:
             self._embed(train, seen, label="Fitting", into_moments=True)
             if held_out:
                 self._embed(held_out, unseen, label="Calibrating", into_moments=False)
-            factors = self.factors_of(self.moments)
+            self.pooled = self._pool(self.moments)
+            factors = self.factors_of(self.pooled)
             model = self.model(factors)
             expected = float(expected_d2(factors, self.moments, block=self._blocks()).mean())
             measured = self._measured_d2(model, seen)
@@ -118,13 +119,15 @@ class _Fit:
             versions=versions(),
         )
 
-    def factors_of(self, moments: Moments) -> Factors:
+    def _pool(self, moments: Moments) -> Moments:
+        return moments.pooled(self.config.grid_hw, self.config.pool, share=self.config.share)
+
+    def factors_of(self, pooled: Moments) -> Factors:
         config = self.config
-        moments = moments.pooled(config.grid_hw, config.pool, share=config.share)
         if config.covariance == "global":
-            moments = moments.shared_covariance()
+            pooled = pooled.shared_covariance()
         return make_factors(
-            moments, ridge=config.ridge, rank=config.rank, directions=config.directions
+            pooled, ridge=config.ridge, rank=config.rank, directions=config.directions
         )
 
     def _blocks(self) -> Tensor:
@@ -214,7 +217,9 @@ class _Fit:
         fold = Moments.zero(height * width, self.embedding.shape[1])
         for rows in seen.batches(indices, size=self.options.batch_size):
             fold.update_(rows)
-        return self.model(self.factors_of(self.moments.remove(fold)))
+        # Pooling is a sum too, so the fold is pooled and taken from the pooled whole: with shared
+        # Gaussians that is a quarter of the memory.
+        return self.model(self.factors_of(self.pooled.remove(self._pool(fold))))
 
     def _judge(self, parts: Iterable[_Part]) -> GoodImages:
         scores, peaks, grids = [], [], []

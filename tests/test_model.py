@@ -131,7 +131,7 @@ def test_one_frame_is_the_same_in_a_batch(small_artefact: Artefact):
     for index in range(5):
         alone = model(batch[index : index + 1])
         for whole, single in zip(together, alone, strict=True):
-            torch.testing.assert_close(whole[index], single[0], rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(whole[index], single[0], rtol=1e-5, atol=1e-5)
 
 
 def test_a_frame_does_not_see_its_neighbours(small_artefact: Artefact):
