@@ -27,7 +27,7 @@ demo: setup
 	$(BIN)/edgeseg demo
 
 bench: setup
-	$(BIN)/edgeseg bench small
+	$(BIN)/edgeseg bench small --out bench-out
 
 clean:
 	rm -rf $(VENV) build *.egg-info

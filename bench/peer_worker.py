@@ -103,7 +103,7 @@ def fit(model: Any, request: dict[str, Any], out: Path) -> dict[str, Any]:
         train_batch_size=32,
         eval_batch_size=32,
         num_workers=int(request["workers"]),
-        val_split_mode="none",
+        val_split_mode="same_as_test",
         seed=int(request["seed"]),
     )
     engine = Engine(
@@ -111,6 +111,7 @@ def fit(model: Any, request: dict[str, Any], out: Path) -> dict[str, Any]:
         devices=1,
         logger=False,
         enable_progress_bar=False,
+        limit_val_batches=0,  # a fit alone; its validation would score the whole test set
         default_root_dir=out,
     )
     before = peak_mb()

@@ -11,6 +11,7 @@ from edgeseg.errors import EdgesegError
 
 # name -> where its click command is
 COMMANDS = {
+    "demo": "edgeseg.bench.demo:demo",
     "fit": "edgeseg.cli_fit:fit",
     "eval": "edgeseg.cli_model:evaluate",
     "predict": "edgeseg.cli_model:predict",
@@ -22,6 +23,7 @@ COMMANDS = {
 }
 # First sentences of the commands' own help, so that the list is printed without importing them.
 SUMMARIES = {
+    "demo": "Fit, evaluate, export, verify and stream, then write one page about it.",
     "fit": "Fit a model on the good images in DATA.",
     "eval": "Measure ARTEFACT on the labelled test set of DATA.",
     "predict": "Score IMAGES and draw where they are wrong.",

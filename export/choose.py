@@ -25,6 +25,7 @@ WORTH = 0.25
 MOST_KEPT = 3
 # Below this share of the tolerance a graph is taken as it is: PRO does not see the error any more.
 ENOUGH = 0.8
+HOPELESS = 2.0
 _PROBES = 4  # frames the error is measured on while choosing
 
 
@@ -56,7 +57,10 @@ def choose_int8(
     finish: Callable[[ModelProto], ModelProto],
     progress: Progress,
 ) -> Choice:
-    """Quantise everything, then give back to fp32 the layers that cause most of the error."""
+    """Quantise everything, then give back to fp32 the layers that cause most of the error.
+
+    If that is not enough the backbone stays fp32 as a whole, and only the factors are int8.
+    """
     quantiser = Quantiser(proto, frames, target=target)
     probes = frames[:: max(1, len(frames) // _PROBES)][:_PROBES]
 
@@ -64,11 +68,13 @@ def choose_int8(
         graph = correct_mean(quantiser.quantise(Int8Plan(keep=keep)), proto, probes)
         return mean_error(graph, model, probes)
 
+    allowed = TOLERANCES["int8"].mean_error
     error = error_with(())
     kept: tuple[str, ...] = ()
     steps: list[dict[str, object]] = [{"kept": [], "mean_error": error}]
     candidates = [node.name for node in quantisable(proto) if node.op_type == "Conv"]
-    while error > ENOUGH * TOLERANCES["int8"].mean_error and len(kept) < MOST_KEPT:
+    # Giving back single layers mends an error near the limit, not one that is everywhere.
+    while ENOUGH * allowed < error < HOPELESS * allowed and len(kept) < MOST_KEPT:
         names = [name for name in candidates if name not in kept]
         listed = progress(iter(names), length=len(names), label="Looking for sensitive layers")
         errors = {name: error_with((*kept, name)) for name in listed}
@@ -77,8 +83,12 @@ def choose_int8(
             break
         kept, error = (*kept, best), errors[best]
         steps.append({"kept": list(kept), "mean_error": error})
+    if error > allowed:
+        text = "int8 factors; the whole backbone stays fp32, its int8 form is too far off"
+        return Choice(graph=finish(proto), report={"precision": text, "steps": steps})
     graph = finish(correct_mean(quantiser.quantise(Int8Plan(keep=kept)), proto, frames))
-    return Choice(graph=graph, report={"kept_in_fp32": list(kept), "steps": steps})
+    text = f"int8 backbone and factors; {len(kept)} layers kept in fp32"
+    return Choice(graph=graph, report={"precision": text, "kept": list(kept), "steps": steps})
 
 
 def mean_error(proto: ModelProto, model: Model, frames: NDArray[np.uint8]) -> float:

@@ -2,13 +2,23 @@
 
 import copy
 import logging
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 import torch
-from onnx import ModelProto, NodeProto, TensorProto, helper, shape_inference
+from onnx import (
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    external_data_helper,
+    helper,
+    shape_inference,
+)
 from torch import nn
 
 from edgeseg.errors import ExportError
@@ -47,7 +57,7 @@ def build_graph(model: Model, options: GraphOptions, *, size_hw: tuple[int, int]
     low, _, high = options.batch
     frames = torch.zeros(max(low, 2 if low < high else 1), *size_hw, 3, dtype=torch.uint8)
     dynamic = {0: torch.export.Dim("batch", min=low, max=high)} if low < high else None
-    with warnings.catch_warnings(), _quiet_logs():
+    with warnings.catch_warnings(), quiet_logs("torch.onnx", "onnxscript", "onnx_ir"):
         warnings.simplefilter("ignore")  # about the exporter's own internals
         program = torch.onnx.export(
             traced,
@@ -105,7 +115,7 @@ def clean(proto: ModelProto) -> ModelProto:
 def checked(proto: ModelProto) -> ModelProto:
     """onnx.checker and strict shape inference; both must agree to the graph."""
     del proto.graph.value_info[:]
-    if proto.ByteSize() > LARGEST_FILE:  # neither check takes such a message
+    if is_large(proto):  # neither check takes such a message; save_graph checks the file
         return proto
     try:
         inferred = shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
@@ -121,26 +131,45 @@ def set_metadata(proto: ModelProto, metadata: ModelMetadata) -> None:
     helper.set_model_props(proto, {KEY: metadata.to_json()})
 
 
+def is_large(proto: ModelProto) -> bool:
+    """Too large for one message. Counted here, since ByteSize itself fails beyond 2 GiB."""
+    return sum(len(tensor.raw_data) for tensor in proto.graph.initializer) > LARGEST_FILE
+
+
 def save_graph(proto: ModelProto, path: Path) -> None:
-    """Write the file in one step; a graph over 2 GB keeps its weights in NAME.data beside it."""
-    if proto.ByteSize() <= LARGEST_FILE:
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(proto.SerializeToString(deterministic=True))
+    """Write the file in one step; a graph over 2 GB keeps its weights in NAME.onnx.data."""
+    data = path.with_name(f"{path.name}.data")
+    if is_large(proto):
+        _save_pair(proto, path, data)
         return
-    data_name = f"{path.name}.data"
-    (path.parent / data_name).unlink(missing_ok=True)
     with atomic_path(path) as temporary:
-        onnx.save_model(
-            proto,
-            temporary,
-            save_as_external_data=True,
-            all_tensors_to_one_file=True,
-            location=data_name,
-        )
+        temporary.write_bytes(proto.SerializeToString(deterministic=True))
+    data.unlink(missing_ok=True)  # of a larger graph that had this name before
+
+
+def _save_pair(proto: ModelProto, path: Path, data: Path) -> None:
+    split = ModelProto()
+    split.CopyFrom(proto)  # writing moves the weights out of the message
+    external_data_helper.convert_model_to_external_data(split, location=data.name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}-") as folder:
+        staged = Path(folder) / path.name
+        external_data_helper.write_external_data_tensors(split, folder)
+        staged.write_bytes(split.SerializeToString(deterministic=True))
+        try:
+            onnx.checker.check_model(staged, full_check=True)
+        except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:
+            raise ExportError(f"the graph is not valid ONNX: {error}") from None
+        # Two renames are not one: a graph beside the weights of another would run, and be wrong.
+        # Interrupted here, there is no graph at all.
+        path.unlink(missing_ok=True)
+        (Path(folder) / data.name).replace(data)
+        staged.replace(path)
 
 
 def quadratic_form(proto: ModelProto) -> NodeProto:
     """The node that multiplies every location's embedding with its factor."""
+    node: NodeProto
     for node in proto.graph.node:
         if node.op_type == "MatMul" and FACTOR in node.input:
             return node
@@ -162,15 +191,14 @@ def initializers(proto: ModelProto) -> dict[str, TensorProto]:
     return {tensor.name: tensor for tensor in proto.graph.initializer}
 
 
-class _quiet_logs:
-    """The exporter logs its steps; ours are the only ones a user should read."""
-
-    def __enter__(self) -> None:
-        self.loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-        self.levels = [logger.level for logger in self.loggers]
-        for logger in self.loggers:
-            logger.setLevel(logging.ERROR)
-
-    def __exit__(self, *_: object) -> None:
-        for logger, level in zip(self.loggers, self.levels, strict=True):
-            logger.setLevel(level)
+@contextmanager
+def quiet_logs(*names: str) -> Iterator[None]:
+    """Other packages log their steps; ours are the only ones a user should read."""
+    levels = {name: logging.getLogger(name).level for name in names}
+    try:
+        for name in names:
+            logging.getLogger(name).setLevel(logging.ERROR)
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)

@@ -5,8 +5,8 @@ biases and MatMulInteger, all of which TensorRT refuses; TensorRT wants symmetri
 quadratic form in fp16, where 15 MB are nothing to a GPU.
 """
 
-import logging
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +18,20 @@ from onnxruntime.quantization import CalibrationDataReader, QuantType
 from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData, create_calibrator
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 
-from edgeseg.export.graph import INPUT, ancestors, checked, initializers, quadratic_form
+from edgeseg.export.graph import (
+    INPUT,
+    ancestors,
+    checked,
+    initializers,
+    quadratic_form,
+    quiet_logs,
+)
 
 # What ONNX Runtime keeps in int8 from one convolution to the next. TensorRT fuses by itself.
 _INT8_OPS = {"cpu": ("Conv", "Add", "MaxPool", "AveragePool", "Relu", "Clip"), "trt": ("Conv",)}
+# Without VNNI, x86 adds two products of uint8 and int8 in 16 bits and saturates: 2 x 255 x 127 do
+# not fit, and the map is garbage. 2 x 255 x 64 do, so weights and factors have seven bits.
+_LARGEST_WEIGHT = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +65,7 @@ class Quantiser:
                 calibrate_method=CalibrationMethod.MinMax,
                 extra_options={"symmetric": self._target == "trt"},
             )
-            calibrator.collect_data(_Frames(frames))
+            calibrator.collect_data(_Frames(frames, size=batch_size(self._proto)))
             return calibrator.compute_data()
 
     def quantise(self, plan: Int8Plan) -> ModelProto:
@@ -65,13 +75,10 @@ class Quantiser:
         copy.CopyFrom(self._proto)
         kinds = _INT8_OPS[self._target]
         names = [node.name for node in quantisable(copy, target=self._target)]
-        logging.getLogger().setLevel(logging.ERROR)  # it advises a preprocessing we have done
         quantiser = QDQQuantizer(
             copy,
             per_channel=True,
-            # Without VNNI, x86 adds pairs of products in 16 bits, which full int8 weights
-            # overflow: the map is garbage. Seven bits are safe everywhere and cost nothing.
-            reduce_range=for_cpu,
+            reduce_range=for_cpu,  # see _LARGEST_WEIGHT
             weight_qType=QuantType.QInt8,
             activation_qType=QuantType.QUInt8 if for_cpu else QuantType.QInt8,
             tensors_range=self._ranges,
@@ -84,21 +91,41 @@ class Quantiser:
                 "QuantizeBias": for_cpu,
             },
         )
-        quantiser.quantize_model()
+        with quiet_logs(""):  # the root: it advises a preprocessing that we have done
+            quantiser.quantize_model()
         quantiser.model.topological_sort()
         return checked(quantiser.model.model)
 
 
 class _Frames(CalibrationDataReader):  # type: ignore[misc]
-    """Good images, one at a time, as the quantiser asks for them."""
+    """Good images, a batch at a time, as the quantiser asks for them."""
 
-    def __init__(self, frames: NDArray[np.uint8]):
-        self._rows = iter(frames[:, None])
+    def __init__(self, frames: NDArray[np.uint8], *, size: int):
+        self._batches = _batches(frames, size)
 
     def get_next(self) -> dict[str, NDArray[np.uint8]] | None:
         """The next feed, or None at the end."""
-        row = next(self._rows, None)
-        return None if row is None else {INPUT: row}
+        batch = next(self._batches, None)
+        return None if batch is None else {INPUT: batch}
+
+
+def batch_size(proto: ModelProto) -> int:
+    """Frames that the graph takes at once; 1 where it takes any number."""
+    return int(proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value) or 1
+
+
+def _batches(frames: NDArray[np.uint8], size: int) -> Iterator[NDArray[np.uint8]]:
+    """Full batches; the last one is filled up with its own frames again."""
+    for start in range(0, len(frames), size):
+        yield np.resize(frames[start : start + size], (size, *frames.shape[1:]))
+
+
+def run_exactly(proto: ModelProto, output: str, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """One tensor of the graph for every frame, in the arithmetic that the graph describes."""
+    session = exact_session(proto.SerializeToString())
+    batches = _batches(frames, batch_size(proto))
+    rows = [session.run([output], {INPUT: batch})[0] for batch in batches]
+    return np.concatenate(rows)[: len(frames)]
 
 
 def correct_mean(
@@ -130,11 +157,7 @@ def _mean_embedding(proto: ModelProto, frames: NDArray[np.uint8]) -> NDArray[np.
     probe.CopyFrom(proto)
     name = _centring(probe).input[0]
     probe.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
-    session = exact_session(probe.SerializeToString())
-    total = sum(
-        session.run([name], {INPUT: frame[None]})[0][0].astype(np.float64) for frame in frames
-    )
-    return np.asarray(total / len(frames))
+    return run_exactly(probe, name, frames).mean(axis=0, dtype=np.float64)
 
 
 def exact_session(model: bytes | str) -> onnxruntime.InferenceSession:
@@ -157,7 +180,7 @@ def quantise_form(proto: ModelProto, *, largest: float) -> ModelProto:
     form = quadratic_form(proto)
     constants = initializers(proto)
     factor = numpy_helper.to_array(constants[form.input[1]])  # (B, k, r)
-    column = np.abs(factor).max(axis=1, keepdims=True) / 127.0  # (B, 1, r)
+    column = np.abs(factor).max(axis=1, keepdims=True) / _LARGEST_WEIGHT  # (B, 1, r)
     column = np.maximum(column, np.finfo(np.float32).tiny)
     step = np.float32(2.0 * largest / 127.0)
     new = {

@@ -70,27 +70,25 @@ def agreement(
     threshold: float,
     tolerance: Tolerance,
 ) -> Agreement:
-    """Run both on the same frames, one frame at a time, and compare maps, scores and verdicts."""
-    maps, scores, other_maps, other_scores = [], [], [], []
-    for frame in frames:
-        for predict, into_maps, into_scores in (
-            (reference, maps, scores),
-            (candidate, other_maps, other_scores),
-        ):
-            image_map, score = predict(frame[None])
-            into_maps.append(image_map[0])
-            into_scores.append(float(score[0]))
-    wanted, found = np.stack(maps), np.stack(other_maps)
+    """Compare maps, scores and verdicts on the same frames.
+
+    The reference sees one frame at a time, so a graph that mixes the frames of a batch is caught.
+    """
+    one_by_one = [reference(frame[None]) for frame in frames]
+    wanted = np.concatenate([maps for maps, _ in one_by_one])
+    wanted_scores = np.concatenate([scores for _, scores in one_by_one])
+    found, found_scores = candidate(frames)
     span = max(float(wanted.max() - wanted.min()), 1e-6)
-    error = np.abs(wanted - found) / span
-    flips = int(np.sum((np.array(scores) > threshold) != (np.array(other_scores) > threshold)))
+    flips = int(np.sum((wanted_scores > threshold) != (found_scores > threshold)))
+    finite = bool(np.isfinite(found).all() and np.isfinite(found_scores).all())
+    # -1 stands for an error that is no number: JSON has none for it.
+    error = np.abs(wanted - found) / span if finite else np.full(1, -1.0)
     figures = {
         "max_error": float(error.max()),
         "mean_error": float(error.mean()),
         "p99_error": float(np.quantile(error, 0.99)),
-        "rank_correlation": rank_correlation(scores, other_scores),
+        "rank_correlation": rank_correlation(wanted_scores, found_scores) if finite else -1.0,
     }
-    finite = bool(np.isfinite(found).all())
     return Agreement(
         backend=backend,
         images=len(frames),
@@ -98,7 +96,7 @@ def agreement(
         map_range=span,
         flips=flips,
         failures=_failures(figures, flips / len(frames), tolerance) if finite else ("not finite",),
-        **({name: value if finite else -1.0 for name, value in figures.items()}),
+        **figures,
     )
 
 
@@ -119,18 +117,23 @@ def _failures(
     return tuple(f"{name}: expected {expected}" for name, passed, expected in checks if not passed)
 
 
-def rank_correlation(a: list[float], b: list[float]) -> float:
-    """Spearman's: the correlation of ranks, ties sharing theirs; 1.0 where all are tied."""
-    ranks = [_ranks(np.asarray(values)) for values in (a, b)]
-    centred = [rank - rank.mean() for rank in ranks]
-    norm = float(np.linalg.norm(centred[0]) * np.linalg.norm(centred[1]))
-    return float(centred[0] @ centred[1]) / norm if norm > 0 else 1.0
+def rank_correlation(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> float:
+    """Spearman's: the correlation of ranks, ties sharing theirs.
+
+    It is undefined where all are tied: then 1.0 if they are in both, else 0.0.
+    """
+    centred = [ranks - ranks.mean() for ranks in (_ranks(a), _ranks(b))]
+    norms = [float(np.linalg.norm(ranks)) for ranks in centred]
+    if min(norms) == 0.0:
+        return 1.0 if max(norms) == 0.0 else 0.0
+    return float(centred[0] @ centred[1]) / (norms[0] * norms[1])
 
 
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ranks(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    return (last - (counts - 1) / 2.0)[inverse]
+    ranks: NDArray[np.float64] = (last - (counts - 1) / 2.0)[inverse]
+    return ranks
 
 
 def onnxruntime_predictor(path: Path, *, exact: bool = False, threads: int = 0) -> Predictor:
@@ -165,17 +168,37 @@ def openvino_predictor(path: Path) -> Predictor:
     return predict
 
 
-def installed_backends(path: Path, *, target: str) -> dict[str, Callable[[], Predictor]]:
-    """Every backend on this machine that can run the file, by name."""
+def in_batches(predict: Predictor, batch: tuple[int, int, int]) -> Predictor:
+    """Any number of frames through a graph that takes min to max of them at once."""
+    low, _, high = batch
+
+    def predict_all(frames: Frames) -> tuple[Maps, Maps]:
+        maps, scores = [], []
+        for start in range(0, len(frames), high):
+            chunk = frames[start : start + high]
+            count = len(chunk)
+            # Frames are repeated until there are enough, and what they give is dropped.
+            image_map, score = predict(np.resize(chunk, (max(low, count), *chunk.shape[1:])))
+            maps.append(image_map[:count])
+            scores.append(score[:count])
+        return np.concatenate(maps), np.concatenate(scores)
+
+    return predict_all
+
+
+def installed_backends(
+    path: Path, *, target: str, batch: tuple[int, int, int]
+) -> dict[str, Callable[[], Predictor]]:
+    """Every backend on this machine that can run the file, by name; any number of frames."""
     from importlib.util import find_spec
 
     exact = target == "trt"
     name = "ONNX Runtime, as written" if exact else "ONNX Runtime"
     found: dict[str, Callable[[], Predictor]] = {
-        name: lambda: onnxruntime_predictor(path, exact=exact)
+        name: lambda: in_batches(onnxruntime_predictor(path, exact=exact), batch)
     }
     if find_spec("openvino") is not None:
-        found["OpenVINO"] = lambda: openvino_predictor(path)
+        found["OpenVINO"] = lambda: in_batches(openvino_predictor(path), batch)
     return found
 
 

@@ -53,7 +53,7 @@ class OrtSession(Session):
         if self._session.get_providers()[0] != provider:
             raise BackendUnavailable(
                 f"{model}: the {_NAMES[device]} provider did not start; are its driver and "
-                "libraries installed? `edgeseg doctor` shows them"
+                "libraries installed? --backend cpu needs neither"
             )
         embedded = self._session.get_modelmeta().custom_metadata_map.get(KEY)
         self.metadata = onnx_metadata(model, embedded)

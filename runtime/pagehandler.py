@@ -4,16 +4,18 @@ import base64
 import hashlib
 import json
 import re
+import select
+import socket
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from edgeseg.errors import EdgesegError
-from edgeseg.runtime.access import COOKIE, Access
+from edgeseg.runtime.access import COOKIE
+from edgeseg.runtime.pageview import Page
 
 _TIMEOUT_S = 10.0  # for a viewer that neither reads nor closes
 _MAX_BODY = 4096
@@ -24,39 +26,6 @@ _LOGIN = b"""<!doctype html><meta name=viewport content="width=device-width"><ti
 <form method=post action=/login><p>This page needs a token.</p>
 <input name=token type=password autocomplete=current-password autofocus> <button>Open</button>
 </form>"""
-
-
-class Page(Protocol):
-    """What the server shows."""
-
-    access: Access
-
-    def html(self) -> bytes:
-        """The page itself."""
-
-    def state(self, *, source_index: int, after: int) -> Mapping[str, object]:
-        """Live numbers; scores of one source from a bucket on."""
-
-    def events(self, *, after: int) -> list[dict[str, object]]:
-        """Events with a higher number."""
-
-    def metrics(self) -> tuple[str, bytes]:
-        """Content type and body for Prometheus."""
-
-    def health(self) -> tuple[bool, str]:
-        """Whether frames are being scored, and a sentence."""
-
-    def alarm_picture(self, number: int) -> bytes | None:
-        """JPEG of a recent alarm."""
-
-    def drift_picture(self, source_index: int) -> bytes | None:
-        """JPEG of where a source has drifted."""
-
-    def watch(self, source_index: int) -> AbstractContextManager[Callable[[float], bytes | None]]:
-        """The next JPEG of the live view, again and again."""
-
-    def record(self, *, active: bool) -> bool:
-        """Start or stop recording; returns whether a video is being written now."""
 
 
 def content_security_policy(html: bytes) -> str:
@@ -151,16 +120,27 @@ class PageHandler(BaseHTTPRequestHandler):
         return self._error(HTTPStatus.NOT_FOUND, "no such page")
 
     def _stream(self, page: Page, source_index: int) -> None:
+        if source_index >= page.source_count():
+            return self._error(HTTPStatus.NOT_FOUND, "no such source")
         self.close_connection = True
         self._head(HTTPStatus.OK, f"multipart/x-mixed-replace; boundary={_BOUNDARY}", None, {})
         if self.command == "HEAD":
-            return
+            return None
+        self.wfile.write(f"--{_BOUNDARY}\r\n".encode())
+        last: bytes | None = None
         with page.watch(source_index) as next_jpeg:
             while not self.server.closing:
-                jpeg = next_jpeg(_NEXT_FRAME_S)
-                # Without a frame an empty preamble goes out: a viewer that has left is noticed.
-                part = b"\r\n" if jpeg is None else _part(jpeg)
-                self.wfile.write(part)
+                last = next_jpeg(_NEXT_FRAME_S) or last
+                if last is not None:  # the last one again: a viewer that has left is noticed
+                    self.wfile.write(_part(last))
+                elif self._has_left():
+                    return None
+        return None
+
+    def _has_left(self) -> bool:
+        """Whether the viewer has closed its end; it has nothing to send."""
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
 
     def _login(self, page: Page, body: bytes) -> None:
         token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
@@ -234,8 +214,9 @@ class PageHandler(BaseHTTPRequestHandler):
 
 
 def _part(jpeg: bytes) -> bytes:
-    head = f"--{_BOUNDARY}\r\nContent-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
-    return head.encode() + jpeg + b"\r\n"
+    # The boundary goes with its part: browsers show a picture when they see where it ends.
+    head = f"Content-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
+    return head.encode() + jpeg + f"\r\n--{_BOUNDARY}\r\n".encode()
 
 
 def _whole(query: dict[str, list[str]], key: str) -> int:

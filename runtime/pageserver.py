@@ -8,7 +8,8 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.pagehandler import Page, PageHandler
+from edgeseg.runtime.pagehandler import PageHandler
+from edgeseg.runtime.pageview import Page
 
 MAX_CONNECTIONS = 64
 

@@ -90,11 +90,11 @@ class Pipeline:
     def run(self) -> None:
         """Score until a limit, the end of all sources, or `stop`; sinks are closed in any case."""
         tiled = self.config.scorer.tile_overlap is not None
-        warm_up(self.session, batch=self.session.max_batch if tiled else self._batch)
-        self.scorer.warm_up()
-        self.meters.started_s = time.monotonic()
-        self._next_status_s = self.meters.started_s + self.config.status_every_s
         try:
+            warm_up(self.session, batch=self.session.max_batch if tiled else self._batch)
+            self.scorer.warm_up()
+            self.meters.started_s = time.monotonic()
+            self._next_status_s = self.meters.started_s + self.config.status_every_s
             for reader in self.readers:
                 reader.start()
             while (room := self._room()) > 0:

@@ -27,7 +27,7 @@ def import_builder(model: Path, metadata: ModelMetadata) -> Any:
     if builder not in _MODULES:
         raise RuntimeFailure(
             f"{model}: built by {builder!r}, expected one of {', '.join(_MODULES)}; "
-            f"{rebuild(metadata)}"
+            f"{rebuild(model, metadata)}"
         )
     if importlib.util.find_spec(_MODULES[builder]) is None:
         raise BackendUnavailable(
@@ -39,7 +39,7 @@ def import_builder(model: Path, metadata: ModelMetadata) -> Any:
     if not _versions_fit(built, here, compatible=bool(plan.get("version_compatible"))):
         raise BackendUnavailable(
             f"{model}: built with {_NAMES[builder]} {built}, and {here} is installed; "
-            f"{rebuild(metadata)}"
+            f"{rebuild(model, metadata)}"
         )
     return module
 
@@ -55,16 +55,21 @@ def check_gpu(model: Path, metadata: ModelMetadata, here: str) -> None:
     if plan.get("hardware_compatible") and _capability(here) >= oldest:
         return
     raise BackendUnavailable(
-        f"{model}: built for {', '.join(targets)}, and this GPU is {here}; {rebuild(metadata)}"
+        f"{model}: built for {', '.join(targets)}, and this GPU is {here}; "
+        f"{rebuild(model, metadata)}"
     )
 
 
-def rebuild(metadata: ModelMetadata) -> str:
+def rebuild(model: Path, metadata: ModelMetadata) -> str:
     """What to do about a plan that does not fit."""
-    return (
-        "build it again on this computer with "
-        f"`edgeseg export {metadata.name}.edgeseg --trt`, or run the .onnx file"
-    )
+    command = f"edgeseg export {model.stem}.edgeseg --trt"
+    if (metadata.plan or {}).get("builder") == "rtx":
+        command += " --builder rtx"
+    if metadata.precision != "fp32":
+        command += f" --precision {metadata.precision}"
+    if metadata.precision == "int8":
+        command += " --calibrate GOOD_IMAGES"
+    return f"build it again on this computer with `{command}`, or run the .onnx file"
 
 
 def _versions_fit(built: str, here: str, *, compatible: bool) -> bool:

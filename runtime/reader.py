@@ -71,7 +71,8 @@ class Reader:
 
     def join(self, *, timeout_s: float) -> bool:
         """Wait for the thread; false when a driver still holds it in a call."""
-        self._thread.join(timeout_s)
+        if self._thread.ident is not None:  # it was started
+            self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def check_stall(self, now_s: float) -> None:
@@ -102,7 +103,10 @@ class Reader:
             )
         finally:
             self.connected, self.ended, self._alive_s = False, True, math.inf
-            self._emit("source_end", f"{self._frame_index} frames read")
+            reason = f"{self._frame_index} frames read"
+            if self.error is not None:
+                reason = str(self.error).removeprefix(f"{self.spec.name}: ")
+            self._emit("source_end", reason)
             self._buffer.finish(self.index)
 
     def _read_once(self) -> bool:

@@ -17,17 +17,18 @@ class TensorRtSession(Session):
     """A plan that was built for this GPU and this version of TensorRT."""
 
     def __init__(self, model: Path) -> None:
+        self._model = model
         self.metadata = plan_metadata(model)
         self._trt = import_builder(model, self.metadata)
         self._cuda = Cuda(load_cuda())
         check_gpu(model, self.metadata, self._cuda.capability)
         self._log = _make_log(self._trt)
         self._runtime = self._trt.Runtime(self._log)  # must outlive the engine
-        self._engine = self._load(model)
+        self._engine = self._load()
         self._context = self._engine.create_execution_context()
         self._input = str(self.metadata.input["name"])
         self._outputs = ["map", "score"] + ["grid"] * ("grid" in self.metadata.outputs)
-        self._arrays = {name: self._allocate(model, name) for name in self._tensors()}
+        self._arrays = {name: self._allocate(name) for name in self._tensors()}
         self._graph: Any = None
         self._count = 0
         self._set_count(self.max_batch)
@@ -44,20 +45,21 @@ class TensorRtSession(Session):
             f"{builder_name(self.metadata)} {self._trt.__version__}, {self._cuda.capability}, {how}"
         )
 
-    def _load(self, model: Path) -> Any:
-        data = model.read_bytes()
+    def _load(self) -> Any:
+        data = self._model.read_bytes()
         validity = getattr(self._runtime, "get_engine_validity", None)  # TensorRT-RTX has it
         if validity is not None:
             verdict, bits = validity(data)
             if verdict == self._trt.EngineValidity.INVALID:
                 raise BackendUnavailable(
-                    f"{model}: this GPU, driver or version cannot run it "
-                    f"({self._reasons(bits)}); {rebuild(self.metadata)}"
+                    f"{self._model}: this GPU, driver or version cannot run it "
+                    f"({self._reasons(bits)}); {rebuild(self._model, self.metadata)}"
                 )
         engine = self._runtime.deserialize_cuda_engine(data)
         if engine is None:
             raise BackendUnavailable(
-                f"{model}: TensorRT cannot load it ({self._log.last()}); {rebuild(self.metadata)}"
+                f"{self._model}: TensorRT cannot load it ({self._log.last()}); "
+                f"{rebuild(self._model, self.metadata)}"
             )
         return engine
 
@@ -72,17 +74,17 @@ class TensorRtSession(Session):
         missing = {self._input, *self._outputs} - set(names)
         if missing:
             raise RuntimeFailure(
-                f"plan of {self.metadata.name}: tensors {names}, expected also {sorted(missing)}; "
-                f"{rebuild(self.metadata)}"
+                f"{self._model}: tensors {names}, expected also {sorted(missing)}; "
+                f"{rebuild(self._model, self.metadata)}"
             )
         return names
 
-    def _allocate(self, model: Path, name: str) -> MirroredArray:
+    def _allocate(self, name: str) -> MirroredArray:
         shape = tuple(self._engine.get_tensor_shape(name))
         dtype = np.dtype(self._trt.nptype(self._engine.get_tensor_dtype(name)))
         if any(size < 1 for size in shape[1:]):
             raise RuntimeFailure(
-                f"{model}: {name} has shape {shape}, expected only the batch to be dynamic"
+                f"{self._model}: {name} has shape {shape}, expected only the batch to be dynamic"
             )
         array = MirroredArray(self._cuda, (self.max_batch, *shape[1:]), dtype)
         self._context.set_tensor_address(name, array.device)

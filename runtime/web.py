@@ -177,6 +177,10 @@ class PageSink:
             return None
         return encode_jpeg(drift_picture(newest.frame_hwc, state), quality=85)
 
+    def source_count(self) -> int:
+        """How many sources there are."""
+        return len(self._recent_snapshot().sources)
+
     def watch(self, source_index: int) -> AbstractContextManager[Callable[[float], bytes | None]]:
         """The next JPEG of the live view, again and again."""
         return self._live.watch(source_index)

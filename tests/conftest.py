@@ -1,6 +1,7 @@
 """Shared fixtures: where the real data is, and small things that many tests use."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,9 +52,15 @@ def small_artefact(plate: Path) -> "Artefact":
 def small_artefact_path(
     small_artefact: "Artefact", tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The same model as a file; copy it before changing it."""
+    """The same model as a file, to be read only."""
     from edgeseg.artefact import save_artefact
 
     path = tmp_path_factory.mktemp("models") / "plate.edgeseg"
     save_artefact(small_artefact, path)
     return path
+
+
+@pytest.fixture
+def artefact_copy(small_artefact_path: Path, tmp_path: Path) -> Path:
+    """A copy of the same file that a test may change."""
+    return Path(shutil.copy(small_artefact_path, tmp_path / "part.edgeseg"))

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.prediction import Prediction
+from edgeseg.runtime.drift import DriftState
 from edgeseg.runtime.result import (
     STAGES,
     FrameResult,
@@ -58,6 +59,26 @@ def make_result(
         regions=regions,
         region_count=len(regions),
         times=StageTimes(capture_age=1.0, queue=0.2, pre=0.4, infer=9.0, post=0.6, end_to_end=11.0),
+    )
+
+
+def make_drift_state(ratio_hw: NDArray[np.float32]) -> DriftState:
+    """A quiet state with a given map."""
+    return DriftState(
+        level="ok",
+        kind="none",
+        frames=100,
+        ratio=1.0,
+        median_ratio=1.0,
+        median_limit=1.3,
+        moved_share=0.0,
+        share_limit=0.3,
+        anomalous_share=0.0,
+        ratio_hw=ratio_hw,
+        brightness=None,
+        sharpness=None,
+        message="",
+        advice="",
     )
 
 

@@ -22,18 +22,11 @@ GRID = (16, 16)
 WINDOW = 64
 
 
-def make_state(ratio_hw: NDArray[np.float32]) -> DriftState:
-    """A state with a given map."""
-    rows, columns = ratio_hw.shape
-    watch = DriftWatch(_baseline((rows, columns)), window=WINDOW)
-    return replace(watch.state, ratio_hw=ratio_hw)
-
-
-def _baseline(grid_hw: tuple[int, int] = GRID) -> DriftBaseline:
+def _baseline() -> DriftBaseline:
     """d^2 of 16 on average, with a deviation of 4 per cell and of 1.6 over a frame."""
     return DriftBaseline(
-        mean_hw=np.full(grid_hw, 16.0, np.float32),
-        std_hw=np.full(grid_hw, 4.0, np.float32),
+        mean_hw=np.full(GRID, 16.0, np.float32),
+        std_hw=np.full(GRID, 4.0, np.float32),
         frame_mean=16.0,
         frame_std=1.6,
         source="test",

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from runtime_frames import THRESHOLD, make_result
+from runtime_frames import THRESHOLD, make_drift_state, make_result
 
 from edgeseg.runtime.driftsink import drift_picture
 from edgeseg.runtime.overlay import annotate, annotate_result, strip_height
@@ -175,11 +175,9 @@ def test_many_regions_cost_no_more_than_some() -> None:
 
 
 def test_drift_picture_colours_the_risen_cells_only() -> None:
-    from test_runtime_drift import make_state
-
     ratio_hw = np.ones((4, 6), np.float32)
     ratio_hw[1, 4] = 3.0
-    state = make_state(ratio_hw)
+    state = make_drift_state(ratio_hw)
     out = drift_picture(_plain((480, 960)), state)
     assert out.shape == (240, 480, 3)
     coloured = out.max(axis=2).astype(int) - out.min(axis=2) > 20

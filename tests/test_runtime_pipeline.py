@@ -178,12 +178,20 @@ def test_a_model_that_fails_ends_the_run_with_all_frames_accounted_for() -> None
     run.check_counts()
 
 
+def test_a_model_that_fails_before_the_first_frame_leaves_nothing_open() -> None:
+    run = Run(BrightnessSession(fail_at=0), [clip()], opens(Canned([grey(1)])))
+    with pytest.raises(RuntimeFailure, match="the device is gone"):
+        run.pipeline.run()
+    assert run.sink.closed
+
+
 def test_a_broken_file_among_good_ones_is_reported_at_the_end() -> None:
     opener = opens(RuntimeFailure("a: not a video"), Canned([grey(1)] * 5))
     run = Run(BrightnessSession(), [clip("a"), clip("b")], opener)
     with pytest.raises(RuntimeFailure, match="not a video"):
         run.pipeline.run()
     assert len(run.sink.results) == 5
+    assert any("end (" in line and "not a video)" in line for line in run.said)
 
 
 def test_only_the_region_of_interest_is_scored() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.plancheck import _versions_fit
+from edgeseg.runtime.plancheck import _versions_fit, rebuild
 from edgeseg.runtime.session import open_session
 from edgeseg.runtime.trt_session import TensorRtSession
 from tests.runtime_fake_trt import FakeCuda, FakeTrt
@@ -108,7 +108,7 @@ def test_a_plan_that_cannot_be_captured_runs_and_says_so(tmp_path: Path, fakes: 
 
 
 REBUILD = (
-    "build it again on this computer with `edgeseg export brightness.edgeseg --trt`, "
+    "build it again on this computer with `edgeseg export part.edgeseg --trt`, "
     "or run the .onnx file"
 )
 
@@ -158,6 +158,14 @@ def test_a_compatible_plan_is_taken(
     fakes(**options)
     with TensorRtSession(write_plan(tmp_path, **plan)) as session:
         check(session, 1)
+
+
+def test_the_rebuild_command_is_that_of_the_plan() -> None:
+    metadata = replace(brightness_metadata(), precision="int8", plan={**PLAN, "builder": "rtx"})
+    assert (
+        "`edgeseg export part.edgeseg --trt --builder rtx --precision int8 --calibrate GOOD_IMAGES`"
+        in rebuild(Path("/models/part.plan"), metadata)
+    )
 
 
 def test_versions() -> None:

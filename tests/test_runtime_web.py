@@ -20,7 +20,7 @@ from runtime_frames import FakeView, make_result
 from runtime_models import brightness_metadata
 
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.runtime import live
+from edgeseg.runtime import live, pagehandler
 from edgeseg.runtime.access import Access
 from edgeseg.runtime.driftsink import DriftSink
 from edgeseg.runtime.history import BUCKET_S, BUCKETS, ScoreHistory
@@ -293,6 +293,23 @@ def test_viewers_see_the_newest_frame(site: Site) -> None:
         return site.state()["viewers"] == 0
 
     _wait(gone, "viewers that left are still counted")
+
+
+def test_a_still_source_keeps_its_viewers_and_notices_their_end(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pagehandler, "_NEXT_FRAME_S", 0.02)
+    waiting = _open_stream(site)  # before the first frame
+    _wait(lambda: site.state()["viewers"] == 1, "a viewer")
+    waiting.close()
+    _wait(lambda: site.state()["viewers"] == 0, "left before the first frame")
+    site.page.on_frame(make_result())
+    viewer = _open_stream(site)
+    first, again = _read_jpegs(viewer, 2)  # no new frame: the same picture again
+    assert first == again
+    viewer.close()
+    _wait(lambda: site.state()["viewers"] == 0, "left while no frame came")
+    assert site.ask("/stream.mjpg?source=1")[0] == 404
 
 
 def test_nothing_is_encoded_without_viewers(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
