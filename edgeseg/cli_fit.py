@@ -8,7 +8,7 @@ import click
 
 from edgeseg.config import CHOICES, EMBEDDINGS, PRESETS, FitConfig
 from edgeseg.errors import UsageError
-from edgeseg.files import size_text
+from edgeseg.files import check_writable, size_text
 
 if TYPE_CHECKING:
     from edgeseg.samples import Sample
@@ -175,6 +175,7 @@ def fit(
     started = time.perf_counter()
     given = {name: value for name, value in settings.items() if value is not None}
     config = FitConfig.preset(preset).with_options(given)
+    check_writable(out)
     dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)
     say = (lambda _: None) if quiet else note
     for line in dataset.notes:

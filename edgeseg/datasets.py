@@ -123,7 +123,7 @@ def _refuse_mixed(root: Path, names: list[str]) -> None:
     raise DatasetError(
         f"{root}: has the folders {', '.join(splits or names)} but no known layout; expected "
         f"{LAYOUTS['mvtec']}, or another of {', '.join(LAYOUTS)}; "
-        "if every picture under it is good, say --layout folder"
+        "if every picture under it is good, say --dataset folder"
     )
 
 

@@ -29,6 +29,13 @@ def atomic_path(target: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def check_writable(target: Path) -> None:
+    """Fail now rather than after a long computation: the target's folder must take a file."""
+    with atomic_path(target.parent / f".{target.name}.check") as temporary:
+        temporary.touch()
+    (target.parent / f".{target.name}.check").unlink(missing_ok=True)
+
+
 def write_text(target: Path, text: str) -> None:
     """Write text in one step: readers see the old file or the new one."""
     with atomic_path(target) as temporary:

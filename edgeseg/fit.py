@@ -27,7 +27,7 @@ from edgeseg.weights import load_backbone
 
 # More good images than this sharpen no threshold that anyone asks for, and the spool stays small.
 CALIBRATION_LIMIT = 1000
-
+SPOOL_BYTES = 2 << 30  # of temporary disk, whatever the size of an embedding
 
 # Embeddings and the model that judges them, which was fitted without them.
 _Part = tuple[Model, EmbeddingSpool, Sequence[int]]
@@ -73,6 +73,8 @@ class _Fit:
         k = self.embedding.shape[1]
         if config.k > features and config.embedding != "identity":
             options.note(f"k={config.k} is cut to {features}, all features of {config.backbone}")
+        if config.rank > k:
+            options.note(f"rank={config.rank:g} is cut to k={k}: all directions are kept")
         height, width = config.grid_hw
         self.moments = Moments.zero(height * width, k)
         self.bad: list[str] = []
@@ -153,7 +155,9 @@ class _Fit:
         blocks, k = int(self._blocks()[-1]) + 1, self.embedding.shape[1]
         blank = Factors(mean=torch.zeros(blocks, k), factor=torch.zeros(1, k, 1))
         embed = self.model(blank).embed
-        chosen = set(_permutation(len(samples), self.config.seed)[:CALIBRATION_LIMIT])
+        row_bytes = 4 * k * self.moments.mean.shape[0]
+        limit = min(CALIBRATION_LIMIT, max(2, SPOOL_BYTES // row_bytes))
+        chosen = set(_permutation(len(samples), self.config.seed)[:limit])
         position = 0
         for frames in self._frames(samples, label=label):
             embedded = embed(frames).flatten(2)  # (N, k, P)

@@ -18,8 +18,11 @@ def measure_accuracy(
 ) -> Exported:
     """Evaluate the reference and the file, and keep the file's figures in its metadata."""
     dataset = open_dataset(data, seed=artefact.config.seed)
-    target = exported.metadata.target
-    name, candidate = next(iter(installed_backends(exported.path, target=target).items()))
+    low, likely, high = exported.metadata.input["batch"]
+    backends = installed_backends(
+        exported.path, target=exported.metadata.target, batch=(low, likely, high)
+    )
+    name, candidate = next(iter(backends.items()))
 
     def run(predict: Predictor) -> Evaluation:
         return evaluate(

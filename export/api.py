@@ -1,5 +1,6 @@
 """An artefact to a verified ONNX file with its metadata."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,13 @@ from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.evaluate import torch_predictor
 from edgeseg.export.about import describe_model
 from edgeseg.export.choose import Choice, choose_half, choose_int8
-from edgeseg.export.graph import GraphOptions, build_graph, save_graph, set_metadata
+from edgeseg.export.graph import (
+    GraphOptions,
+    build_graph,
+    is_large,
+    save_graph,
+    set_metadata,
+)
 from edgeseg.export.precision import HalfPlan, to_half
 from edgeseg.export.quantise import quantise_form
 from edgeseg.export.verify import TOLERANCES, Agreement, agreement, installed_backends, table
@@ -78,7 +85,10 @@ def export_onnx(
     note: Callable[[str], None] = lambda _: None,
     progress: Progress = silent,
 ) -> Exported:
-    """Build, verify and write one graph and its sidecar; a graph that disagrees is set aside."""
+    """Build, verify and write one graph and its sidecar; a graph that disagrees is set aside.
+
+    It takes its name only when it is verified: until then an earlier export stays as it is.
+    """
     _check(artefact, options, calibration)
     model = artefact.model()
     frames = _frames(artefact, calibration)
@@ -92,12 +102,12 @@ def export_onnx(
         outputs=[output.name for output in choice.graph.graph.output],
     )
     set_metadata(choice.graph, metadata)
-    save_graph(choice.graph, out)
     rows: tuple[Agreement, ...] = ()
     if options.verify:
-        rows = verify(out, artefact, model, frames, options)
+        rows = _verified(choice.graph, out, artefact, model, frames, options)
         note(table(list(rows)))
-        _set_aside_if_wrong(out, rows)
+        _set_aside_if_wrong(choice.graph, out, rows)
+    save_graph(choice.graph, out)
     metadata = replace(metadata, onnx_sha256=file_sha256(out))
     write_text(out.with_suffix(".json"), metadata.to_json(indent=2) + "\n")
     return Exported(path=out, metadata=metadata, report=choice.report, agreements=rows)
@@ -115,6 +125,14 @@ def _check(
         raise UsageError(
             "--precision int8 needs good images to calibrate on; pass --calibrate FOLDER, "
             "the images the model was fitted on will do"
+        )
+    expected = (*artefact.config.size_hw, 3)
+    if calibration is not None and (
+        calibration.dtype != np.uint8 or calibration.shape[1:] != expected or not len(calibration)
+    ):
+        raise UsageError(
+            f"calibration frames {calibration.dtype} {calibration.shape}: expected uint8 "
+            f"(N, {', '.join(map(str, expected))}) with at least one frame"
         )
 
 
@@ -145,6 +163,11 @@ def _graph(
     )
     if options.precision == "fp32":
         return Choice(graph=graph, report={"precision": "all fp32"})
+    if is_large(graph):
+        raise ExportError(
+            f"the fp32 graph holds over 2 GB, too much to be made {options.precision}; fit with a "
+            "smaller --size, --k or --rank, or export with --precision fp32"
+        )
     if options.precision == "fp16":
         return choose_half(graph, model, frames)
     finish = _int8_form(model, frames) if options.target == "cpu" else _half_form
@@ -164,13 +187,30 @@ def _half_form(graph: ModelProto) -> ModelProto:
     return to_half(graph, HalfPlan(embedding=False, backbone=False))
 
 
+def _verified(
+    graph: ModelProto,
+    out: Path,
+    artefact: Artefact,
+    model: Model,
+    frames: Frames,
+    options: ExportOptions,
+) -> tuple[Agreement, ...]:
+    """The comparison of the file as it will be, in a folder of its own."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.stem}-") as folder:
+        path = Path(folder) / out.name
+        save_graph(graph, path)
+        return verify(path, artefact, model, frames, options)
+
+
 def verify(
     path: Path, artefact: Artefact, model: Model, frames: Frames, options: ExportOptions
 ) -> tuple[Agreement, ...]:
     """Compare the file with the reference in every backend that is installed here."""
     reference = torch_predictor(model)
     rows = []
-    for backend, open_predictor in installed_backends(path, target=options.target).items():
+    backends = installed_backends(path, target=options.target, batch=options.batch)
+    for backend, open_predictor in backends.items():
         rows.append(
             agreement(
                 reference,
@@ -185,12 +225,12 @@ def verify(
     return tuple(rows)
 
 
-def _set_aside_if_wrong(out: Path, rows: tuple[Agreement, ...]) -> None:
+def _set_aside_if_wrong(graph: ModelProto, out: Path, rows: tuple[Agreement, ...]) -> None:
     wrong = [row for row in rows if not row.passed]
     if not wrong:
         return
     failed = out.with_name(out.name + ".failed")
-    out.replace(failed)
+    save_graph(graph, failed)
     raise VerificationError(
         f"{out}: disagrees with the reference in {', '.join(row.backend for row in wrong)} "
         f"({'; '.join(wrong[0].failures)}); it is kept as {failed}, try a higher --precision"

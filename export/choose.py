@@ -1,5 +1,6 @@
 """Which layers stay in higher precision: decided by the error they cause, and reported."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,8 +14,8 @@ from edgeseg.export.quantise import (
     Int8Plan,
     Quantiser,
     correct_mean,
-    exact_session,
     quantisable,
+    run_exactly,
 )
 from edgeseg.export.verify import TOLERANCES
 from edgeseg.model import Model
@@ -39,11 +40,12 @@ class Choice:
 
 def choose_half(proto: ModelProto, model: Model, frames: NDArray[np.uint8]) -> Choice:
     """All fp16 if the map allows it, else the embedding in fp32."""
-    errors = {}
+    errors: dict[str, float | str] = {}
     for plan in (HalfPlan(embedding=True), HalfPlan(embedding=False)):
         graph = to_half(proto, plan)
-        errors[plan.text] = mean_error(graph, model, frames[:_PROBES])
-        if errors[plan.text] <= ENOUGH * TOLERANCES["fp16"].mean_error:
+        error = mean_error(graph, model, frames[:_PROBES])
+        errors[plan.text] = _told(error)
+        if error <= ENOUGH * TOLERANCES["fp16"].mean_error:
             break
     return Choice(graph=graph, report={"precision": plan.text, "mean_error": errors})
 
@@ -71,7 +73,7 @@ def choose_int8(
     allowed = TOLERANCES["int8"].mean_error
     error = error_with(())
     kept: tuple[str, ...] = ()
-    steps: list[dict[str, object]] = [{"kept": [], "mean_error": error}]
+    steps: list[dict[str, object]] = [{"kept": [], "mean_error": _told(error)}]
     candidates = [node.name for node in quantisable(proto) if node.op_type == "Conv"]
     # Giving back single layers mends an error near the limit, not one that is everywhere.
     while ENOUGH * allowed < error < HOPELESS * allowed and len(kept) < MOST_KEPT:
@@ -82,22 +84,26 @@ def choose_int8(
         if errors[best] > (1 - WORTH) * error:
             break
         kept, error = (*kept, best), errors[best]
-        steps.append({"kept": list(kept), "mean_error": error})
+        steps.append({"kept": list(kept), "mean_error": _told(error)})
+    factors = "int8" if target == "cpu" else "fp16"
     if error > allowed:
-        text = "int8 factors; the whole backbone stays fp32, its int8 form is too far off"
+        text = f"{factors} factors; the whole backbone stays fp32, its int8 form is too far off"
         return Choice(graph=finish(proto), report={"precision": text, "steps": steps})
     graph = finish(correct_mean(quantiser.quantise(Int8Plan(keep=kept)), proto, frames))
-    text = f"int8 backbone and factors; {len(kept)} layers kept in fp32"
+    text = f"int8 backbone, {factors} factors; {len(kept)} layers kept in fp32"
     return Choice(graph=graph, report={"precision": text, "kept": list(kept), "steps": steps})
 
 
 def mean_error(proto: ModelProto, model: Model, frames: NDArray[np.uint8]) -> float:
     """Mean difference of the map from the reference, as a share of the reference's range."""
-    session = exact_session(proto.SerializeToString())
-    name = session.get_inputs()[0].name
     with torch.no_grad():
         wanted = model(torch.from_numpy(frames))[0].numpy()
-    found = np.concatenate([session.run(["map"], {name: frame[None]})[0] for frame in frames])
+    found = run_exactly(proto, "map", frames)
     span = max(float(wanted.max() - wanted.min()), 1e-6)
     error = float(np.abs(wanted - found).mean()) / span
-    return error if np.isfinite(error) else float("inf")
+    return error if math.isfinite(error) else math.inf
+
+
+def _told(error: float) -> float | str:
+    """For the report, which is JSON: there is no infinity in it."""
+    return error if math.isfinite(error) else "not finite"

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,21 @@ import click
 
 from edgeseg.cli_fit import note, quiet_option
 from edgeseg.errors import UsageError
+from edgeseg.export.engine_options import EngineOptions
 from edgeseg.files import size_text
+from edgeseg.metadata import ModelMetadata
 
 if TYPE_CHECKING:
     from edgeseg.artefact import Artefact
-    from edgeseg.export.api import Exported
+    from edgeseg.export.api import Exported, ExportOptions
 
 # Enough to cover the range of activations; the quantiser looks at each of them once.
 CALIBRATION_IMAGES = 64
+# Options that EngineOptions takes under the same name.
+_OF_THE_PLAN = (
+    "builder", "workspace_mb", "timing_cache", "optimisation_level", "version_compatible",
+    "hardware_compatible", "dla_core",
+)  # fmt: skip
 
 
 def parse_batch(value: str | tuple[int, int, int]) -> tuple[int, int, int]:
@@ -59,7 +67,7 @@ def parse_batch(value: str | tuple[int, int, int]) -> tuple[int, int, int]:
     type=click.Choice(("cpu", "trt")),
     help="Which int8 form; the default is trt with --trt, else cpu.",
 )
-@click.option("--batch", type=click.IntRange(1), help="Fixed batch size. [default: 1]")
+@click.option("--batch", type=click.IntRange(1), help="Fixed batch size.  [default: 1]")
 @click.option("--dynamic-batch", type=parse_batch, metavar="MIN,OPT,MAX", help="Any size between.")
 @click.option("--no-grid", is_flag=True, help="Leave out the coarse map (drift watch needs it).")
 @click.option("--no-verify", is_flag=True, help="Do not compare with the reference.")
@@ -72,13 +80,15 @@ def parse_batch(value: str | tuple[int, int, int]) -> tuple[int, int, int]:
 @click.option(
     "--builder",
     type=click.Choice(("tensorrt", "rtx")),
-    default="tensorrt",
-    show_default=True,
-    help="tensorrt: on the device. rtx: TensorRT-RTX, builds without a GPU.",
+    help="tensorrt: on the device. rtx: TensorRT-RTX, builds without a GPU.  [default: tensorrt]",
 )
 @click.option("--target", "targets", metavar="sm86,sm89", help="GPUs to build for (rtx).")
 @click.option("--workspace", "workspace_mb", type=click.IntRange(1), help="MB for the builder.")
-@click.option("--timing-cache", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--timing-cache",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Timings of earlier builds: read if it is there, and kept.",
+)
 @click.option("--optimisation-level", type=click.IntRange(0, 5), help="More: slower build.")
 @click.option("--version-compatible", is_flag=True, help="Plan loads in later TensorRT versions.")
 @click.option("--hardware-compatible", is_flag=True, help="Plan runs on Ampere and newer GPUs.")
@@ -113,33 +123,36 @@ def export(
 
     started = time.perf_counter()
     say = (lambda _: None) if quiet else note
-    loaded = load_artefact(artefact)
     out = out or artefact.with_suffix(".onnx")
     if out.suffix != ".onnx":
         raise UsageError(f"--out {out}: expected a name ending in .onnx")
-    exported = _export_onnx(loaded, artefact, out, trt=trt, data=data, say=say, **options)
-    facts: dict[str, Any] = {
-        "onnx": str(out),
-        "onnx_bytes": out.stat().st_size,
-        "report": exported.report,
-        "agreement": [row.to_dict() for row in exported.agreements],
-    }
-    model_path, metadata = out, exported.metadata
-    if trt:
+    # All that was asked for is looked at before the work starts.
+    settings, engine = _graph_settings(options, trt=trt), _engine_settings(options, trt=trt)
+    loaded = load_artefact(artefact)
+    exported = _export_onnx(
+        loaded, artefact, out, settings, calibrate=options["calibrate"], say=say, quiet=quiet
+    )
+    if data:
+        from edgeseg.export.accuracy import measure_accuracy
+
+        exported = measure_accuracy(exported, loaded, data, say=say)
+    facts = _facts(out, exported)
+    model_path, served = out, (out, exported.metadata)
+    if engine:
         model_path = out.with_suffix(".plan")
-        metadata = _build_plan(out, model_path, exported, **options)
+        metadata = _build_plan(out, model_path, exported, engine)
         facts |= {"plan": str(model_path), "plan_bytes": model_path.stat().st_size}
         facts["build"] = metadata.plan
+        # Triton loads plans of TensorRT, not of TensorRT-RTX: those are served as ONNX.
+        if engine.builder == "tensorrt":
+            served = (model_path, metadata)
     if triton:
         from edgeseg.export.triton_repository import write_triton
 
-        # Triton loads plans of TensorRT, not of TensorRT-RTX: those are served as ONNX.
-        if options["builder"] == "rtx":
-            model_path, metadata = out, exported.metadata
-        facts["triton"] = str(write_triton(model_path, triton, metadata=metadata))
+        facts["triton"] = str(write_triton(served[0], triton, metadata=served[1], name=out.stem))
         say(f"wrote {facts['triton']}")
     if as_json:
-        click.echo(json.dumps(facts, indent=2, sort_keys=True))
+        click.echo(json.dumps(facts, indent=2, sort_keys=True, allow_nan=False))
     say(
         f"wrote {model_path} ({size_text(model_path.stat().st_size)}) in "
         f"{time.perf_counter() - started:.1f} s; "
@@ -147,23 +160,13 @@ def export(
     )
 
 
-def _export_onnx(
-    loaded: "Artefact",
-    path: Path,
-    out: Path,
-    *,
-    trt: bool,
-    data: Path | None,
-    say: Any,
-    **options: Any,
-) -> "Exported":
-    from edgeseg.export.api import ExportOptions, export_onnx
-    from edgeseg.progress import bar
+def _graph_settings(options: dict[str, Any], *, trt: bool) -> "ExportOptions":
+    from edgeseg.export.api import ExportOptions
 
     if options["batch"] and options["dynamic_batch"]:
         raise UsageError("--batch and --dynamic-batch: give one of them")
     fixed = options["batch"] or 1
-    settings = ExportOptions(
+    return ExportOptions(
         precision=options["precision"],
         target=options["target"] or ("trt" if trt else "cpu"),
         batch=options["dynamic_batch"] or (fixed, fixed, fixed),
@@ -171,22 +174,67 @@ def _export_onnx(
         allow_random_weights=options["allow_random_weights"],
         verify=not options["no_verify"],
     )
+
+
+def _engine_settings(options: dict[str, Any], *, trt: bool) -> EngineOptions | None:
+    # Level 0 and core 0 are requests; None and False are not.
+    given = {
+        name: options[name]
+        for name in _OF_THE_PLAN
+        if options[name] is not None and options[name] is not False
+    }
+    targets = tuple(filter(None, (options["targets"] or "").split(",")))
+    if trt:
+        return EngineOptions(targets=targets, **given)
+    if given or targets:
+        name = "target" if targets else next(iter(given)).removesuffix("_mb").replace("_", "-")
+        raise UsageError(f"--{name}: a setting of TensorRT plans; add --trt, or leave it out")
+    return None
+
+
+def _export_onnx(
+    loaded: "Artefact",
+    path: Path,
+    out: Path,
+    settings: "ExportOptions",
+    *,
+    calibrate: Path | None,
+    say: Callable[[str], None],
+    quiet: bool,
+) -> "Exported":
+    from edgeseg.export.api import export_onnx
+    from edgeseg.progress import bar, silent
+
     exported = export_onnx(
         loaded,
         out,
         options=settings,
         artefact_path=path,
-        calibration=_calibration(options["calibrate"], loaded),
+        calibration=_calibration(calibrate, loaded),
         note=say,
-        progress=bar,
+        progress=silent if quiet else bar,
     )
     for name, value in exported.report.items():
         say(f"{name}: {value}")
-    if data is None:
-        return exported
-    from edgeseg.export.accuracy import measure_accuracy
+    return exported
 
-    return measure_accuracy(exported, loaded, data, say=say)
+
+def _build_plan(
+    out: Path, plan: Path, exported: "Exported", engine: EngineOptions
+) -> ModelMetadata:
+    from edgeseg.export.engine import build_engine
+
+    metadata = replace(exported.metadata, plan=None)
+    return build_engine(out, plan, metadata=metadata, options=engine)
+
+
+def _facts(out: Path, exported: "Exported") -> dict[str, Any]:
+    return {
+        "onnx": str(out),
+        "onnx_bytes": out.stat().st_size,
+        "report": exported.report,
+        "agreement": [row.to_dict() for row in exported.agreements],
+    }
 
 
 def _calibration(folder: Path | None, loaded: "Artefact") -> Any:
@@ -198,17 +246,3 @@ def _calibration(folder: Path | None, loaded: "Artefact") -> Any:
     chosen = samples[:: max(1, len(samples) // CALIBRATION_IMAGES)][:CALIBRATION_IMAGES]
     batches = load_batches(chosen, size_hw=loaded.config.size_hw, batch_size=len(chosen))
     return next(batches).frames
-
-
-def _build_plan(out: Path, plan: Path, exported: "Exported", **options: Any) -> Any:
-    from edgeseg.export.engine import build_engine
-    from edgeseg.export.engine_options import EngineOptions
-
-    names = (
-        "builder", "workspace_mb", "timing_cache", "optimisation_level",
-        "version_compatible", "hardware_compatible", "dla_core",
-    )  # fmt: skip
-    targets = tuple(filter(None, (options["targets"] or "").split(",")))
-    settings = EngineOptions(targets=targets, **{name: options[name] for name in names})
-    metadata = replace(exported.metadata, plan=None)
-    return build_engine(out, plan, metadata=metadata, options=settings)

@@ -1,11 +1,20 @@
 """What an exported file is: for `edgeseg info`."""
 
+import hashlib
+import json
+import math
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgeseg.errors import RuntimeFailure
 from edgeseg.metadata import KEY, ModelMetadata
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, ValueInfoProto
+
+# The constants that only the quadratic form reads, as graph.py and quantise.py name them.
+_FACTORS = ("factor", "factor_int8", "factor_scale")
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -16,55 +25,93 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def _describe_onnx(path: Path) -> dict[str, Any]:
-    import onnx
-
-    try:
-        proto = onnx.load(path, load_external_data=False)
-    except Exception as error:  # protobuf raises its own kinds, and onnx changes which
-        raise RuntimeFailure(f"{path}: not an ONNX file ({error}); export it again") from None
+    proto = _load(path)
     properties = {item.key: item.value for item in proto.metadata_props}
-    constants = {tensor.name: tensor for tensor in proto.graph.initializer}
-    facts: dict[str, Any] = {
-        "inputs": {value.name: _shape(value) for value in proto.graph.input},
-        "outputs": {value.name: _shape(value) for value in proto.graph.output},
-        "operators": dict(sorted(Counter(node.op_type for node in proto.graph.node).items())),
-        "size_bytes": path.stat().st_size,
-        "quadratic_form_bytes_per_frame": _form_bytes(constants),
+    weights = path.with_name(f"{path.name}.data")  # of a graph over 2 GB
+    facts = _graph_facts(proto) | {
+        "size_bytes": path.stat().st_size + (weights.stat().st_size if weights.is_file() else 0)
     }
     if KEY not in properties:
         return facts | {"metadata": "none: this file was not exported by edgeseg"}
-    return facts | {"metadata": _readable(properties[KEY], path)}
+    return facts | {"metadata": _readable(_metadata(properties[KEY], path))}
 
 
 def _describe_plan(path: Path) -> dict[str, Any]:
+    """A plan is opaque: its sidecar describes it, and the graph beside it if it was built of it."""
     sidecar = path.with_suffix(".json")
     if not sidecar.is_file():
         raise RuntimeFailure(
             f"{path}: its sidecar {sidecar.name} is missing; a plan says nothing of itself, "
             "keep the two together or export again"
         )
-    metadata = _readable(sidecar.read_text(encoding="utf-8"), path)
-    return {"size_bytes": path.stat().st_size, "metadata": metadata}
+    metadata = _metadata(sidecar.read_text(encoding="utf-8"), path)
+    low, _, high = metadata.input["batch"]
+    count = low if low == high else "batch"
+    sides = {"map": metadata.size_hw, "score": (), "grid": metadata.grid_hw}
+    facts: dict[str, Any] = {
+        "inputs": {metadata.input["name"]: _tensor("uint8", [count, *metadata.size_hw, 3])},
+        "outputs": {name: _tensor("float", [count, *sides[name]]) for name in metadata.outputs},
+    }
+    graph = path.with_suffix(".onnx")
+    if graph.is_file() and _sha256(graph) == metadata.onnx_sha256:
+        facts |= _graph_facts(_load(graph))
+    else:
+        facts["operators"] = f"unknown: {graph.name}, which it was built from, is not beside it"
+    return facts | {"size_bytes": path.stat().st_size, "metadata": _readable(metadata)}
 
 
-def _readable(text: str, path: Path) -> dict[str, Any]:
-    import json
+def _load(path: Path) -> "ModelProto":
+    import onnx
 
-    metadata = ModelMetadata.from_json(text, source=str(path))
+    try:
+        proto = onnx.load(path, load_external_data=False)
+    except Exception as error:  # protobuf raises its own kinds, and onnx changes which
+        raise RuntimeFailure(f"{path}: not an ONNX file ({error}); export it again") from None
+    if not proto.graph.node:  # an empty file is a valid message without anything in it
+        raise RuntimeFailure(f"{path}: not an ONNX file (it has no graph); export it again")
+    return proto
+
+
+def _graph_facts(proto: "ModelProto") -> dict[str, Any]:
+    return {
+        "inputs": {value.name: _shape(value) for value in proto.graph.input},
+        "outputs": {value.name: _shape(value) for value in proto.graph.output},
+        "operators": dict(sorted(Counter(node.op_type for node in proto.graph.node).items())),
+        "quadratic_form_bytes_per_frame": _form_bytes(proto),
+    }
+
+
+def _form_bytes(proto: "ModelProto") -> int:
+    """Every factor is read once a frame: the number that decides the time on a CPU."""
+    from onnx import helper
+
+    return sum(
+        math.prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        for tensor in proto.graph.initializer
+        if tensor.name in _FACTORS
+    )
+
+
+def _metadata(text: str, path: Path) -> ModelMetadata:
+    return ModelMetadata.from_json(text, source=str(path))
+
+
+def _readable(metadata: ModelMetadata) -> dict[str, Any]:
     values: dict[str, Any] = json.loads(metadata.to_json())
     return values
 
 
-def _shape(value: Any) -> str:
-    import onnx
+def _shape(value: "ValueInfoProto") -> str:
+    from onnx import TensorProto
 
     tensor = value.type.tensor_type
-    name = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
-    sides = [dim.dim_param or str(dim.dim_value) for dim in tensor.shape.dim]
-    return f"{name} [{', '.join(sides)}]"
+    sides = [dim.dim_param or dim.dim_value for dim in tensor.shape.dim]
+    return _tensor(TensorProto.DataType.Name(tensor.elem_type).lower(), sides)
 
 
-def _form_bytes(constants: dict[str, Any]) -> int:
-    """Every factor is read once a frame: the number that decides the time on a CPU."""
-    names = ("factor", "factor_int8", "factor_scale")
-    return sum(len(constants[name].raw_data) for name in names if name in constants)
+def _tensor(kind: str, sides: list[Any]) -> str:
+    return f"{kind} [{', '.join(map(str, sides))}]"
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -157,7 +157,7 @@ def _mean_embedding(proto: ModelProto, frames: NDArray[np.uint8]) -> NDArray[np.
     probe.CopyFrom(proto)
     name = _centring(probe).input[0]
     probe.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
-    return run_exactly(probe, name, frames).mean(axis=0, dtype=np.float64)
+    return np.asarray(run_exactly(probe, name, frames).mean(axis=0, dtype=np.float64))
 
 
 def exact_session(model: bytes | str) -> onnxruntime.InferenceSession:

@@ -129,13 +129,8 @@ def test_batch_size_does_not_matter(plate, small_artefact):
     )
 
 
-def bytes_of_tensors(known: set[int]) -> int:
-    """Of all tensors alive, but for those with the ids that were known before."""
-    return sum(
-        one.numel() * one.element_size()
-        for one in gc.get_objects()
-        if issubclass(type(one), torch.Tensor) and id(one) not in known
-    )
+def tensors_alive() -> Iterator[torch.Tensor]:
+    return (one for one in gc.get_objects() if issubclass(type(one), torch.Tensor))
 
 
 def test_memory_does_not_grow_with_the_images(tmp_path):
@@ -144,12 +139,13 @@ def test_memory_does_not_grow_with_the_images(tmp_path):
     def peak(count: int) -> int:
         data = write_plate(tmp_path / f"plate{count}", size_hw=(64, 64), train=count)
         gc.collect()
-        known = {id(one) for one in gc.get_objects()}
+        known = {id(one) for one in tensors_alive()}  # of fixtures
         steps: list[int] = []
 
         def watch(items: Iterable[Any], *, length: int, label: str) -> Iterator[Any]:
             for item in items:
-                steps.append(bytes_of_tensors(known))
+                new = (one for one in tensors_alive() if id(one) not in known)
+                steps.append(sum(one.numel() * one.element_size() for one in new))
                 yield item
 
         # One small layer on a fine grid: embeddings are large beside the network.

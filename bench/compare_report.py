@@ -1,0 +1,124 @@
+"""The report of a comparison: summary, categories, Pareto picture, example maps."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from edgeseg.bench.accuracy import METRICS, group_means
+from edgeseg.bench.comparison import Comparison
+from edgeseg.bench.figures import Dot, pareto, pareto_front
+from edgeseg.bench.report import Figure, Report
+from edgeseg.bench.speed import speed_table
+from edgeseg.bench.tabular import Cell, Column, Table
+from edgeseg.bench.work import Done
+
+
+def report_of(
+    comparison: Comparison,
+    done: Done,
+    timed: Done,
+    *,
+    facts: dict[str, Any],
+    notes: list[str],
+    title: str,
+    name: str,
+) -> Report:
+    """Accuracy and timings side by side."""
+    rows, dots = [], []
+    for timing in timed.results["rounds"]["timings"]:
+        label, _, backend = timing["key"].rpartition(" on ")
+        backbone, preset, precision = label.split(" ")
+        recipe = next(r for r in comparison.options.recipes if r.name == f"{backbone} {preset}")
+        found = comparison.accuracy(done, recipe, precision)
+        means = [
+            group_means({c: values[metric][0] for c, values in found.items()})["overall"]
+            for metric in METRICS
+        ]
+        spreads = [s for values in found.values() if (s := values["pro"][1]) is not None]
+        spread = sum(spreads) / len(spreads) if spreads else None
+        p50, megabytes = timing["host_ms"]["p50"], timing["size_bytes"] / 1e6
+        rows.append((backbone, preset, precision, backend, *means, spread, p50, megabytes))
+        if means[0] is not None:
+            dot_name = f"{backbone} {precision}" + (f", {backend}" * (backend != "cpu"))
+            dots.append(Dot(name=dot_name, ms=p50, value=means[0], size_mb=megabytes, group=preset))
+    pareto(dots, comparison.out / "pareto.png", value_name="mean PRO")
+    figures = [
+        Figure(
+            title="PRO against milliseconds",
+            file="pareto.png",
+            note="Area of a dot: size of the file. Dotted: no other model is both faster and "
+            "more accurate.",
+        )
+    ]
+    first = comparison.datasets[0].name
+    if (comparison.out / f"examples-{first}.png").is_file():
+        figures.append(Figure(title=f"Example maps: {first}", file=f"examples-{first}.png"))
+    return Report(
+        name=name,
+        title=title,
+        findings=tuple(_findings(dots, comparison)),
+        tables=(_summary(rows, comparison), *_by_category(comparison, done), speed_table(timed)),
+        figures=tuple(figures),
+        facts=facts
+        | {
+            "commits": sorted({*done.commits, *timed.commits}),
+            "work_seconds": done.seconds + timed.seconds,
+        },
+        notes=tuple(notes),
+        raw={"accuracy": done.results, "timing": timed.results},
+    )
+
+
+def _summary(rows: list[tuple[Any, ...]], comparison: Comparison) -> Table:
+    names = [dataset.name for dataset in comparison.datasets]
+    return Table(
+        title="Summary",
+        columns=(
+            *(Column(name="backbone"), Column(name="preset"), Column(name="precision")),
+            Column(name="backend"),
+            *(Column(name="PRO", better="high"), Column(name="pixel AUROC", better="high")),
+            *(Column(name="image AUROC", better="high"), Column(name="std of PRO", digits=4)),
+            *(Column(name="p50 ms", digits=2, better="low"), Column(name="MB", digits=1)),
+        ),
+        rows=tuple(rows),
+        note=f"Accuracy of the exported file in ONNX Runtime, means over {', '.join(names)}; "
+        f"{comparison.options.seeds} seeds.",
+    )
+
+
+def _by_category(comparison: Comparison, done: Done) -> Iterator[Table]:
+    for metric, title in (("pro", "PRO by category"), ("image_auroc", "Image AUROC by category")):
+        rows: list[tuple[Cell, ...]] = []
+        for recipe in comparison.options.recipes:
+            for precision in recipe.precisions:
+                found = comparison.accuracy(done, recipe, precision)
+                if found:
+                    cells = [
+                        found[d.name][metric][0] if d.name in found else None
+                        for d in comparison.datasets
+                    ]
+                    rows.append((f"{recipe.name} {precision}", *cells))
+        columns = [Column(name="model")]
+        columns += [Column(name=d.name, better="high") for d in comparison.datasets]
+        yield Table(title=title, columns=tuple(columns), rows=tuple(rows))
+
+
+def _findings(dots: list[Dot], comparison: Comparison) -> Iterator[str]:
+    for dot in pareto_front(dots):
+        yield (
+            f"{dot.name} ({dot.group}): mean PRO {dot.value:.3f} in {dot.ms:.1f} ms, "
+            f"{dot.size_mb:.0f} MB; nothing here is both faster and more accurate."
+        )
+    recipes = {recipe.preset for recipe in comparison.options.recipes}
+    if {"edge", "paper"} <= recipes:
+        for backbone in dict.fromkeys(r.backbone for r in comparison.options.recipes):
+            pair = {
+                dot.group: dot for dot in dots if dot.name == f"{backbone} fp32"
+            }  # one precision, one backend
+            if len(pair) == 2:
+                edge, paper = pair["edge"], pair["paper"]
+                yield (
+                    f"{backbone} fp32: preset edge {edge.value:.3f} PRO in {edge.ms:.1f} ms, "
+                    f"preset paper {paper.value:.3f} in {paper.ms:.1f} ms "
+                    f"({edge.value - paper.value:+.3f} PRO, {paper.ms / edge.ms:.1f} times "
+                    "as fast)."
+                )
