@@ -81,7 +81,7 @@ def _summary(rows: list[tuple[Any, ...]], comparison: Comparison) -> Table:
         ),
         rows=tuple(rows),
         note=f"Accuracy of the exported file in ONNX Runtime, means over {', '.join(names)}; "
-        f"{comparison.options.seeds} seeds.",
+        f"seeds: {comparison.options.seeds}.",
     )
 
 
@@ -106,7 +106,7 @@ def _findings(dots: list[Dot], comparison: Comparison) -> Iterator[str]:
     for dot in pareto_front(dots):
         yield (
             f"{dot.name} ({dot.group}): mean PRO {dot.value:.3f} in {dot.ms:.1f} ms, "
-            f"{dot.size_mb:.0f} MB; nothing here is both faster and more accurate."
+            f"{dot.size_mb:.0f} MB; nothing here is faster and as accurate."
         )
     recipes = {recipe.preset for recipe in comparison.options.recipes}
     if {"edge", "paper"} <= recipes:

@@ -59,38 +59,76 @@ def _axes(target: Path, *, size: tuple[float, float] = (8.2, 4.8)) -> "Iterator[
 
 
 def pareto(dots: Sequence[Dot], target: Path, *, value_name: str) -> None:
-    """Accuracy against milliseconds, area of a dot by its megabytes, the front as a line."""
-    with _axes(target) as axes:
-        groups = sorted({dot.group for dot in dots})
-        for dot in dots:
-            colour = COLOURS[groups.index(dot.group) % len(COLOURS)]
-            area = 40 + 6 * dot.size_mb
-            axes.scatter(dot.ms, dot.value, s=area, color=colour, alpha=0.75, linewidths=0)
-            axes.annotate(
-                f"{dot.name} ({dot.size_mb:.0f} MB)",
-                (dot.ms, dot.value),
-                xytext=(7, 7),
-                textcoords="offset points",
-                fontsize=7.5,
-                color="#333",
-            )
+    """Accuracy against milliseconds, area of a dot by its megabytes, the front as a line.
+
+    Dots carry numbers and the names stand beside the plot, where they cannot overlap.
+    """
+    ordered = sorted(dots, key=lambda dot: (dot.ms, -dot.value))
+    groups = list(dict.fromkeys(dot.group for dot in dots))
+    colours = {group: COLOURS[i % len(COLOURS)] for i, group in enumerate(groups)}
+    with _axes(target, size=(10.5, max(4.6, 0.27 * len(dots) + 1.2))) as axes:
         front = pareto_front(dots)
-        axes.plot([d.ms for d in front], [d.value for d in front], color="#888", lw=1, ls=":")
-        for group, colour in zip(groups, COLOURS * len(groups), strict=False):
-            axes.scatter([], [], s=60, color=colour, label=group)
-        axes.legend(frameon=False, fontsize=8, loc="lower right")
+        axes.plot([d.ms for d in front], [d.value for d in front], color="#888", lw=1.2, ls=":")
+        for dot in ordered:
+            area = 60 + 6 * dot.size_mb
+            colour = colours[dot.group]
+            axes.scatter(dot.ms, dot.value, s=area, color=colour, alpha=0.6, linewidths=0)
         axes.set_xscale("log")
         _plain_ticks(axes)
         axes.set_xlabel("milliseconds per frame, p50 (log scale; left is faster)")
         axes.set_ylabel(f"{value_name} (up is better)")
-        axes.margins(x=0.12, y=0.12)
+        axes.margins(x=0.12, y=0.15)
+        _number(axes, ordered)
+        _key(axes, ordered, front, colours)
 
 
-def pareto_front(dots: Sequence[Dot]) -> list[Dot]:
-    """Models that no other beats in both time and value, fastest first."""
+def _number(axes: Any, dots: Sequence[Dot]) -> None:
+    """A number beside each dot; where one stands already, the next goes higher."""
+    axes.figure.canvas.draw()  # fixes the scale, which the places below depend on
+    taken: list[tuple[float, float]] = []
+    for number, dot in enumerate(dots, start=1):
+        x, y = axes.transData.transform((dot.ms, dot.value))
+        lift = 0.0
+        while any(abs(x - a) < 16 and abs(y + lift - b) < 13 for a, b in taken):
+            lift += 13
+        taken.append((x, y + lift))
+        axes.annotate(
+            str(number),
+            (dot.ms, dot.value),
+            xytext=(0, lift * 72 / axes.figure.dpi),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=8,
+            fontweight="bold",
+            color="#1d2430",
+        )
+
+
+def _key(axes: Any, dots: Sequence[Dot], front: Sequence[Dot], colours: dict[str, str]) -> None:
+    """Names by number, fastest first; those on the front are bold."""
+    step = 1 / max(len(dots), 12)
+    for number, dot in enumerate(dots, start=1):
+        axes.text(
+            1.03,
+            1 - step * (number - 0.5),
+            f"{number}  {dot.name}, {dot.group} ({dot.size_mb:.0f} MB)",
+            transform=axes.transAxes,
+            fontsize=8,
+            va="center",
+            color=colours[dot.group],
+            fontweight="bold" if dot in front else "normal",
+        )
+
+
+def pareto_front(dots: Sequence[Dot], *, least: float = 0.0005) -> list[Dot]:
+    """Models that none beats in both time and value, fastest first.
+
+    A slower one must be better by `least`: less is no difference to anyone.
+    """
     front: list[Dot] = []
     for dot in sorted(dots, key=lambda dot: (dot.ms, -dot.value)):
-        if not front or dot.value > front[-1].value:
+        if not front or dot.value >= front[-1].value + least:
             front.append(dot)
     return front
 

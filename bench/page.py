@@ -13,7 +13,7 @@ _STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-main { max-width: 1080px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+main { max-width: 1180px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .25rem; }
 h2 { font-size: 1.15rem; margin: 2.4rem 0 .6rem; }
 .when { color: var(--soft); margin: 0 0 1.4rem; }
@@ -26,6 +26,8 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { padding: .42rem .7rem; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; border-bottom: 2px solid var(--line); }
+.wide table { font-size: .8rem; }
+.wide th, .wide td { padding: .36rem .42rem; }
 th:first-child, td:first-child { text-align: left; }
 td.long { white-space: normal; text-align: left; min-width: 14rem; }
 tbody tr:nth-child(even) { background: var(--band); }
@@ -94,8 +96,9 @@ def _table(table: dict[str, Any], texts: list[list[str]], best: set[tuple[int, i
         ]
         rows.append(f"<tr>{''.join(columns)}</tr>")
     note = f'<p class="note">{escape(table["note"])}</p>' if table["note"] else ""
+    css = "scroll wide" if len(table["columns"]) > 9 else "scroll"
     return (
-        f'<h2>{escape(table["title"])}</h2>\n<div class="scroll"><table>\n'
+        f'<h2>{escape(table["title"])}</h2>\n<div class="{css}"><table>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(rows) + "\n</tbody></table></div>"
         f"\n{note}"
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from edgeseg.bench.accuracy import categories_in, open_limited
 from edgeseg.bench.examples import draw_examples
 from edgeseg.bench.experiments import (
+    SQUARE,
     Banks,
     Source,
     available,
@@ -51,6 +52,7 @@ class PaperOptions:
         *("resnet18", "wide_resnet50_2"),
         *("mobilenet_v3_small", "mobilenet_v3_large"),
     )
+    size_hw: tuple[int, int] = SQUARE
     weights: str | None = None  # "random" rehearses the machinery
     limit: int | None = None
     keep_features: bool = False
@@ -107,7 +109,11 @@ def run_paper(
 def make_plan(options: PaperOptions, out: Path, banks: Banks) -> Plan:
     """List all units, ordered so that the features of a dataset are made once."""
     sources = [
-        Source(name=path.resolve().name, dataset=open_limited(path, limit=options.limit))
+        Source(
+            name=path.resolve().name,
+            dataset=open_limited(path, limit=options.limit),
+            size_hw=options.size_hw,
+        )
         for path in categories_in(options.mvtec)
     ]
     plan = Plan(sources=sources, weights={})

@@ -34,6 +34,9 @@ def run(request: dict[str, Any]) -> None:
         else:
             result["step"] = "fit"
             result |= fit(model, request, out)
+            if request["fit_only"]:
+                result["step"] = "done"
+                return
             result["step"] = "predict"
             predict(model, request, out)
             result["predicted"] = True

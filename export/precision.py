@@ -99,7 +99,7 @@ def _halve(tensor: TensorProto) -> None:
         return
     values = numpy_helper.to_array(tensor)
     largest = float(np.abs(values).max(initial=0.0))
-    if largest > np.finfo(np.float16).max:
+    if largest > float(np.finfo(np.float16).max):
         raise ExportError(
             f"{tensor.name} reaches {largest:.3g}, beyond fp16; export with --precision fp32"
         )

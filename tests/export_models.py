@@ -46,7 +46,9 @@ def weights(name: str) -> Path:
         torch.manual_seed(1)
         backbone = Backbone(backbone_spec(name), layers=(1, 2, 3))
         for module in backbone.modules():
-            if isinstance(module, nn.BatchNorm2d):
+            if isinstance(module, nn.Conv2d):  # features as large behind it as in front of it
+                nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu")
+            elif isinstance(module, nn.BatchNorm2d):
                 nn.init.normal_(module.running_mean, 0.0, 0.2)
                 nn.init.uniform_(module.running_var, 0.6, 1.4)
                 nn.init.uniform_(module.weight, 0.7, 1.3)

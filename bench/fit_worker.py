@@ -1,0 +1,66 @@
+"""Our own fit in a fresh process, for its seconds and its memory.
+
+Run as `python -m edgeseg.bench.fit_worker REQUEST.json`; the request names the dataset, the
+settings, where the artefact goes and where the figures go.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from edgeseg.bench.machine import peak_mb
+from edgeseg.errors import EdgesegError
+from edgeseg.files import write_json
+
+
+def fit_in_process(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Start the process and return its figures."""
+    request_path, result_path = folder / "fit-request.json", folder / "fit-result.json"
+    write_json(request_path, request | {"result": str(result_path)})
+    done = subprocess.run(
+        [sys.executable, "-m", "edgeseg.bench.fit_worker", str(request_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        raise EdgesegError(f"the fit of {request['data']} failed in its process: {lines[-1]}")
+    found: dict[str, Any] = json.loads(result_path.read_text(encoding="utf-8"))
+    return found
+
+
+def run(request: dict[str, Any]) -> dict[str, Any]:
+    """Fit, save, and say how long it took and how much it needed."""
+    import torch
+
+    from edgeseg.artefact import save_artefact
+    from edgeseg.config import FitConfig
+    from edgeseg.datasets import open_dataset
+    from edgeseg.fit import FitOptions, fit
+
+    torch.set_num_threads(int(request["threads"]))
+    before = peak_mb()
+    started = time.perf_counter()
+    dataset = open_dataset(Path(request["data"]))
+    config = FitConfig.from_dict(request["config"])
+    options = FitOptions(weights=request["weights"], keep_moments=False)
+    artefact = fit(dataset, config, options)
+    save_artefact(artefact, Path(request["artefact"]))
+    return {
+        "fit_s": time.perf_counter() - started,
+        "base_mb": before,
+        "peak_mb": peak_mb(),
+        "images": len(dataset.train),
+    }
+
+
+if __name__ == "__main__":
+    wanted = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    try:
+        write_json(Path(wanted["result"]), run(wanted))
+    except EdgesegError as error:
+        sys.exit(str(error))
