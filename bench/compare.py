@@ -4,7 +4,7 @@ from pathlib import Path
 
 from edgeseg.bench.compare_report import report_of
 from edgeseg.bench.comparison import CompareOptions, Comparison
-from edgeseg.bench.experiments import available
+from edgeseg.bench.experiments import available, left_out
 from edgeseg.bench.machine import busy_warning, describe
 from edgeseg.bench.report import Report, write_report
 from edgeseg.bench.speed import timing_units
@@ -59,10 +59,9 @@ def _usable(options: CompareOptions) -> tuple[list[Recipe], list[str]]:
     """Recipes whose backbone has weights here, and a note on each other backbone."""
     notes, missing = [], set()
     for backbone in dict.fromkeys(recipe.backbone for recipe in options.recipes):
-        sha256, why = available(backbone, weights=options.weights)
-        if sha256 is None:
+        if available(backbone, weights=options.weights) is None:
             missing.add(backbone)
-            notes.append(f"{backbone} is left out: {why}")
+            notes.append(left_out(backbone))
     if options.weights is not None:
         notes.append("Random weights: only the times mean something.")
     if options.limit is not None:

@@ -51,7 +51,8 @@ def report_of(
     ]
     first = comparison.datasets[0].name
     if (comparison.out / f"examples-{first}.png").is_file():
-        figures.append(Figure(title=f"Example maps: {first}", file=f"examples-{first}.png"))
+        file = f"examples-{first}.png"
+        figures.append(Figure(title=f"Example maps: {first}", file=file, shareable=False))
     return Report(
         name=name,
         title=title,

@@ -64,7 +64,7 @@ class Comparison:
         def run() -> Result:
             fit_options = FitOptions(weights=options.weights, keep_moments=False)
             artefact = fit(dataset, config, fit_options)
-            folder = self.model_path(recipe, "", category=dataset.name).parent
+            folder = self.model_path(recipe, "", category=dataset.name, seed=seed).parent
             found = export_and_measure(
                 artefact,
                 dataset,
@@ -91,10 +91,12 @@ class Comparison:
             weight=len(dataset.train) + len(dataset.test) * (1 + len(recipe.precisions)),
         )
 
-    def model_path(self, recipe: Recipe, precision: str, *, category: str | None = None) -> Path:
+    def model_path(
+        self, recipe: Recipe, precision: str, *, category: str | None = None, seed: int = 0
+    ) -> Path:
         """Where the exported file of a recipe lies."""
-        category = category or self.datasets[0].name
-        return self.out / "models" / category / recipe.name.replace(" ", "-") / f"{precision}.onnx"
+        folder = self.out / "models" / (category or self.datasets[0].name)
+        return folder / f"{recipe.name.replace(' ', '-')}-seed{seed}" / f"{precision}.onnx"
 
     def candidates(self, done: Done) -> list[Candidate]:
         """Every graph that was exported, on every backend."""

@@ -27,7 +27,7 @@ def disturbances() -> tuple[Disturbance, ...]:
     found += [_blur(sigma) for sigma in (0.7, 1.0, 1.5, 2.0, 3.0)]
     # Whole pixels: interpolation would blur as well, which a moved camera does not.
     found += [_move(f"{x},{y} px", x, y, 0.0) for x, y in ((2, 1), (4, 3), (8, 6), (16, 12))]
-    found += [_move(f"{angle:g} deg", 0, 0, angle) for angle in (1.0, 2.0, 5.0, 10.0)]
+    found += [_move(f"{angle:g} deg", 0, 0, angle) for angle in (1.0, 2.0, 4.0, 7.0)]
     return tuple(found)
 
 

@@ -4,9 +4,10 @@ python -m edgeseg.bench.drift_rates DATA --category grid --category screw --out 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 import numpy as np
@@ -16,13 +17,17 @@ from numpy.typing import NDArray
 from edgeseg.artefact import Artefact
 from edgeseg.bench.disturb import Disturbance, Frame, disturbances
 from edgeseg.config import FitConfig
-from edgeseg.datasets import open_dataset, read_sample
+from edgeseg.datasets import Dataset, open_dataset, read_sample
 from edgeseg.files import size_text, write_json
 from edgeseg.fit import FitOptions, fit
-from edgeseg.runtime.drift import DriftBaseline, DriftWatch
+from edgeseg.runtime.drift import DriftWatch
+from edgeseg.runtime.driftbaseline import DriftBaseline
+from edgeseg.runtime.encode import encode_png
 
+WHOLE_HW, MARGIN = (256, 256), 16
+SIZE_HW = (WHOLE_HW[0] - 2 * MARGIN, WHOLE_HW[1] - 2 * MARGIN)
 WINDOW = 200  # frames; the default of the runtime
-BEFORE, AFTER = 200, 400  # frames of a stream before and after something happens
+BEFORE, AFTER = 300, 400  # frames of a stream before and after something happens
 STREAMS = 20
 BATCH = 8
 
@@ -51,6 +56,23 @@ class Rate:
     found: float | None  # share of defective images above the threshold under the same change
 
 
+def inside(whole: Frame) -> Frame:
+    """What the camera sees: a margin is left for it to move, so that a shift shows real image."""
+    return np.ascontiguousarray(whole[MARGIN:-MARGIN, MARGIN:-MARGIN])
+
+
+def fit_inside(dataset: Dataset, config: FitConfig, *, weights: str | None) -> Artefact:
+    """Fit on the inside of a dataset's good images."""
+    with TemporaryDirectory() as folder:
+        samples = []
+        for index, sample in enumerate(dataset.train):
+            path = Path(folder) / f"{index:05d}.png"
+            path.write_bytes(encode_png(inside(read_sample(sample, WHOLE_HW)[0])))
+            samples.append(replace(sample, image=path))
+        options = FitOptions(weights=weights, keep_moments=False)
+        return fit(replace(dataset, train=tuple(samples)), config, options)
+
+
 class Bench:
     """One category: a model fitted on its good images, and streams made of its test images."""
 
@@ -66,18 +88,19 @@ class Bench:
         self.name, self._rng = category.name, np.random.default_rng(seed)
         self._streams = streams
         dataset = open_dataset(category)
-        artefact = fit(dataset, config, FitOptions(weights=weights, keep_moments=False))
+        artefact = fit_inside(dataset, replace(config, size_hw=SIZE_HW), weights=weights)
         self._threshold = artefact.calibration.score_threshold
         self._model = artefact.model()
         self._baseline = baseline_of(artefact)
-        size_hw = artefact.config.size_hw
-        images = [(sample, read_sample(sample, size_hw)[0]) for sample in dataset.test]
-        self.good = self.score([frame for sample, frame in images if sample.label == 0])
-        self.bad = self.score([frame for sample, frame in images if sample.label == 1])
+        whole = [(sample.label, read_sample(sample, WHOLE_HW)[0]) for sample in dataset.test]
+        self._good = [frame for label, frame in whole if label == 0]
+        self._bad = [frame for label, frame in whole if label == 1]
+        self.good, self.bad = self.score(self._good), self.score(self._bad)
 
     @torch.no_grad()
-    def score(self, frames: Sequence[Frame]) -> Pool:
-        """Run the reference model."""
+    def score(self, whole: Sequence[Frame]) -> Pool:
+        """Run the reference model on the inside of whole images."""
+        frames = [inside(frame) for frame in whole]
         grids, scores = [], []
         for start in range(0, len(frames), BATCH):
             batch = torch.from_numpy(np.stack(frames[start : start + BATCH]))
@@ -99,8 +122,8 @@ class Bench:
 
     def disturbed(self, change: Disturbance) -> Rate:
         """Streams of good parts in which something happens to the camera or the light."""
-        good = self.score([change.apply(frame) for frame in self.good.frames])
-        bad = self.score([change.apply(frame) for frame in self.bad.frames])
+        good = self.score([change.apply(frame) for frame in self._good])
+        bad = self.score([change.apply(frame) for frame in self._bad])
         return self._rate(
             change.family,
             change.strength,

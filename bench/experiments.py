@@ -81,13 +81,21 @@ class Banks:
         self._open = None
 
 
-def available(backbone: str, *, weights: str | None) -> tuple[str | None, str]:
-    """The hash of a backbone's weights, or None and the reason why there are none."""
+def available(backbone: str, *, weights: str | None) -> str | None:
+    """The hash of a backbone's weights, or None if there are none here."""
     try:
         _, origin = load_backbone(backbone, layers=(1, 2, 3), weights=weights)
-    except WeightsError as error:
-        return None, str(error)
-    return origin.sha256, origin.source
+    except WeightsError:
+        return None
+    return origin.sha256
+
+
+def left_out(backbone: str) -> str:
+    """The sentence about a backbone that could not be measured."""
+    return (
+        f"{backbone} is left out: no weights for it here; put {backbone}.pth into the folder "
+        "given with --weights-folder."
+    )
 
 
 def unit_name(source: str, backbone: str, label: str) -> str:

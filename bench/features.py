@@ -142,6 +142,7 @@ class Projector:
                 f"an embedding of {weight.shape[0]} features for maps of {bank.features}"
             )
         self._bank = bank
+        self.size = int(weight.shape[1])  # k
         self.grid_hw = (bank.size_hw[0] // stride, bank.size_hw[1] // stride)
         channels = [tap.channels for tap in bank.taps]
         self._parts = torch.split(weight.to(torch.float32), channels)  # (C, k) each
@@ -162,7 +163,7 @@ class Projector:
             rows = self._rows[number][start:stop]  # (R, h)
             used = torch.nonzero(rows.any(dim=0)).flatten()
             first, last = int(used[0]), int(used[-1]) + 1
-            native = np.ascontiguousarray(self._bank.maps(split, number)[:, :, first:last])
+            native = np.array(self._bank.maps(split, number)[:, :, first:last])  # off the disk
             projected = torch.einsum("nchw,ck->hwnk", torch.from_numpy(native), part)
             added = _apply(rows[:, first:last], projected)  # (R, w, N, k)
             added = _apply(self._columns[number], added.transpose(0, 1))  # (c, R, N, k)

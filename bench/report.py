@@ -20,6 +20,7 @@ class Figure:
     title: str
     file: str
     note: str = ""
+    shareable: bool = True  # False: shows images of a data set, which stay out of a repository
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,9 @@ class Report:
         for table in self.tables:
             parts += [table.markdown()]
         for figure in self.figures:
-            parts += [f"### {figure.title}", "", f"![{figure.title}]({figure.file})", ""]
+            shown = f"![{figure.title}]({figure.file})"
+            hidden = f"In report.html and {figure.file}, which are not kept in a repository."
+            parts += [f"### {figure.title}", "", shown if figure.shareable else hidden, ""]
             parts += [figure.note, ""] if figure.note else []
         if self.notes:
             parts += ["### What is missing or not comparable", ""]
@@ -124,7 +127,7 @@ def _png(path: Path) -> bytes:
 
 
 def _fact_lines(facts: dict[str, Any]) -> list[str]:
-    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+    versions = ", ".join(f"{name} {number}" for name, number in sorted(facts["versions"].items()))
     lines = [
         f"- command: `{facts['command']}`",
         f"- {facts['date']}, commit {facts['commit']}, seeds {facts['seeds'] or 'none'}",

@@ -1,5 +1,6 @@
 """`edgeseg bench latency`: timings and cold starts of model files, and the table of them."""
 
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -155,24 +156,36 @@ def run_latency(
     done = run_units(units, Store(out, fresh=fresh), say=say)
     table = speed_table(done)
     timings = done.results["rounds"]["timings"]
+    notes = [warning] if warning else []
+    figures = _figures(timings, out)
+    if not figures:
+        notes.append("No figure: matplotlib is not installed.")
+        say(notes[-1])
+    report = Report(
+        name="latency",
+        title="Latency of one frame",
+        findings=tuple(_findings(timings)),
+        tables=(table,),
+        figures=figures,
+        facts=facts | {"commits": list(done.commits), "work_seconds": done.seconds},
+        notes=tuple(notes),
+        raw=done.results,
+    )
+    write_report(report, out)
+    return report
+
+
+def _figures(timings: list[dict[str, Any]], out: Path) -> tuple[Figure, ...]:
+    """The bars, or nothing on a device that has no library to draw them."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return ()
     bars(
         [timing["key"] for timing in timings],
         [timing["host_ms"]["p50"] for timing in timings],
         out / "latency.png",
         x_name="milliseconds per frame, p50",
     )
-    report = Report(
-        name="latency",
-        title="Latency of one frame",
-        findings=tuple(_findings(timings)),
-        tables=(table,),
-        figures=(Figure(title="Milliseconds per frame", file="latency.png"),),
-        facts=facts | {"commits": list(done.commits), "work_seconds": done.seconds},
-        notes=(warning,) if warning else (),
-        raw=done.results,
-    )
-    write_report(report, out)
-    return report
+    return (Figure(title="Milliseconds per frame", file="latency.png"),)
 
 
 def _findings(timings: list[dict[str, Any]]) -> list[str]:
@@ -194,8 +207,6 @@ def _findings(timings: list[dict[str, Any]]) -> list[str]:
 
 def runnable(backends: Sequence[str]) -> list[str]:
     """Backends as asked for; `auto` is ONNX Runtime, and OpenVINO and CUDA where installed."""
-    import importlib.util
-
     if "auto" not in backends:
         return list(dict.fromkeys(backends))
     found = []

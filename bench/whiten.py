@@ -104,7 +104,7 @@ def distance_grids(bank: FeatureBank, variant: Variant) -> dict[str, Tensor]:
         for name, d in zip(names, found, strict=True):  # d (P', n)
             grids[name][:, start:stop] = d.t().reshape(-1, stop - start, width).to(torch.float32)
 
-    _by_rows(fill, bank, projector, k=sizes[-1])
+    _by_rows(fill, bank, projector)
     return grids
 
 
@@ -128,7 +128,7 @@ def eigenvalues(
                 _, covariance = _moments(projector.rows("train", row, row + 1), None)
                 rows[row] = torch.linalg.eigvalsh(covariance).flip(1)  # (w, k)
 
-    _by_rows(fill, bank, projector, k=variant.fitting(bank)[-1])
+    _by_rows(fill, bank, projector)
     values = torch.cat([rows[row] for row in range(0, height, every)])
     return values.mean(dim=0), float((values > threshold).double().mean())
 
@@ -177,16 +177,14 @@ def _shared_covariance(bank: FeatureBank, projector: Projector) -> Tensor:
             centred = (x - x.mean(dim=1, keepdim=True)).flatten(0, 1)
             parts.append(centred.mT @ centred)
 
-    _by_rows(add, bank, projector, k=bank.features)
+    _by_rows(add, bank, projector)
     cells = projector.grid_hw[0] * projector.grid_hw[1]
     return torch.stack(parts).sum(dim=0) / (cells * bank.count("train"))
 
 
-def _by_rows(
-    work: Callable[[int, int], None], bank: FeatureBank, projector: Projector, *, k: int
-) -> None:
+def _by_rows(work: Callable[[int, int], None], bank: FeatureBank, projector: Projector) -> None:
     """Cover all rows of the grid, one LAPACK thread for each of the cores."""
-    height, width = projector.grid_hw
+    (height, width), k = projector.grid_hw, projector.size
     images = max(bank.count("train"), bank.count("test"), k)
     step = max(1, min(height, _CHUNK_BYTES // (8 * width * k * images)))
     spans = [(start, min(start + step, height)) for start in range(0, height, step)]

@@ -11,7 +11,6 @@ from edgeseg.errors import EdgesegError
 
 # name -> where its click command is
 COMMANDS = {
-    "demo": "edgeseg.bench.demo:demo",
     "fit": "edgeseg.cli_fit:fit",
     "eval": "edgeseg.cli_model:evaluate",
     "predict": "edgeseg.cli_model:predict",
@@ -20,10 +19,11 @@ COMMANDS = {
     "export": "edgeseg.export.command:export",
     "stream": "edgeseg.runtime.stream:stream",
     "bench": "edgeseg.bench.command:bench",
+    "demo": "edgeseg.bench.demo:demo",
+    "doctor": "edgeseg.doctor:doctor",
 }
 # First sentences of the commands' own help, so that the list is printed without importing them.
 SUMMARIES = {
-    "demo": "Fit, evaluate, export, verify and stream, then write one page about it.",
     "fit": "Fit a model on the good images in DATA.",
     "eval": "Measure ARTEFACT on the labelled test set of DATA.",
     "predict": "Score IMAGES and draw where they are wrong.",
@@ -32,6 +32,8 @@ SUMMARIES = {
     "export": "Turn ARTEFACT into one graph for the device.",
     "stream": "Score every frame, say what is wrong and how long it took.",
     "bench": "Measure speed and accuracy on this machine.",
+    "demo": "Fit, evaluate, export, verify and stream, then write one page about it.",
+    "doctor": "Say what this computer has, what is missing and the command that helps.",
 }
 
 

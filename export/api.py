@@ -177,10 +177,15 @@ def _graph(
 
 
 def _int8_form(model: Model, frames: NDArray[np.uint8]) -> Callable[[ModelProto], ModelProto]:
+    (h, w), share = model.grid_hw, model.share
+    cells = torch.zeros(h * w)
     with torch.no_grad():
-        embedded = (model.embed(torch.from_numpy(frame[None])) for frame in frames)
-        largest = max(float((x.flatten(2).mT - model.mean).abs().max()) for x in embedded)
-    return lambda graph: quantise_form(graph, largest=largest)
+        for frame in frames:
+            centred = model.embed(torch.from_numpy(frame[None])).flatten(2).mT - model.mean
+            cells = torch.maximum(cells, centred[0].abs().amax(dim=1))
+    blocks = cells.view(h // share, share, w // share, share).amax(dim=(1, 3)).flatten()
+    largest = blocks if model.factor.shape[0] > 1 else blocks.max()
+    return lambda graph: quantise_form(graph, largest=largest.numpy())
 
 
 def _half_form(graph: ModelProto) -> ModelProto:

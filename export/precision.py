@@ -104,3 +104,39 @@ def _halve(tensor: TensorProto) -> None:
             f"{tensor.name} reaches {largest:.3g}, beyond fp16; export with --precision fp32"
         )
     tensor.CopyFrom(numpy_helper.from_array(values.astype(np.float16), tensor.name))
+
+
+def emulated(proto: ModelProto) -> ModelProto:
+    """The same arithmetic for a CPU: fp32 nodes, and every result that is fp16 rounded to it.
+
+    ONNX Runtime's CPU runs fp16 nodes in fp32 and rounds nothing between them, so without this it
+    sees neither the rounding nor the overflow of a GPU.
+    """
+    half = {
+        value.name
+        for value in proto.graph.value_info
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT16
+    }
+    if not half:
+        return proto
+    wide = ModelProto()
+    wide.CopyFrom(proto)
+    for tensor in wide.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT16:
+            values = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    order: list[NodeProto] = []
+    for node in wide.graph.node:
+        order.append(node)
+        for i, name in enumerate(node.output):
+            if name not in half:
+                continue
+            exact, rounded = f"{name}_exact", f"{name}_rounded"
+            node.output[i] = exact
+            if node.op_type == "Cast":  # to fp16: the rounding itself
+                node.attribute[0].i = TensorProto.FLOAT
+            order.append(helper.make_node("Cast", [exact], [rounded], to=TensorProto.FLOAT16))
+            order.append(helper.make_node("Cast", [rounded], [name], to=TensorProto.FLOAT))
+    del wide.graph.node[:]
+    wide.graph.node.extend(order)
+    return checked(wide)

@@ -26,12 +26,16 @@ from edgeseg.export.graph import (
     quadratic_form,
     quiet_logs,
 )
+from edgeseg.export.precision import emulated
 
 # What ONNX Runtime keeps in int8 from one convolution to the next. TensorRT fuses by itself.
 _INT8_OPS = {"cpu": ("Conv", "Add", "MaxPool", "AveragePool", "Relu", "Clip"), "trt": ("Conv",)}
 # Without VNNI, x86 adds two products of uint8 and int8 in 16 bits and saturates: 2 x 255 x 127 do
 # not fit, and the map is garbage. 2 x 255 x 64 do, so weights and factors have seven bits.
 _LARGEST_WEIGHT = 64
+
+# A block that never moved on the good images still needs a range: this share of the liveliest.
+_LEAST_REACH = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +126,7 @@ def _batches(frames: NDArray[np.uint8], size: int) -> Iterator[NDArray[np.uint8]
 
 def run_exactly(proto: ModelProto, output: str, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
     """One tensor of the graph for every frame, in the arithmetic that the graph describes."""
-    session = exact_session(proto.SerializeToString())
+    session = exact_session(proto)
     batches = _batches(frames, batch_size(proto))
     rows = [session.run([output], {INPUT: batch})[0] for batch in batches]
     return np.concatenate(rows)[: len(frames)]
@@ -160,40 +164,45 @@ def _mean_embedding(proto: ModelProto, frames: NDArray[np.uint8]) -> NDArray[np.
     return np.asarray(run_exactly(probe, name, frames).mean(axis=0, dtype=np.float64))
 
 
-def exact_session(model: bytes | str) -> onnxruntime.InferenceSession:
-    """ONNX Runtime without its optimiser: Q/DQ runs as the arithmetic it describes.
+def exact_session(proto: ModelProto) -> onnxruntime.InferenceSession:
+    """ONNX Runtime without its optimiser: Q/DQ runs as the arithmetic it describes, fp16 rounds.
 
     That is what TensorRT computes, while a CPU's int8 kernels may saturate on signed activations.
     """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    model = emulated(proto).SerializeToString()
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def quantise_form(proto: ModelProto, *, largest: float) -> ModelProto:
+def quantise_form(proto: ModelProto, *, largest: float | NDArray[np.float32]) -> ModelProto:
     """Replace the quadratic form by MatMulInteger: factors int8 with a scale per block and column.
 
-    `largest` is the highest absolute value of the centred embedding on good images; the range of
-    the int8 activations is twice that, so that a defect does not saturate at once.
+    `largest` is the highest absolute value of the centred embedding on good images, for each block
+    or for all; the range of the int8 activations is twice that, so that a defect does not saturate
+    at once. A quiet block beside a lively one keeps its digits by a scale of its own.
     """
     form = quadratic_form(proto)
     constants = initializers(proto)
     factor = numpy_helper.to_array(constants[form.input[1]])  # (B, k, r)
     column = np.abs(factor).max(axis=1, keepdims=True) / _LARGEST_WEIGHT  # (B, 1, r)
     column = np.maximum(column, np.finfo(np.float32).tiny)
-    step = np.float32(2.0 * largest / 127.0)
+    reach = np.broadcast_to(np.asarray(largest, np.float32), factor.shape[:1])  # (B,)
+    reach = np.maximum(reach, max(float(reach.max()) * _LEAST_REACH, np.finfo(np.float32).tiny))
+    step = (2.0 * reach / 127.0).astype(np.float32)
     new = {
         "factor_int8": np.rint(factor / column).astype(np.int8),
-        "factor_scale": (column * step).astype(np.float32),
+        "factor_scale": (column * step[:, None, None]).astype(np.float32),
         "embedding_scale": step,
+        "embedding_zeros": np.full(step.shape, 128, np.uint8),
         "embedding_zero": np.uint8(128),
     }
     for name, value in new.items():
         proto.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
     quantised = ["embedding_uint8", "factor_int8", "embedding_zero"]
     steps = [
-        ("QuantizeLinear", [form.input[0], "embedding_scale", "embedding_zero"], quantised[0]),
+        ("QuantizeLinear", [form.input[0], "embedding_scale", "embedding_zeros"], quantised[0]),
         ("MatMulInteger", quantised, "form_int32"),
         ("Cast", ["form_int32"], "form_float"),
         ("Mul", ["form_float", "factor_scale"], form.output[0]),
@@ -205,5 +214,7 @@ def quantise_form(proto: ModelProto, *, largest: float) -> ModelProto:
         node = helper.make_node(kind, inputs, [output], name=f"form_{kind.lower()}")
         if kind == "Cast":
             node.attribute.append(helper.make_attribute("to", TensorProto.FLOAT))
+        if kind == "QuantizeLinear":
+            node.attribute.append(helper.make_attribute("axis", 0))
         proto.graph.node.insert(place + offset, node)
     return checked(proto)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
@@ -139,7 +140,7 @@ def _ranks(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
 def onnxruntime_predictor(path: Path, *, exact: bool = False, threads: int = 0) -> Predictor:
     """ONNX Runtime on the CPU; `exact` runs the graph as written, which is what TensorRT does."""
     if exact:
-        session = exact_session(str(path))
+        session = exact_session(onnx.load(path))
     else:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3

@@ -5,24 +5,25 @@ distances of many grid cells and stays. So every cell follows the median over ti
 d^2 / (mean d^2 on good images): what happens in fewer than half of the views leaves no trace.
 A part that stands still is one view, however many frames show it: a line that stops at a defect
 must not look like drift.
-The warning asks how many cells have risen, and how far the median cell has. Less light or less
-focus can also lower distances and hide defects, so brightness and sharpness are followed too.
+The warning asks how many cells have risen, and how far the median cell has; a few cells are enough
+when they alarm in most views, as dirt on the lens does. Less light or less focus can also lower
+distances and hide defects, so brightness and sharpness are followed too.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.metadata import ModelMetadata
+from edgeseg.runtime.driftbaseline import DriftBaseline
 from edgeseg.runtime.looks import LookWatch, look_at
 
 DriftLevel = Literal["ok", "warn"]
-DriftKind = Literal["none", "light", "focus", "position", "unknown"]
+DriftKind = Literal["none", "light", "focus", "position", "spot", "unknown"]
 
 _EVERY = 8  # frames between evaluations and looks: the tracked medians cannot move much within
 _CALM = 0.8  # a warning ends when all figures are below this part of their limits
@@ -35,11 +36,24 @@ _SLEW = 4.0  # spreads that a tracked median can travel within one window
 _NEW_VIEW, _LOG_FLOOR = 0.5, np.float32(0.25)
 _STILL = 0.02  # what a frame of the same view counts: in a scene at rest drift shows after minutes
 
-_ADVICE = {
+# A spot: this many cells, this many spreads up, while most frames are anomalous.
+_SPOT_CELLS, _SPOT_SPREADS, _SPOT_FRAMES = 2, 3.0, 0.5
+
+_HEADLINES: dict[DriftKind, str] = {
+    "none": "as on the good images",
+    "light": "the light has changed",
+    "focus": "the focus has changed",
+    "position": "the camera or the parts have moved",
+    "spot": "the same spot is anomalous in most views",
+    "unknown": "the picture is not as on the good images",
+}
+_ADVICE: dict[DriftKind, str] = {
+    "none": "",
     "light": "check lamps, exposure and stray light",
     "focus": "check the lens: focus, dirt, condensation",
     "position": "check the mounting of the camera and the position of the parts",
-    "unknown": "check light, focus and position against the images the model was fitted on",
+    "spot": "look there for dirt on the lens, a fixture in view, or the same defect in every part",
+    "unknown": "compare light, focus and position with the images the model was fitted on",
 }
 
 
@@ -59,50 +73,9 @@ class DriftState:
     ratio_hw: NDArray[np.float32]  # (h, w): each cell's typical d^2 over its baseline
     brightness: float | None  # mean grey level now over that of the first good window
     sharpness: float | None
-    message: str
+    headline: str
+    message: str  # the headline and its evidence
     advice: str  # what to check; empty when all is well
-
-
-@dataclass(frozen=True, kw_only=True)
-class DriftBaseline:
-    """Statistics of d^2 on good images that were not used for their own fit."""
-
-    mean_hw: NDArray[np.float32]
-    std_hw: NDArray[np.float32]
-    frame_mean: float  # of the mean of d^2 over a frame
-    frame_std: float
-    source: str  # the model's name, for errors
-
-    def __post_init__(self) -> None:
-        for name, value_hw in (("d2_mean", self.mean_hw), ("d2_std", self.std_hw)):
-            usable = value_hw.ndim == 2 and np.isfinite(value_hw).all() and (value_hw >= 0).all()
-            if not usable or value_hw.shape != self.mean_hw.shape:
-                raise RuntimeFailure(
-                    f"{self.source}: drift baseline {name} of shape {value_hw.shape}, expected a "
-                    "grid of finite values from 0; export the model again"
-                )
-        if not (self.frame_mean > 0 and self.frame_std > 0):
-            raise RuntimeFailure(
-                f"{self.source}: drift baseline with frame_mean {self.frame_mean} and frame_std "
-                f"{self.frame_std}, expected both above 0; fit on more good images"
-            )
-
-    @classmethod
-    def of(cls, metadata: ModelMetadata) -> "DriftBaseline":
-        """What an exported model carries."""
-        drift = metadata.drift
-        missing = {"d2_mean", "d2_std", "frame_mean", "frame_std"} - set(drift)
-        if missing:
-            raise RuntimeFailure(
-                f"{metadata.name}: drift baseline without {sorted(missing)}; export the model again"
-            )
-        return cls(
-            mean_hw=np.asarray(drift["d2_mean"], np.float32),
-            std_hw=np.asarray(drift["d2_std"], np.float32),
-            frame_mean=float(drift["frame_mean"]),
-            frame_std=float(drift["frame_std"]),
-            source=f"model {metadata.name}",
-        )
 
 
 class DriftWatch:
@@ -127,6 +100,7 @@ class DriftWatch:
         self._view_hw = np.full_like(base_hw, -np.inf)  # of the last view that was new
         self._new_view = _NEW_VIEW * float(spread_hw.sum() / (1.0 + _LOG_FLOOR))
         self._limit_hw = 1.0 + cell_sigmas * spread_hw
+        self._spot_hw = 1.0 + _SPOT_SPREADS * spread_hw
         self._typical_hw = np.ones_like(base_hw)  # no evidence yet: as on good images
         self._frame_mean = baseline.frame_mean
         # Frames of one part that stays in view are all alike, so a window of them can be as far
@@ -158,9 +132,7 @@ class DriftWatch:
                 f"drift: a grid of {grid_hw.shape}, expected {self._base_hw.shape} as in the "
                 "model's metadata; export the model again"
             )
-        mean = (
-            float(np.vdot(grid_hw, grid_hw)) / grid_hw.size
-        )  # of d^2; ten times as fast as mean()
+        mean = float(np.vdot(grid_hw, grid_hw)) / grid_hw.size  # of d^2, faster than mean()
         if not math.isfinite(mean):
             return self._state  # an invalid frame says nothing about the camera
         self._frames += 1
@@ -189,14 +161,18 @@ class DriftWatch:
         middle = self._typical_hw.size // 2  # np.median takes five times as long
         median = float(np.partition(self._typical_hw, middle, axis=None)[middle])
         share = np.count_nonzero(self._typical_hw > self._limit_hw) / self._typical_hw.size
-        # Only the rise above the baseline is drift, so hysteresis acts on that.
-        risen = max((median - 1.0) / (self._median_limit - 1.0), share / self._share_limit)
         limit = _CALM if level == "warn" else 1.0
-        warn = max(risen, self._looks.pressure()) >= limit
-        kind: Any = self._looks.kind() if warn else "none"
+        # Only the rise above the baseline is drift, so hysteresis acts on that.
+        broad = max((median - 1.0) / (self._median_limit - 1.0), share / self._share_limit) >= limit
+        spot = self._anomalous > _SPOT_FRAMES * limit and self._spot_cells() >= _SPOT_CELLS
+        kind: DriftKind = "none"
+        if broad or spot or self._looks.pressure() >= limit:
+            kind = self._looks.kind()
+        if spot and not broad and kind in ("position", "unknown"):
+            kind = "spot"
         brightness, sharpness = self._looks.change() if self._looks.ready else (None, None)
-        return DriftState(
-            level="warn" if warn else "ok",
+        state = DriftState(
+            level="ok" if kind == "none" else "warn",
             kind=kind,
             frames=self._frames,
             ratio=self._mean / self._frame_mean if self._frames else 1.0,
@@ -208,33 +184,32 @@ class DriftWatch:
             ratio_hw=self._typical_hw.copy(),
             brightness=brightness,
             sharpness=sharpness,
-            message=_message(
-                kind,
-                share=share if risen >= limit else None,
-                median=median,
-                looks=(brightness, sharpness),
-            ),
-            advice=_ADVICE.get(kind, ""),
+            headline=_HEADLINES[kind],
+            message=_HEADLINES[kind],
+            advice=_ADVICE[kind],
         )
+        facts = _evidence(state, broad=broad, spot=spot)
+        return replace(state, message=f"{state.headline}: {facts}") if facts else state
+
+    def _spot_cells(self) -> int:
+        return int(np.count_nonzero(self._typical_hw > self._spot_hw))
 
 
-def _message(
-    kind: DriftKind, *, share: float | None, median: float, looks: tuple[float | None, float | None]
-) -> str:
-    """One sentence; a share of None means that distances have not risen."""
-    if kind == "none":
-        return "as on the good images"
-    what = "something" if kind == "unknown" else kind
-    brightness, sharpness = looks
+def _evidence(state: DriftState, *, broad: bool, spot: bool) -> str:
+    """The figures behind a warning."""
     facts = []
-    if kind == "light" and brightness is not None:
-        facts.append(f"brightness x{brightness:.2f}")
-    if kind == "focus" and sharpness is not None:
-        facts.append(f"sharpness x{sharpness:.2f}")
-    if share is None:
-        facts.append("distances have not risen, so defects may be missed")
+    if state.kind == "none":
+        return ""
+    if state.kind == "light" and state.brightness is not None:
+        facts.append(f"brightness x{state.brightness:.2f}")
+    if state.kind == "focus" and state.sharpness is not None:
+        facts.append(f"sharpness x{state.sharpness:.2f}")
+    if state.kind == "spot":
+        facts.append(f"{state.anomalous_share:.0%} of the frames are anomalous")
+    if broad or spot:
+        facts.append(f"{state.moved_share:.0%} of the cells have risen and stayed high")
     else:
-        facts.append(f"{share:.0%} of the cells have risen and stayed high")
-        if median > 1.0:
-            facts.append(f"d^2 of the median cell is x{median:.2f} of its good level")
-    return f"{what} has moved: {', '.join(facts)}"
+        facts.append("distances have not risen, so defects may be missed")
+    if broad and state.median_ratio > 1.0:
+        facts.append(f"d^2 of the median cell is x{state.median_ratio:.2f} of its good level")
+    return ", ".join(facts)

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.metadata import ModelMetadata
-from edgeseg.runtime.drift import DriftBaseline, DriftState, DriftWatch
+from edgeseg.runtime.drift import DriftState, DriftWatch
+from edgeseg.runtime.driftbaseline import DriftBaseline
 from edgeseg.runtime.events import SCHEMA
 from edgeseg.runtime.result import FrameResult, SourceEvent
 

@@ -1,6 +1,8 @@
 """Brightness and sharpness of a frame, cheap enough to take while scoring."""
 
+import math
 from dataclasses import dataclass
+from typing import Literal
 
 import cv2
 import numpy as np
@@ -9,7 +11,7 @@ from numpy.typing import NDArray
 # Whole rows at native resolution keep the finest detail, which is what defocus takes first, and
 # cost the same at any size; shrinking a 4K frame would cost milliseconds.
 _PIXELS = 8_192
-_MIN_ROWS = 4
+_PARTS = 4  # the frame is divided into 4 x 4 for its brightness
 _COARSE = 4  # pixels: detail of this size survives a defocus that removes single pixels
 _FLOOR = 0.1  # grey levels: keeps the ratio finite on a blank frame
 
@@ -18,20 +20,22 @@ _FLOOR = 0.1  # grey levels: keeps the ratio finite on a blank frame
 class Look:
     """Logarithms, so that a change of light is a difference whatever the exposure was."""
 
-    brightness: float  # log of the mean grey level
+    brightness: NDArray[np.float64]  # (16,): log of the mean grey level of each part of the frame
     sharpness: float  # log of fine over coarse detail: a gain of the light cancels
 
 
 def look_at(frame_hwc: NDArray[np.uint8]) -> Look:
     """Brightness and sharpness from evenly spaced rows of an RGB frame."""
     height, width = frame_hwc.shape[:2]
-    step = max(1, height // max(_MIN_ROWS, _PIXELS // width))
+    step = max(1, height // max(_PARTS, _PIXELS // width))
     rows = np.ascontiguousarray(frame_hwc[step // 2 :: step])
-    grey = cv2.cvtColor(rows, cv2.COLOR_RGB2GRAY).astype(np.int16)  # (rows, W)
-    brightness = float(np.log(cv2.mean(grey)[0] + 1.0))
+    grey = cv2.cvtColor(rows, cv2.COLOR_RGB2GRAY)  # (rows, W)
+    parts = cv2.resize(grey, (_PARTS, _PARTS), interpolation=cv2.INTER_AREA)
+    brightness = np.log(parts.ravel() + 1.0)
     if width <= 2 * _COARSE:
         return Look(brightness=brightness, sharpness=0.0)
-    detail = _detail(grey, 1) / _detail(grey, _COARSE)
+    levels = grey.astype(np.int16)
+    detail = _detail(levels, 1) / _detail(levels, _COARSE)
     return Look(brightness=brightness, sharpness=float(np.log(detail)))
 
 
@@ -55,12 +59,13 @@ class LookWatch:
         self._wanted = reference
         self._alpha = 1.0 / recent
         self._count = 0
-        self._mean, self._scatter = np.zeros(2), np.zeros(2)  # of brightness, sharpness
+        size = _PARTS * _PARTS + 1  # brightness of each part, then sharpness
+        self._mean, self._scatter = np.zeros(size), np.zeros(size)
         self._recent: NDArray[np.float64] | None = None
 
     def update(self, look: Look, *, good: bool) -> None:
         """Take one look; good ones make the reference until it is complete."""
-        values = np.array([look.brightness, look.sharpness])
+        values = np.append(look.brightness, look.sharpness)
         if good and self._count < self._wanted:
             self._count += 1
             before = values - self._mean
@@ -76,19 +81,20 @@ class LookWatch:
 
     def change(self) -> tuple[float, float]:
         """Brightness and sharpness now over then, as factors."""
-        brightness, sharpness = np.exp(self._change())
-        return float(brightness), float(sharpness)
+        brightness, sharpness = self._change()
+        return math.exp(brightness), math.exp(sharpness)
 
-    def kind(self) -> str:
+    def kind(self) -> Literal["light", "focus", "position", "unknown"]:
         """What has most likely moved: light, focus, or by exclusion the position."""
         if not self.ready:
             return "unknown"
         brightness, sharpness = self._change()
         # Each in units of its own limit: a large change of light also disturbs sharpness a
         # little (clipping), and the larger excess is the cause.
-        excess = {"light": abs(brightness) / self.LIGHT, "focus": -sharpness / self.FOCUS}
-        kind = max(excess, key=lambda name: excess[name])
-        return kind if excess[kind] > 1.0 else "position"
+        light, focus = abs(brightness) / self.LIGHT, -sharpness / self.FOCUS
+        if max(light, focus) <= 1.0:
+            return "position"
+        return "light" if light > focus else "focus"
 
     def pressure(self) -> float:
         """How near the looks alone are to a warning; 1 is the limit."""
@@ -96,9 +102,17 @@ class LookWatch:
             return 0.0
         brightness, sharpness = self._change()
         spread = self.SPREADS * np.sqrt(self._scatter / self._count)
-        light = abs(brightness) / max(self.LIGHT_ALONE, spread[0])
-        focus = -sharpness / max(self.FOCUS_ALONE, spread[1])
-        return float(max(light, focus))
+        light = abs(brightness) / max(self.LIGHT_ALONE, float(np.median(spread[:-1])))
+        focus = -sharpness / max(self.FOCUS_ALONE, float(spread[-1]))
+        return max(light, focus)
 
-    def _change(self) -> NDArray[np.float64]:
-        return np.zeros(2) if self._recent is None else self._recent - self._mean
+    def _change(self) -> tuple[float, float]:
+        """Of brightness and sharpness, in logarithms.
+
+        The median part speaks for the light: when something moves, some parts become brighter,
+        others darker, and most stay.
+        """
+        if self._recent is None:
+            return 0.0, 0.0
+        change = self._recent - self._mean
+        return float(np.median(change[:-1])), float(change[-1])

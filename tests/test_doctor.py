@@ -1,0 +1,51 @@
+"""The doctor reports, and never fails because something is missing."""
+
+import json
+import os
+import subprocess
+import sys
+
+from click.testing import CliRunner
+
+from edgeseg import doctor as module
+from edgeseg.doctor import PACKAGES, doctor, examine
+
+
+def test_every_package_has_a_line_and_a_missing_one_has_its_command(monkeypatch):
+    def missing(name):
+        raise module.PackageNotFoundError(name)
+
+    monkeypatch.setattr(module, "version", missing)
+    lines = {finding.name: finding for finding in examine() if finding.topic == "packages"}
+    assert set(lines) == set(PACKAGES)
+    assert lines["torch"].fix == "pip install 'edgeseg[fit]'"
+    assert not any(finding.ok for finding in lines.values())
+
+
+def test_a_check_that_breaks_is_a_finding_and_the_others_go_on(monkeypatch):
+    def broken():
+        raise RuntimeError("driver fell over")
+
+    monkeypatch.setattr(module, "_gpu", broken)
+    findings = examine()
+    assert any("driver fell over" in finding.text for finding in findings)
+    assert {"versions", "packages", "disk"} <= {finding.topic for finding in findings}
+
+
+def test_json_has_the_same_findings_as_the_text():
+    printed = CliRunner().invoke(doctor, ["--json"])
+    assert printed.exit_code == 0
+    names = [finding["name"] for finding in json.loads(printed.output)]
+    text = CliRunner().invoke(doctor, []).output
+    assert all(name in text for name in names)
+
+
+def test_the_doctor_needs_neither_torch_nor_onnx():
+    code = (
+        "import sys; from edgeseg.doctor import examine; examine(); "
+        "print(sorted({'torch', 'onnx'} & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert result.stdout.strip() == "[]"
