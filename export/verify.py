@@ -28,11 +28,12 @@ class Tolerance:
 
 
 # fp32 differs by the order of additions alone. fp16 rounds features to eleven bits. int8 rounds
-# them to eight, and the directions of smallest variance see that noise first.
+# them to eight, and the directions of smallest variance see that noise first; among good images
+# alone, whose scores are close together, it also shuffles ranks.
 TOLERANCES = {
     "fp32": Tolerance(max_error=1e-3, mean_error=1e-4, min_rank_correlation=0.9999, max_flips=0.0),
     "fp16": Tolerance(max_error=0.02, mean_error=2e-3, min_rank_correlation=0.999, max_flips=0.02),
-    "int8": Tolerance(max_error=0.50, mean_error=0.10, min_rank_correlation=0.95, max_flips=0.10),
+    "int8": Tolerance(max_error=0.50, mean_error=0.10, min_rank_correlation=0.80, max_flips=0.10),
 }
 
 

@@ -50,7 +50,7 @@ class LookWatch:
 
     # Chosen on MVTec AD bottle and cable: 5 % of light is .05 in brightness, a blur of half a
     # pixel -.2 and of one pixel -.6 in sharpness. These name the cause of a rise in distances.
-    LIGHT, FOCUS = 0.04, 0.15
+    LIGHT, FOCUS, AGREED = 0.04, 0.15, 0.01
     # And these are a reason to warn by themselves, if they also are this many deviations of single
     # good frames away: parts that differ from each other must not be taken for a change of light.
     LIGHT_ALONE, FOCUS_ALONE, SPREADS = 0.15, 0.30, 4.0
@@ -109,10 +109,13 @@ class LookWatch:
     def _change(self) -> tuple[float, float]:
         """Of brightness and sharpness, in logarithms.
 
-        The median part speaks for the light: when something moves, some parts become brighter,
-        others darker, and most stay.
+        The median part speaks for the light, if three quarters of the parts agree with it: when
+        something moves, some parts become brighter, others darker, and some stay.
         """
         if self._recent is None:
             return 0.0, 0.0
         change = self._recent - self._mean
-        return float(np.median(change[:-1])), float(change[-1])
+        parts = np.sort(change[:-1])
+        quarter = len(parts) // 4
+        agreed = parts[quarter] > self.AGREED or parts[-quarter - 1] < -self.AGREED
+        return float(parts[2 * quarter]) if agreed else 0.0, float(change[-1])
