@@ -23,42 +23,15 @@ def report_of(
     name: str,
 ) -> Report:
     """Accuracy and timings side by side."""
-    rows, dots = [], []
-    for timing in timed.results["rounds"]["timings"]:
-        label, _, backend = timing["key"].rpartition(" on ")
-        backbone, preset, precision = label.split(" ")
-        recipe = next(r for r in comparison.options.recipes if r.name == f"{backbone} {preset}")
-        found = comparison.accuracy(done, recipe, precision)
-        means = [
-            group_means({c: values[metric][0] for c, values in found.items()})["overall"]
-            for metric in METRICS
-        ]
-        spreads = [s for values in found.values() if (s := values["pro"][1]) is not None]
-        spread = sum(spreads) / len(spreads) if spreads else None
-        p50, megabytes = timing["host_ms"]["p50"], timing["size_bytes"] / 1e6
-        rows.append((backbone, preset, precision, backend, *means, spread, p50, megabytes))
-        if means[0] is not None:
-            dot_name = f"{backbone} {precision}" + (f", {backend}" * (backend != "cpu"))
-            dots.append(Dot(name=dot_name, ms=p50, value=means[0], size_mb=megabytes, group=preset))
+    rows = [_row(comparison, done, timing) for timing in timed.results["rounds"]["timings"]]
+    dots = [dot for row in rows if (dot := _dot(row)) is not None]
     pareto(dots, comparison.out / "pareto.png", value_name="mean PRO")
-    figures = [
-        Figure(
-            title="PRO against milliseconds",
-            file="pareto.png",
-            note="Area of a dot: size of the file. Dotted: no other model is both faster and "
-            "more accurate.",
-        )
-    ]
-    first = comparison.datasets[0].name
-    if (comparison.out / f"examples-{first}.png").is_file():
-        file = f"examples-{first}.png"
-        figures.append(Figure(title=f"Example maps: {first}", file=file, shareable=False))
     return Report(
         name=name,
         title=title,
         findings=tuple(_findings(dots, comparison)),
         tables=(_summary(rows, comparison), *_by_category(comparison, done), speed_table(timed)),
-        figures=tuple(figures),
+        figures=tuple(_figures(comparison)),
         facts=facts
         | {
             "commits": sorted({*done.commits, *timed.commits}),
@@ -67,6 +40,44 @@ def report_of(
         notes=tuple(notes),
         raw={"accuracy": done.results, "timing": timed.results},
     )
+
+
+def _row(comparison: Comparison, done: Done, timing: dict[str, Any]) -> tuple[Cell, ...]:
+    """One graph on one backend: names, mean accuracies, deviation, milliseconds, megabytes."""
+    label, _, backend = timing["key"].rpartition(" on ")
+    backbone, preset, precision = label.split(" ")
+    recipe = next(r for r in comparison.options.recipes if r.name == f"{backbone} {preset}")
+    found = comparison.accuracy(done, recipe, precision)
+    means = [
+        group_means({c: values[metric][0] for c, values in found.items()})["overall"]
+        for metric in METRICS
+    ]
+    spreads = [s for values in found.values() if (s := values["pro"][1]) is not None]
+    spread = sum(spreads) / len(spreads) if spreads else None
+    p50, megabytes = float(timing["host_ms"]["p50"]), timing["size_bytes"] / 1e6
+    return (backbone, preset, precision, backend, *means, spread, p50, megabytes)
+
+
+def _dot(row: tuple[Cell, ...]) -> Dot | None:
+    backbone, preset, precision, backend, pro, *_, p50, megabytes = row
+    if not isinstance(pro, float) or not isinstance(p50, float) or not isinstance(megabytes, float):
+        return None
+    where = "" if backend == "cpu" else f", {backend}"
+    name = f"{backbone} {precision}{where}"
+    return Dot(name=name, ms=p50, value=pro, size_mb=megabytes, group=str(preset))
+
+
+def _figures(comparison: Comparison) -> Iterator[Figure]:
+    yield Figure(
+        title="PRO against milliseconds",
+        file="pareto.png",
+        note="Area of a dot: size of the file. Dotted, and bold in the list: no other model is "
+        "faster and as accurate.",
+    )
+    first = comparison.datasets[0].name
+    file = f"examples-{first}.png"
+    if (comparison.out / file).is_file():
+        yield Figure(title=f"Example maps: {first}", file=file, shareable=False)
 
 
 def _summary(rows: list[tuple[Any, ...]], comparison: Comparison) -> Table:

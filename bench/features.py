@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from edgeseg.backbones import Tap
+from edgeseg.backbones import Backbone, Tap
 from edgeseg.bench.accuracy import fingerprint
 from edgeseg.datasets import Dataset, Sample, load_batches
 from edgeseg.errors import UsageError
@@ -87,32 +87,44 @@ def build_bank(
         return bank
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "bank.json").unlink(missing_ok=True)
-    preprocess = Preprocess(mean=network.spec.mean, std=network.spec.std)
-    masks = _create(folder / "masks.npy", (len(dataset.test), *size_hw), np.bool_)
-    for split, samples in (("train", train), ("test", dataset.test)):
-        arrays = [
-            _create(
-                folder / f"{split}-{number}.npy",
-                (len(samples), tap.channels, size_hw[0] // tap.stride, size_hw[1] // tap.stride),
-                np.float32,
-            )
-            for number, tap in enumerate(network.taps)
-        ]
-        batches = load_batches(samples, size_hw=size_hw, batch_size=_BATCH)
-        length = -(-len(samples) // _BATCH)
-        place = 0
-        for batch in progress(batches, length=length, label=f"Features of {dataset.name}, {split}"):
-            stop = place + len(batch.samples)
-            maps = network(preprocess(torch.from_numpy(batch.frames)))
-            for array, feature_map in zip(arrays, maps, strict=True):
-                array[place:stop] = feature_map.numpy()
-            if split == "test":
-                masks[place:stop] = batch.masks
-            place = stop
-        for array in (*arrays, masks):
-            array.flush()
+    for split, samples in (("train", tuple(train)), ("test", dataset.test)):
+        label = f"Features of {dataset.name}, {split}"
+        _fill(bank, network, split, samples, progress=progress, label=label)
     write_json(folder / "bank.json", settings)  # last: it says that the rest is whole
     return bank
+
+
+def _fill(
+    bank: FeatureBank,
+    network: Backbone,
+    split: str,
+    samples: Sequence[Sample],
+    *,
+    progress: Progress,
+    label: str,
+) -> None:
+    """Run all images of a split through the network and write their maps and masks."""
+    (height, width), count = bank.size_hw, len(samples)
+    preprocess = Preprocess(mean=network.spec.mean, std=network.spec.std)
+    arrays = []
+    for number, tap in enumerate(bank.taps):
+        shape = (count, tap.channels, height // tap.stride, width // tap.stride)
+        arrays.append(_create(bank.folder / f"{split}-{number}.npy", shape, np.float32))
+    masks = None
+    if split == "test":
+        masks = _create(bank.folder / "masks.npy", (count, height, width), np.bool_)
+    batches = load_batches(samples, size_hw=bank.size_hw, batch_size=_BATCH)
+    place = 0
+    for batch in progress(batches, length=-(-count // _BATCH), label=label):
+        stop = place + len(batch.samples)
+        maps = network(preprocess(torch.from_numpy(batch.frames)))
+        for array, feature_map in zip(arrays, maps, strict=True):
+            array[place:stop] = feature_map.numpy()
+        if masks is not None:
+            masks[place:stop] = batch.masks
+        place = stop
+    for array in arrays if masks is None else [*arrays, masks]:
+        array.flush()
 
 
 def _create(path: Path, shape: tuple[int, ...], dtype: Any) -> Any:

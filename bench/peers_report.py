@@ -51,8 +51,18 @@ def run_peers(
         progress=progress,
     )
     timed = run_units(units, store, say=say)
+    notes = [*NOTES, *([f"While timing, {warning}."] if warning else [])]
+    if options.limit is not None:
+        notes.append(f"A rehearsal with --limit {options.limit}: no result.")
+    report = _report(run, done, timed, facts=facts, notes=notes)
+    write_report(report, out)
+    return report
+
+
+def _report(
+    run: PeerRun, done: Done, timed: Done, *, facts: dict[str, Any], notes: list[str]
+) -> Report:
     rows = list(_rows(run, done, timed))
-    table = _table(rows, run)
     dots = [
         Dot(name=str(row[0]), ms=row[7], value=row[1], size_mb=row[8], group=_group(str(row[0])))
         for row in rows
@@ -60,29 +70,24 @@ def run_peers(
     ]
     figures = []
     if dots:
-        pareto(dots, out / "pareto.png", value_name="mean PRO")
+        pareto(dots, run.out / "pareto.png", value_name="mean PRO")
         figures.append(Figure(title="PRO against milliseconds", file="pareto.png"))
-    versions = {r["version"] for r in done.results.values() if "version" in r}
-    facts["versions"] = facts["versions"] | {"anomalib": ", ".join(sorted(versions)) or "none"}
-    notes = [*NOTES, *([f"While timing, {warning}."] if warning else [])]
-    if options.limit is not None:
-        notes.append(f"A rehearsal with --limit {options.limit}: no result.")
-    report = Report(
+    anomalib = sorted({r["version"] for r in done.results.values() if "version" in r})
+    return Report(
         name="peers",
         title="edgeseg beside anomalib, in one run",
         findings=tuple(_findings(rows)),
-        tables=(table, _by_category(run, done), speed_table(timed)),
+        tables=(_table(rows, run), _by_category(run, done), speed_table(timed)),
         figures=tuple(figures),
         facts=facts
         | {
+            "versions": facts["versions"] | {"anomalib": ", ".join(anomalib) or "none"},
             "commits": sorted({*done.commits, *timed.commits}),
             "work_seconds": done.seconds + timed.seconds,
         },
         notes=tuple(notes),
         raw={"accuracy": done.results, "timing": timed.results},
     )
-    write_report(report, out)
-    return report
 
 
 def _rows(run: PeerRun, done: Done, timed: Done) -> Iterator[tuple[Cell, ...]]:

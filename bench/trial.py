@@ -1,6 +1,6 @@
 """One of our own models: fitted, exported in some precisions, measured as it will be deployed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -113,11 +113,6 @@ def draw_decisions(artefact: Artefact, path: Path, dataset: Dataset, target: Pat
         )
     if panels:
         write_png(target, contact_sheet(panels, title=f"{dataset.name}, {path.stem}"))
-
-
-def cut(dataset: Dataset, *, train: int) -> Dataset:
-    """The dataset with its first training images only."""
-    return replace(dataset, train=dataset.train[:train])
 
 
 def _one_of_each_kind(samples: tuple[Sample, ...]) -> list[Sample]:

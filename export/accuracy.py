@@ -18,9 +18,10 @@ def measure_accuracy(
 ) -> Exported:
     """Evaluate the reference and the file, and keep the file's figures in its metadata."""
     dataset = open_dataset(data, seed=artefact.config.seed)
-    low, likely, high = exported.metadata.input["batch"]
+    told = exported.metadata
+    low, likely, high = told.input["batch"]
     backends = installed_backends(
-        exported.path, target=exported.metadata.target, batch=(low, likely, high)
+        exported.path, precision=told.precision, target=told.target, batch=(low, likely, high)
     )
     name, candidate = next(iter(backends.items()))
 

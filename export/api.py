@@ -73,6 +73,7 @@ class Frames:
 
     images: NDArray[np.uint8]
     source: str = "calibration images"
+    good: bool = True  # of the part that the model knows
 
 
 def export_onnx(
@@ -92,7 +93,7 @@ def export_onnx(
     _check(artefact, options, calibration)
     model = artefact.model()
     frames = _frames(artefact, calibration)
-    choice = _graph(artefact, model, frames.images, options, progress)
+    choice = _graph(artefact, model, frames, options, progress)
     metadata = describe_model(
         artefact,
         artefact_sha256=file_sha256(artefact_path) if artefact_path else "",
@@ -141,13 +142,13 @@ def _frames(artefact: Artefact, calibration: NDArray[np.uint8] | None) -> Frames
         return Frames(images=calibration)
     scene = SceneGenerator(size_hw=artefact.config.size_hw, seed=artefact.config.seed)
     images = np.stack([scene.good(index) for index in range(_SYNTHETIC_FRAMES)])
-    return Frames(images=images, source="synthetic images")
+    return Frames(images=images, source="synthetic images", good=False)
 
 
 def _graph(
     artefact: Artefact,
     model: Model,
-    frames: NDArray[np.uint8],
+    frames: Frames,
     options: ExportOptions,
     progress: Progress,
 ) -> Choice:
@@ -169,10 +170,10 @@ def _graph(
             "smaller --size, --k or --rank, or export with --precision fp32"
         )
     if options.precision == "fp16":
-        return choose_half(graph, model, frames)
-    finish = _int8_form(model, frames) if options.target == "cpu" else _half_form
+        return choose_half(graph, model, frames.images, good=frames.good)
+    finish = _int8_form(model, frames.images) if options.target == "cpu" else _half_form
     return choose_int8(
-        graph, model, frames, target=options.target, finish=finish, progress=progress
+        graph, model, frames.images, target=options.target, finish=finish, progress=progress
     )
 
 
@@ -214,7 +215,9 @@ def verify(
     """Compare the file with the reference in every backend that is installed here."""
     reference = torch_predictor(model)
     rows = []
-    backends = installed_backends(path, target=options.target, batch=options.batch)
+    backends = installed_backends(
+        path, precision=options.precision, target=options.target, batch=options.batch
+    )
     for backend, open_predictor in backends.items():
         rows.append(
             agreement(

@@ -28,6 +28,8 @@ class HalfPlan:
         """For the report."""
         if self.embedding:
             return "backbone, embedding and factors fp16; sum of squares fp32"
+        if not self.backbone:
+            return "factors fp16; everything else fp32"
         return "backbone and factors fp16; embedding and sum of squares fp32"
 
 

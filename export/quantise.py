@@ -98,7 +98,10 @@ class Quantiser:
         with quiet_logs(""):  # the root: it advises a preprocessing that we have done
             quantiser.quantize_model()
         quantiser.model.topological_sort()
-        return checked(quantiser.model.model)
+        made = quantiser.model.model
+        made.producer_name = self._proto.producer_name
+        made.producer_version = self._proto.producer_version
+        return checked(made)
 
 
 class _Frames(CalibrationDataReader):  # type: ignore[misc]
@@ -135,7 +138,7 @@ def run_exactly(proto: ModelProto, output: str, frames: NDArray[np.uint8]) -> ND
 def correct_mean(
     quantised: ModelProto, original: ModelProto, frames: NDArray[np.uint8]
 ) -> ModelProto:
-    """Move the mean of every location by what quantisation moved the embedding, on good images.
+    """Move the mean of every location by what rounding moved the embedding, on good images.
 
     Rounded weights shift features by a constant more than they scatter them, and a distance counts
     that constant at every frame. It is known from the good images, so it is taken out.
@@ -146,7 +149,7 @@ def correct_mean(
     shift = _mean_embedding(quantised, frames) - _mean_embedding(original, frames)
     tensor = initializers(moved)[name]
     mean = numpy_helper.to_array(tensor)
-    tensor.CopyFrom(numpy_helper.from_array((mean + shift).astype(np.float32), name))
+    tensor.CopyFrom(numpy_helper.from_array((mean + shift).astype(mean.dtype), name))
     return moved
 
 
@@ -189,7 +192,8 @@ def quantise_form(proto: ModelProto, *, largest: float | NDArray[np.float32]) ->
     column = np.abs(factor).max(axis=1, keepdims=True) / _LARGEST_WEIGHT  # (B, 1, r)
     column = np.maximum(column, np.finfo(np.float32).tiny)
     reach = np.broadcast_to(np.asarray(largest, np.float32), factor.shape[:1])  # (B,)
-    reach = np.maximum(reach, max(float(reach.max()) * _LEAST_REACH, np.finfo(np.float32).tiny))
+    least = max(float(reach.max()) * _LEAST_REACH, float(np.finfo(np.float32).tiny))
+    reach = np.maximum(reach, np.float32(least))
     step = (2.0 * reach / 127.0).astype(np.float32)
     new = {
         "factor_int8": np.rint(factor / column).astype(np.int8),

@@ -32,7 +32,7 @@ class Tolerance:
 # alone, whose scores are close together, it also shuffles ranks.
 TOLERANCES = {
     "fp32": Tolerance(max_error=1e-3, mean_error=1e-4, min_rank_correlation=0.9999, max_flips=0.0),
-    "fp16": Tolerance(max_error=0.02, mean_error=2e-3, min_rank_correlation=0.999, max_flips=0.02),
+    "fp16": Tolerance(max_error=0.15, mean_error=0.01, min_rank_correlation=0.95, max_flips=0.05),
     "int8": Tolerance(max_error=0.50, mean_error=0.10, min_rank_correlation=0.80, max_flips=0.10),
 }
 
@@ -189,12 +189,13 @@ def in_batches(predict: Predictor, batch: tuple[int, int, int]) -> Predictor:
 
 
 def installed_backends(
-    path: Path, *, target: str, batch: tuple[int, int, int]
+    path: Path, *, precision: str, target: str, batch: tuple[int, int, int]
 ) -> dict[str, Callable[[], Predictor]]:
     """Every backend on this machine that can run the file, by name; any number of frames."""
     from importlib.util import find_spec
 
-    exact = target == "trt"
+    # No CPU rounds as fp16 says, so that is for other devices whatever the target.
+    exact = target == "trt" or precision == "fp16"
     name = "ONNX Runtime, as written" if exact else "ONNX Runtime"
     found: dict[str, Callable[[], Predictor]] = {
         name: lambda: in_batches(onnxruntime_predictor(path, exact=exact), batch)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import pytest
 import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
@@ -19,8 +20,10 @@ from edgeseg.artefact import Artefact
 from edgeseg.backbones import Backbone, backbone_spec
 from edgeseg.config import FitConfig
 from edgeseg.datasets import open_dataset
+from edgeseg.export import api
 from edgeseg.export.graph import GraphOptions, build_graph
 from edgeseg.fit import FitOptions, fit
+from edgeseg.model import Model
 from edgeseg.synthetic import KINDS, SceneGenerator
 
 SIZE_HW = (64, 64)
@@ -74,6 +77,16 @@ def traced(config: FitConfig = EDGE, options: GraphOptions = OPTIONS) -> ModelPr
     proto = ModelProto()
     proto.CopyFrom(_traced(config, options))
     return proto
+
+
+def remember_traces(monkeypatch: pytest.MonkeyPatch, config: FitConfig) -> None:
+    """Let `export_onnx` take the graphs of this model from `traced`."""
+
+    def build(_: Model, options: GraphOptions, *, size_hw: tuple[int, int]) -> ModelProto:
+        assert size_hw == config.size_hw
+        return traced(config, options)
+
+    monkeypatch.setattr(api, "build_graph", build)
 
 
 def frames(count: int = 6, *, size_hw: tuple[int, int] = SIZE_HW) -> NDArray[np.uint8]:

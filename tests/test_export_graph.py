@@ -75,7 +75,7 @@ def compare(
     images = frames(7, size_hw=config.size_hw)
     predict = torch_predictor(artefact(config).model())
     scores = np.sort([predict(image[None])[1][0] for image in images])
-    backends = installed_backends(path, target="cpu", batch=options.batch)
+    backends = installed_backends(path, precision="fp32", target="cpu", batch=options.batch)
     assert set(backends) == {"ONNX Runtime", "OpenVINO"}
     return [
         agreement(
