@@ -99,7 +99,7 @@ def latency(
 @threads_option
 @fresh_option
 @click.option(
-    "--out", "-o", type=click.Path(path_type=Path, file_okay=False), default="bench-small",
+    "--out", "-o", type=click.Path(path_type=Path, file_okay=False), default="build/bench-small",
     show_default=True, help="Folder of the report.",
 )  # fmt: skip
 def small(threads: int | None, fresh: bool, out: Path) -> None:

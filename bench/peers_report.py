@@ -174,7 +174,7 @@ def _cells(results: Sequence[Result]) -> list[Cell]:
 
 def _state(results: Sequence[Result]) -> str:
     """How many categories were measured, and the first thing that went wrong."""
-    errors = [result.get(FAILED) or result.get("error") for result in results]
+    errors = [result.get("error") or result.get(FAILED) for result in results]
     wrong = [error for error in errors if error]
     if not wrong:
         return "measured"

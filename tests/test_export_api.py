@@ -8,13 +8,12 @@ import numpy as np
 import onnx
 import pytest
 from export_models import SHORT, artefact, good_frames, reference, remember_traces, traced
-from onnx import TensorProto
 
 from edgeseg.artefact import file_sha256, save_artefact
 from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.export import api, graph
 from edgeseg.export.api import Exported, ExportOptions, export_onnx
-from edgeseg.export.verify import TOLERANCES, Tolerance
+from edgeseg.export.verify import Tolerance
 from edgeseg.metadata import KEY, ModelMetadata
 from edgeseg.runtime.session import open_session
 
@@ -58,6 +57,7 @@ def test_a_file_and_its_sidecar(tmp_path: Path) -> None:
     assert exported.report == {"precision": "all fp32"}
     assert [row.backend for row in exported.agreements] == ["ONNX Runtime", "OpenVINO"]
     assert all(row.passed and row.source == "synthetic images" for row in exported.agreements)
+    assert exported.metadata.outputs == ["map", "score", "grid"]
     assert notes[0].startswith("backend")
     assert notes[0].count(" ok") == 2
 
@@ -81,7 +81,7 @@ def test_the_metadata_says_what_the_artefact_knows(tmp_path: Path) -> None:
     told = export_onnx(
         fitted,
         tmp_path / "short.onnx",
-        options=ExportOptions(batch=(1, 2, 4), verify=False),
+        options=ExportOptions(batch=(2, 3, 4), grid_output=False, verify=False),
         artefact_path=source,
     ).metadata
     calibration, good = fitted.calibration, fitted.calibration.good
@@ -91,9 +91,9 @@ def test_the_metadata_says_what_the_artefact_knows(tmp_path: Path) -> None:
         "layout": "NHWC",
         "channels": "RGB",
         "size_hw": [64, 64],
-        "batch": [1, 2, 4],
+        "batch": [2, 3, 4],
     }
-    assert told.outputs == ["map", "score", "grid"]
+    assert told.outputs == ["map", "score"]
     assert told.threshold["score"] == calibration.score_threshold
     assert told.threshold["pixel"] == calibration.pixel_threshold
     assert told.threshold["false_alarm_rate"] == calibration.answered_rate
@@ -150,7 +150,7 @@ def test_the_runtime_needs_nothing_else(tmp_path: Path) -> None:
     [
         ("fp16", "cpu", ["ONNX Runtime, as written", "OpenVINO"]),
         ("int8", "cpu", ["ONNX Runtime", "OpenVINO"]),
-        ("int8", "trt", ["ONNX Runtime, as written", "OpenVINO"]),
+        ("int8", "trt", ["ONNX Runtime, as written"]),
     ],
 )
 def test_lower_precisions_are_verified_on_the_calibration_images(
@@ -304,13 +304,3 @@ def test_images_of_the_wrong_kind_are_refused(tmp_path: Path, images: np.ndarray
 def test_options_that_do_not_exist(options: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         ExportOptions(**options)  # type: ignore[arg-type]
-
-
-def test_outputs_are_fp32_in_every_precision(tmp_path: Path) -> None:
-    for precision in ("fp32", "fp16", "int8"):
-        out = tmp_path / f"{precision}.onnx"
-        export(out, options=ExportOptions(precision=precision, verify=False, grid_output=False))
-        outputs = onnx.load(out).graph.output
-        assert [value.name for value in outputs] == ["map", "score"]
-        assert {value.type.tensor_type.elem_type for value in outputs} == {TensorProto.FLOAT}
-    assert TOLERANCES["fp32"].max_flips == 0.0

@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 from export_models import EDGE, SHORT, artefact, frames, good_frames, reference, run, traced
-from onnx import ModelProto, TensorProto, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from edgeseg.errors import ExportError
 from edgeseg.export import choose
 from edgeseg.export.choose import choose_half, mean_error
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
-from edgeseg.export.precision import HalfPlan, to_half
+from edgeseg.export.precision import HalfPlan, emulated, to_half
+from edgeseg.export.quantise import run_exactly
 from edgeseg.export.verify import TOLERANCES, Tolerance
 
 APART = GraphOptions(fold_scale=False)
@@ -134,28 +135,57 @@ def test_an_output_in_front_of_the_form_is_refused() -> None:
 
 
 def test_all_of_it_is_fp16_when_the_map_allows_it() -> None:
-    choice = choose_half(traced(EDGE, APART), artefact().model(), good_frames(4))
+    choice = choose_half(traced(EDGE, APART), artefact().model(), good_frames(4), good=False)
     assert choice.report["precision"] == ALL.text
     assert types(choice.graph)[mean_of(choice.graph)] == HALF
 
 
-def test_the_embedding_returns_to_fp32_when_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("good", [False, True])
+def test_parts_return_to_fp32_until_the_error_is_small(
+    monkeypatch: pytest.MonkeyPatch, good: bool
+) -> None:
     model, images = artefact().model(), good_frames(4)
     strict = Tolerance(max_error=1, mean_error=1e-9, min_rank_correlation=0, max_flips=1)
     monkeypatch.setitem(choose.TOLERANCES, "fp16", strict)
-    choice = choose_half(traced(EDGE, APART), model, images)
-    assert choice.report["precision"] == BACKBONE.text
+    choice = choose_half(traced(EDGE, APART), model, images, good=good)
+    assert choice.report["precision"] == FACTORS.text
     errors = choice.report["mean_error"]
     assert isinstance(errors, dict)
-    assert list(errors) == [ALL.text, BACKBONE.text]
-    assert errors[BACKBONE.text] == mean_error(choice.graph, model, images)
-    assert types(choice.graph)[mean_of(choice.graph)] == FLOAT
+    assert list(errors) == [ALL.text, BACKBONE.text, FACTORS.text]
+    assert errors[FACTORS.text] == mean_error(choice.graph, model, images)
+    assert errors[FACTORS.text] < 0.3 * errors[BACKBONE.text]
+    found = types(choice.graph)
+    assert (found["factor"], found[mean_of(choice.graph)]) == (HALF, FLOAT)
+
+
+def test_good_images_take_out_what_rounding_adds_to_every_frame() -> None:
+    model, images = artefact().model(), good_frames(12)
+    proto = traced(EDGE, APART)
+    plain = choose_half(proto, model, images[:8], good=False).graph
+    corrected = choose_half(proto, model, images[:8], good=True).graph
+    unseen = images[8:]
+    assert mean_error(corrected, model, unseen) < 0.9 * mean_error(plain, model, unseen)
+    assert types(corrected) == types(plain)
+
+
+def test_results_are_rounded_as_a_gpu_would_round_them() -> None:
+    half = to_half(traced(SHORT), ALL)
+    wide = emulated(half)
+    form = quadratic_form(half)
+    name = form.output[0]
+    wide.graph.output.append(helper.make_tensor_value_info(name, FLOAT, None))
+    found = run_exactly(wide, name, frames(2))
+    np.testing.assert_array_equal(found, found.astype(np.float16).astype(np.float32))
+    assert all(kind != HALF for kind in (tensor.data_type for tensor in wide.graph.initializer))
+    untouched = traced(SHORT)
+    assert emulated(untouched) is untouched, "nothing to round"
 
 
 def test_an_overflow_while_it_runs_is_noticed_and_reported_as_json() -> None:
     proto = traced(SHORT)
     factor = initializers(proto)["factor"]  # every value fits, and their sums do not
     factor.CopyFrom(numpy_helper.from_array(np.full(factor.dims, 6e4, np.float32), "factor"))
-    choice = choose_half(proto, artefact(SHORT).model(), good_frames(2))
-    assert choice.report["mean_error"] == dict.fromkeys([ALL.text, BACKBONE.text], "not finite")
+    choice = choose_half(proto, artefact(SHORT).model(), good_frames(2), good=False)
+    texts = [ALL.text, BACKBONE.text, FACTORS.text]
+    assert choice.report["mean_error"] == dict.fromkeys(texts, "not finite")
     json.dumps(choice.report, allow_nan=False)

@@ -196,14 +196,18 @@ def test_the_table_names_backends_figures_and_failures() -> None:
 
 
 def test_backends_that_are_not_installed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def names(target: str) -> list[str]:
-        return list(installed_backends(Path("x.onnx"), target=target, batch=(1, 1, 1)))
+    def names(precision: str, target: str) -> list[str]:
+        path = Path("x.onnx")
+        backends = installed_backends(path, precision=precision, target=target, batch=(1, 1, 1))
+        return list(backends)
 
-    assert names("cpu") == ["ONNX Runtime", "OpenVINO"]
-    assert names("trt") == ["ONNX Runtime, as written", "OpenVINO"]
+    exact = "ONNX Runtime, as written"
+    assert names("fp32", "cpu") == names("int8", "cpu") == ["ONNX Runtime", "OpenVINO"]
+    assert names("fp16", "cpu") == names("fp16", "trt") == [exact, "OpenVINO"]
+    assert names("int8", "trt") == [exact], "a CPU's kernels would be judged, not the graph"
     found: dict[str, Any] = {"openvino": None}
     monkeypatch.setattr("importlib.util.find_spec", lambda name: found[name])
-    assert names("cpu") == ["ONNX Runtime"]
+    assert names("fp32", "cpu") == ["ONNX Runtime"]
 
 
 def test_tolerances_grow_as_precision_falls_and_fp32_is_the_promised_one() -> None:

@@ -166,7 +166,8 @@ def test_drift_is_announced(browser: Browser, run: Run, tmp_path: Path) -> None:
     tab.wait_for("document.getElementById('drift-level').textContent === 'none'")
     run.distance = 130.0
     tab.wait_for("document.getElementById('drift-level').classList.contains('warn')")
-    tab.wait_for("document.getElementById('banner').textContent.startsWith('Drift: the camera or the parts have moved; check')")
+    moved = "Drift: the camera or the parts have moved; check"
+    tab.wait_for(f"document.getElementById('banner').textContent.startsWith('{moved}')")
     tab.wait_for("document.getElementById('event-list').innerText.includes('drift warning')")
     _keep(tab, "page-drift", tmp_path)
     run.distance = 100.0
