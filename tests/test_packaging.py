@@ -67,8 +67,11 @@ def tree() -> set[str]:
     found = set()
     for part in ("edgeseg", *PARTS):
         for folder, folders, names in os.walk(REPO / part):  # does not follow the links
-            folders[:] = [name for name in folders if name != "__pycache__"]
+            # What only a reader of the checkout needs is not installed.
+            folders[:] = [name for name in folders if name not in ("__pycache__", "results")]
             for name in names:
+                if name.endswith((".md", ".sh")):
+                    continue
                 place = (Path(folder) / name).relative_to(REPO).as_posix()
                 found.add(place if part == "edgeseg" else f"edgeseg/{place}")
     return found
