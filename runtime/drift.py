@@ -14,13 +14,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.driftbaseline import DriftBaseline
-from edgeseg.runtime.looks import LookWatch, look_at
+from edgeseg.runtime.looks import Look, LookWatch, look_at, same_view
 
 DriftLevel = Literal["ok", "warn"]
 DriftKind = Literal["none", "light", "focus", "position", "spot", "unknown"]
@@ -30,11 +29,7 @@ _CALM = 0.8  # a warning ends when all figures are below this part of their limi
 _BASE_FLOOR = 0.05  # of the frame-wide mean: saturated background has almost no distance at all
 _SPREAD_FLOOR = 0.1  # the same for its standard deviation, in units of the baseline
 _SLEW = 4.0  # spreads that a tracked median can travel within one window
-# A frame is a new view when its cells differ from the last view's by this much, on average, in
-# spreads of log(ratio + 1/4). Two parts of MVTec AD bottle or cable differ by .6 to 1.0, two
-# exposures of one part, good or not, by .1 to .4 (noise of 1 to 3 grey levels).
-_NEW_VIEW, _LOG_FLOOR = 0.5, np.float32(0.25)
-_STILL = 0.02  # what a frame of the same view counts: in a scene at rest drift shows after minutes
+_STILL = 0.01  # what a frame counts while nothing moves: in a scene at rest drift takes minutes
 
 # A spot: this many cells, this many spreads up, while most frames are anomalous.
 _SPOT_CELLS, _SPOT_SPREADS, _SPOT_FRAMES = 2, 3.0, 0.5
@@ -96,9 +91,8 @@ class DriftWatch:
         spread_hw = np.maximum(baseline.std_hw / base_hw, np.float32(_SPREAD_FLOOR))
         self._base_hw = base_hw
         self._step_hw = (_SLEW / window) * spread_hw
-        self._still_step_hw = _STILL * self._step_hw
-        self._view_hw = np.full_like(base_hw, -np.inf)  # of the last view that was new
-        self._new_view = _NEW_VIEW * float(spread_hw.sum() / (1.0 + _LOG_FLOOR))
+        self._weight = 1.0  # of a frame
+        self._view: Look | None = None  # the last one that was new
         self._limit_hw = 1.0 + cell_sigmas * spread_hw
         self._spot_hw = 1.0 + _SPOT_SPREADS * spread_hw
         self._typical_hw = np.ones_like(base_hw)  # no evidence yet: as on good images
@@ -126,7 +120,10 @@ class DriftWatch:
         anomalous: bool,
         frame_hwc: NDArray[np.uint8] | None = None,
     ) -> DriftState:
-        """Take one frame's distances d; the frame itself helps to guess what has moved."""
+        """Take one frame's distances d.
+
+        The frame itself tells what has moved, and whether the line stands still.
+        """
         if grid_hw.shape != self._base_hw.shape:
             raise RuntimeFailure(
                 f"drift: a grid of {grid_hw.shape}, expected {self._base_hw.shape} as in the "
@@ -140,22 +137,23 @@ class DriftWatch:
         alpha = 1.0 / min(self._frames, self._window)
         self._mean += alpha * (mean - self._mean)
         self._anomalous += alpha * (float(anomalous) - self._anomalous)
-        self._track((grid_hw * grid_hw / self._base_hw).astype(np.float32, copy=False))
+        # Stochastic median: one step towards each sample, whatever its size.
+        above_hw = np.sign(grid_hw * grid_hw / self._base_hw - self._typical_hw)
+        self._typical_hw += (self._weight * self._step_hw) * above_hw
         if self._frames % _EVERY == 0:
             if frame_hwc is not None:
                 good = self._state.level == "ok" and not anomalous
-                self._looks.update(look_at(frame_hwc), good=good)
+                self._look(look_at(frame_hwc), good=good)
             self._state = self._evaluate(self._state.level)
         return self._state
 
-    def _track(self, ratio_hw: NDArray[np.float32]) -> None:
-        """Stochastic median: one step towards each sample, whatever its size."""
-        log_hw = np.log(ratio_hw + _LOG_FLOOR)  # so that the noise of a strong defect is no news
-        if cv2.norm(log_hw, self._view_hw, cv2.NORM_L1) >= self._new_view:
-            self._view_hw, step_hw = log_hw, self._step_hw
+    def _look(self, look: Look, *, good: bool) -> None:
+        """Compare with the last view, and learn or judge how the picture looks."""
+        if self._view is None or not same_view(look, self._view):
+            self._view, self._weight = look, 1.0
         else:
-            step_hw = self._still_step_hw
-        self._typical_hw += step_hw * np.sign(ratio_hw - self._typical_hw)
+            self._weight = _STILL
+        self._looks.update(look, good=good, weight=self._weight)
 
     def _evaluate(self, level: DriftLevel) -> DriftState:
         middle = self._typical_hw.size // 2  # np.median takes five times as long

@@ -62,6 +62,14 @@ def make_result(
     )
 
 
+def passing_part(index: int) -> NDArray[np.uint8]:
+    """A frame of a line that runs: a faint bar somewhere else each time."""
+    frame = np.tile(np.arange(64, dtype=np.uint8)[None, :, None] * 2, (48, 1, 3))
+    left = index * 11 % 56
+    frame[:, left : left + 8] += 15
+    return frame
+
+
 def make_drift_state(ratio_hw: NDArray[np.float32]) -> DriftState:
     """A quiet state with a given map."""
     return DriftState(

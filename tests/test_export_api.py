@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from export_models import SHORT, artefact, good_frames, reference, remember_traces, traced
+from export_models import SHORT, artefact, good_frames, reference, remember_traces
 
 from edgeseg.artefact import file_sha256, save_artefact
 from edgeseg.errors import ExportError, UsageError, VerificationError
-from edgeseg.export import api, graph
+from edgeseg.export import api
 from edgeseg.export.api import Exported, ExportOptions, export_onnx
 from edgeseg.export.verify import Tolerance
 from edgeseg.metadata import KEY, ModelMetadata
@@ -211,42 +211,6 @@ class TestFailedVerification:
         exported = export(tmp_path / "short.onnx", options=ExportOptions(verify=False))
         assert exported.agreements == ()
         assert names(tmp_path) == ["short.json", "short.onnx"]
-
-    def test_weights_beside_the_graph_are_set_aside_with_it(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        traced(SHORT)
-        monkeypatch.setattr(graph, "LARGEST_FILE", 100_000)
-        with pytest.raises(VerificationError):
-            export(tmp_path / "short.onnx")
-        assert names(tmp_path) == ["short.onnx.failed", "short.onnx.failed.data"]
-        onnx.checker.check_model(tmp_path / "short.onnx.failed")
-
-
-class TestOverTwoGigabytes:
-    @pytest.fixture(autouse=True)
-    def low_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        traced(SHORT), traced(SHORT, graph.GraphOptions(fold_scale=False))
-        monkeypatch.setattr(graph, "LARGEST_FILE", 100_000)
-
-    def test_fp32_is_written_in_two_files_and_verified(self, tmp_path: Path) -> None:
-        exported = export(tmp_path / "short.onnx")
-        assert names(tmp_path) == ["short.json", "short.onnx", "short.onnx.data"]
-        assert all(row.passed for row in exported.agreements)
-        with open_session(tmp_path / "short.onnx") as session:
-            (found,) = session.infer(IMAGES[:1])
-        wanted = reference(SHORT, IMAGES[:1])["map"][0]
-        np.testing.assert_allclose(found.map_hw, wanted, rtol=1e-3, atol=1e-4)
-
-    @pytest.mark.parametrize("precision", ["fp16", "int8"])
-    def test_lower_precisions_are_refused(self, tmp_path: Path, precision: str) -> None:
-        with pytest.raises(ExportError) as caught:
-            export(tmp_path / "short.onnx", options=ExportOptions(precision=precision))
-        assert str(caught.value) == (
-            f"the fp32 graph holds over 2 GB, too much to be made {precision}; fit with a smaller "
-            "--size, --k or --rank, or export with --precision fp32"
-        )
-        assert names(tmp_path) == []
 
 
 def test_random_weights_are_refused_unless_allowed(tmp_path: Path) -> None:

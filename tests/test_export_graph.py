@@ -1,12 +1,10 @@
 """The fp32 graph: it says what the reference says, and holds nothing that it should not."""
 
 import copy
-import hashlib
 import logging
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 import torch
 from export_models import (
@@ -19,13 +17,12 @@ from export_models import (
     run,
     traced,
 )
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto
 
 from edgeseg.backbones import BACKBONES
 from edgeseg.config import FitConfig
 from edgeseg.errors import ExportError
 from edgeseg.evaluate import torch_predictor
-from edgeseg.export import graph as graph_module
 from edgeseg.export.graph import (
     GraphOptions,
     ancestors,
@@ -261,87 +258,3 @@ def test_logs_are_as_loud_afterwards_as_before() -> None:
         fails()
     assert inside == [logging.ERROR]
     assert logger.level == before
-
-
-class TestOverTwoGigabytes:
-    """Such a graph keeps its weights beside it; the limit is lowered instead of the weights."""
-
-    @pytest.fixture(autouse=True)
-    def low_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        traced(SHORT)  # before: a graph is checked in memory only below the limit
-        monkeypatch.setattr(graph_module, "LARGEST_FILE", 100_000)
-
-    def test_two_files_that_agree(self, tmp_path: Path) -> None:
-        proto, path = traced(SHORT), tmp_path / "new" / "short.onnx"
-        untouched = proto.SerializeToString(deterministic=True)
-        save_graph(proto, path)
-        assert sorted(item.name for item in path.parent.iterdir()) == [
-            "short.onnx",
-            "short.onnx.data",
-        ]
-        assert path.stat().st_size < 100_000 < path.with_name("short.onnx.data").stat().st_size
-        assert proto.SerializeToString(deterministic=True) == untouched, "the caller's graph"
-        one = frames(1)
-        np.testing.assert_array_equal(run(path, one)["map"], run(proto, one)["map"])
-        for row in compare(tmp_path, SHORT, GraphOptions(), proto=proto):
-            assert row.passed, row
-        loaded = onnx.load(path)
-        for tensor in loaded.graph.initializer:
-            tensor.ClearField("data_location")
-        assert loaded.SerializeToString(deterministic=True) == untouched
-
-    def test_the_same_bytes_again(self, tmp_path: Path) -> None:
-        digests = []
-        for _ in range(2):
-            save_graph(traced(SHORT), tmp_path / "short.onnx")
-            files = sorted(tmp_path.iterdir())
-            digests.append([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
-        assert digests[0] == digests[1]
-        assert len(digests[0]) == 2
-
-    @pytest.mark.parametrize("step", [1, 2])
-    def test_an_interruption_never_leaves_a_graph_with_other_weights(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
-    ) -> None:
-        path = tmp_path / "short.onnx"
-        save_graph(traced(SHORT), path)
-        other = traced(SHORT)
-        factor = initializers(other)["factor"]
-        factor.raw_data = bytes(len(factor.raw_data))
-        renames = []
-        rename = Path.replace
-
-        def stops(self: Path, target: Path) -> Path:
-            renames.append(target)
-            if len(renames) == step:
-                raise KeyboardInterrupt
-            return rename(self, target)
-
-        monkeypatch.setattr(Path, "replace", stops)
-        with pytest.raises(KeyboardInterrupt):
-            save_graph(other, path)
-        assert len(renames) == step
-        assert [item.name for item in tmp_path.iterdir()] == ["short.onnx.data"]
-
-    def test_a_smaller_graph_takes_the_weights_away(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        path = tmp_path / "short.onnx"
-        save_graph(traced(SHORT), path)
-        monkeypatch.setattr(graph_module, "LARGEST_FILE", 1 << 30)
-        save_graph(traced(SHORT), path)
-        assert [item.name for item in tmp_path.iterdir()] == ["short.onnx"]
-        run(path, frames(1))
-
-    def test_it_is_checked_in_the_file(self, tmp_path: Path) -> None:
-        proto = traced(SHORT)
-        proto.graph.node[3].op_type = "Nonsense"
-        proto = clean(proto)  # cannot look: the message would be too large
-        with pytest.raises(ExportError, match=r"the graph is not valid ONNX: .*Nonsense"):
-            save_graph(proto, tmp_path / "short.onnx")
-        assert list(tmp_path.iterdir()) == []
-
-
-def test_a_graph_is_small_by_its_constants_alone() -> None:
-    proto = helper.make_model(helper.make_graph([], "empty", [], []))
-    assert not graph_module.is_large(proto)

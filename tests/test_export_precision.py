@@ -52,6 +52,8 @@ def test_every_tensor_has_the_type_that_the_plan_says(plan: HalfPlan) -> None:
     assert found[mean_of(proto)] == (HALF if plan.embedding else FLOAT)
     assert [found[value.name] for value in proto.graph.output] == [FLOAT] * 3
     assert found["frames"] == TensorProto.UINT8
+    kinds = [{node.op_type for node in graph.graph.node} for graph in (proto, traced(EDGE, APART))]
+    assert kinds[0] == kinds[1], "no operator that fp32 does not have"
 
 
 @pytest.mark.parametrize("plan", [ALL, BACKBONE, FACTORS], ids=["all", "backbone", "factors"])
@@ -158,14 +160,19 @@ def test_parts_return_to_fp32_until_the_error_is_small(
     assert (found["factor"], found[mean_of(choice.graph)]) == (HALF, FLOAT)
 
 
-def test_good_images_take_out_what_rounding_adds_to_every_frame() -> None:
-    model, images = artefact().model(), good_frames(12)
-    proto = traced(EDGE, APART)
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small"])
+def test_good_images_take_out_what_rounding_adds_to_every_frame(name: str) -> None:
+    config = EDGE.with_options({"backbone": name})
+    proto, model, images = traced(config, APART), artefact(config).model(), good_frames(12)
     plain = choose_half(proto, model, images[:8], good=False).graph
     corrected = choose_half(proto, model, images[:8], good=True).graph
-    unseen = images[8:]
-    assert mean_error(corrected, model, unseen) < 0.9 * mean_error(plain, model, unseen)
     assert types(corrected) == types(plain)
+    for rounds in (True, False):  # every result, or constants alone: a compiler is in between
+        before, after = (
+            mean_error(emulated(graph, rounds=rounds), model, images[8:])
+            for graph in (plain, corrected)
+        )
+        assert after < 0.95 * before
 
 
 def test_results_are_rounded_as_a_gpu_would_round_them() -> None:

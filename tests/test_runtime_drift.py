@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from runtime_frames import make_result
+from runtime_frames import make_result, passing_part
 from runtime_models import brightness_metadata
 
 from edgeseg.errors import RuntimeFailure, UsageError
@@ -143,27 +143,28 @@ def test_a_corner_that_alarms_in_most_views_is_a_spot() -> None:
 
 def test_a_line_that_stops_at_a_defect_is_no_drift() -> None:
     rng = np.random.default_rng(6)
-    watch = DriftWatch(_baseline(), window=WINDOW)
-    broken = _good(rng)
+    watch = DriftWatch(_baseline())  # window of 200
+    broken, picture = _good(rng), _textured(rng)
     broken[:12] *= 3.0  # three quarters of the picture
-    noise = rng.normal(1.0, 0.02, (10 * WINDOW, *GRID)).astype(np.float32)
-    for index in range(10 * WINDOW):
-        state = watch.update(broken * noise[index], anomalous=True)
+    for _ in range(2000):
+        noisy = np.clip(picture + rng.normal(0, 3, picture.shape), 0, 255).astype(np.uint8)
+        grid_hw = broken * rng.normal(1.0, 0.02, GRID).astype(np.float32)
+        state = watch.update(grid_hw, anomalous=True, frame_hwc=noisy)
     assert state.level == "ok"
     # The same in part after part is no single defect any more.
-    for _ in range(2 * WINDOW):
+    for _ in range(400):
         grid_hw = _good(rng)
         grid_hw[:12] *= 3.0
-        state = watch.update(grid_hw, anomalous=True)
+        state = watch.update(grid_hw, anomalous=True, frame_hwc=_textured(rng))
     assert state.level == "warn"
 
 
 def test_drift_of_a_scene_at_rest_is_found_later() -> None:
     rng = np.random.default_rng(7)
     watch = DriftWatch(_baseline(), window=WINDOW)
-    still = _good(rng)
-    for _ in range(100 * WINDOW):
-        state = watch.update(still * np.float32(1.6), anomalous=False)
+    still, picture = _good(rng), _textured(rng)
+    for _ in range(200 * WINDOW):
+        state = watch.update(still * np.float32(1.6), anomalous=False, frame_hwc=picture)
     assert state.level == "warn"
 
 
@@ -356,9 +357,15 @@ def test_sink_watches_each_source_and_tells_changes_once() -> None:
     # Metadata: d of 100 on average with hardly any deviation.
     for index in range(200):
         for source, distance in ((0, 100.0), (1, 130.0 if index < 100 else 100.0)):
-            wave = 1.01 if index % 2 else 0.96  # so that each frame is a view of its own
-            grid_hw = np.full((4, 6), distance * wave, np.float32)
-            sink.on_frame(make_result(grid_hw=grid_hw, source_index=source, frame_index=index))
+            grid_hw = np.full((4, 6), distance, np.float32)
+            sink.on_frame(
+                make_result(
+                    grid_hw=grid_hw,
+                    frame_hwc=passing_part(index),
+                    source_index=source,
+                    frame_index=index,
+                )
+            )
     assert told == [(1, "warn"), (1, "ok")]
     assert sink.states[0].level == sink.states[1].level == "ok"
     sink.on_frame(make_result(grid_hw=None, source_index=2))  # a tiled frame has no grid

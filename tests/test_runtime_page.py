@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from chromium import Browser, open_browser
-from runtime_frames import THRESHOLD, FakeView, make_result
+from runtime_frames import THRESHOLD, FakeView, make_result, passing_part
 from runtime_models import brightness_metadata
 
 from edgeseg.runtime.driftsink import DriftSink, drift_event
@@ -61,7 +61,6 @@ class Run:
         self._thread.start()
 
     def _score(self) -> None:
-        picture = np.tile(np.arange(64, dtype=np.uint8)[None, :, None] * 3, (48, 1, 3))
         region = Region(box_xywh=(20, 10, 12, 9), area_px=80, peak=20.0)
         heat_hw = np.zeros((32, 32), np.float32)
         heat_hw[8:14, 10:18] = 20.0
@@ -73,10 +72,9 @@ class Run:
             for source in range(self._sources):
                 result = make_result(
                     score=20.0 if bad else 5.0,
-                    frame_hwc=picture,
+                    frame_hwc=passing_part(index),
                     map_hw=heat_hw if bad else None,
-                    # Each frame a view of its own, as of parts that pass.
-                    grid_hw=np.full((4, 6), self.distance * (0.96 + index % 2 * 0.05), np.float32),
+                    grid_hw=np.full((4, 6), self.distance, np.float32),
                     regions=(region,) if bad else (),
                     alarm_started=bad,
                     source_index=source,
