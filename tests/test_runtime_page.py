@@ -162,6 +162,8 @@ def test_record_button_starts_and_stops(browser: Browser, run: Run) -> None:
 def test_drift_is_announced(browser: Browser, run: Run, tmp_path: Path) -> None:
     tab = browser.open(run.page.url, size_wh=PHONE)
     tab.wait_for("document.getElementById('drift-level').textContent === 'none'")
+    # Only what has been seen good can be told from what is seen now.
+    tab.wait_for("state.sources[0].drift.brightness !== null")
     run.distance = 130.0
     tab.wait_for("document.getElementById('drift-level').classList.contains('warn')")
     moved = "Drift: the camera or the parts have moved; check"
