@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 _PIXELS = 8_192
 _THUMB = 16
 _PARTS = 4
+_MIDDLE, _QUARTER = _PARTS * _PARTS // 2, _PARTS * _PARTS // 4
 # Grey levels, mean over the thumbnail. Two good parts of MVTec AD bottle, cable, grid and screw
 # differ by 2.7 or more, by 1.3 at half the light; noise of 5 grey levels makes less than 0.8.
 _SAME = 1.0
@@ -77,6 +78,7 @@ class LookWatch:
         self._mean = np.zeros(_PARTS * _PARTS + 1)  # brightness of each part, then sharpness
         self._squares = np.zeros(2)  # sum of the squared changes of brightness and sharpness
         self._recent: NDArray[np.float64] | None = None
+        self._change = (0.0, 0.0)  # of brightness and sharpness since the reference, logarithms
 
     def update(self, look: Look, *, good: bool, weight: float) -> None:
         """Take one look, of less weight if it is at the same view as before.
@@ -87,11 +89,13 @@ class LookWatch:
         values = np.append(look.brightness, look.sharpness)
         if good and self._count < self._wanted:
             if self._count:
-                self._squares += np.square(_summary(values - self._mean))
+                before = values - self._mean
+                self._squares += np.square((np.sort(before[:-1])[_MIDDLE], before[-1]))
             self._count += 1
             self._mean += (values - self._mean) / self._count
         start = values if self._recent is None else self._recent
         self._recent = start + weight * self._alpha * (values - start)
+        self._change = self._summary(self._recent - self._mean)
 
     @property
     def ready(self) -> bool:
@@ -100,14 +104,14 @@ class LookWatch:
 
     def change(self) -> tuple[float, float]:
         """Brightness and sharpness now over then, as factors."""
-        brightness, sharpness = self._change()
+        brightness, sharpness = self._change
         return math.exp(brightness), math.exp(sharpness)
 
     def kind(self) -> Literal["light", "focus", "position", "unknown"]:
         """What has most likely moved: light, focus, or by exclusion the position."""
         if not self.ready:
             return "unknown"
-        brightness, sharpness = self._change()
+        brightness, sharpness = self._change
         # Each in units of its own limit: a large change of light also disturbs sharpness a
         # little (clipping), and the larger excess is the cause.
         light, focus = abs(brightness) / self.LIGHT, -sharpness / self.FOCUS
@@ -119,27 +123,17 @@ class LookWatch:
         """How near the looks alone are to a warning; 1 is the limit."""
         if not self.ready:
             return 0.0
-        brightness, sharpness = self._change()
+        brightness, sharpness = self._change
         light, focus = (self.SPREADS * np.sqrt(self._squares / self._count)).tolist()
         lit = abs(brightness) / max(self.LIGHT_ALONE, float(light))
         return max(lit, -sharpness / max(self.FOCUS_ALONE, float(focus)))
 
-    def _change(self) -> tuple[float, float]:
-        """Of brightness and sharpness, in logarithms.
+    def _summary(self, change: NDArray[np.float64]) -> tuple[float, float]:
+        """Brightness of the median part, and sharpness.
 
         Brightness counts if three quarters of the parts agree: when something moves, some parts
         become brighter, others darker, and some stay.
         """
-        if self._recent is None:
-            return 0.0, 0.0
-        change = self._recent - self._mean
         parts = np.sort(change[:-1])
-        quarter = len(parts) // 4
-        agreed = parts[quarter] > self.AGREED or parts[-quarter - 1] < -self.AGREED
-        brightness, sharpness = _summary(change)
-        return brightness if agreed else 0.0, sharpness
-
-
-def _summary(change: NDArray[np.float64]) -> tuple[float, float]:
-    """Brightness of the median part, and sharpness."""
-    return float(np.median(change[:-1])), float(change[-1])
+        agreed = parts[_QUARTER] > self.AGREED or parts[-_QUARTER - 1] < -self.AGREED
+        return float(parts[_MIDDLE]) if agreed else 0.0, float(change[-1])
