@@ -7,7 +7,8 @@ A part that stands still is one view, however many frames show it: a line that s
 must not look like drift.
 The warning asks how many cells have risen, and how far the median cell has; a few cells are enough
 when they alarm in most views, as dirt on the lens does. Less light or less focus can also lower
-distances and hide defects, so brightness and sharpness are followed too.
+distances and hide defects, and a camera that has moved a little may not raise them: so brightness,
+sharpness and position of the picture are followed too.
 """
 
 import math
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.driftbaseline import DriftBaseline
 from edgeseg.runtime.looks import Look, LookWatch, look_at, same_view
+from edgeseg.runtime.position import Movement, PositionWatch, picture_of
 
 DriftLevel = Literal["ok", "warn"]
 DriftKind = Literal["none", "light", "focus", "position", "spot", "unknown"]
@@ -68,6 +70,7 @@ class DriftState:
     ratio_hw: NDArray[np.float32]  # (h, w): each cell's typical d^2 over its baseline
     brightness: float | None  # mean grey level now over that of the first good window
     sharpness: float | None
+    movement: Movement | None  # of the view since the first good ones
     headline: str
     message: str  # the headline and its evidence
     advice: str  # what to check; empty when all is well
@@ -105,7 +108,9 @@ class DriftWatch:
         self._frames = 0
         self._mean = 0.0  # of d^2 over the frame, smoothed
         self._anomalous = 0.0
-        self._looks = LookWatch(reference=window // _EVERY, recent=max(2, window // (4 * _EVERY)))
+        looks = window // _EVERY
+        self._looks = LookWatch(reference=looks, recent=max(2, looks // 4))
+        self._position = PositionWatch(reference=looks, recent=looks)
         self._state = self._evaluate("ok")
 
     @property
@@ -144,6 +149,7 @@ class DriftWatch:
             if frame_hwc is not None:
                 good = self._state.level == "ok" and not anomalous
                 self._look(look_at(frame_hwc), good=good)
+                self._position.update(picture_of(frame_hwc), good=good, weight=self._weight)
             self._state = self._evaluate(self._state.level)
         return self._state
 
@@ -164,8 +170,9 @@ class DriftWatch:
         broad = max((median - 1.0) / (self._median_limit - 1.0), share / self._share_limit) >= limit
         spot = self._anomalous > _SPOT_FRAMES * limit and self._spot_cells() >= _SPOT_CELLS
         kind: DriftKind = "none"
-        if broad or spot or self._looks.pressure() >= limit:
-            kind = self._looks.kind()
+        moved = self._position.pressure()
+        if broad or spot or max(self._looks.pressure(), moved) >= limit:
+            kind = self._looks.kind(moved=moved)
         if spot and not broad and kind in ("position", "unknown"):
             kind = "spot"
         brightness, sharpness = self._looks.change() if self._looks.ready else (None, None)
@@ -182,6 +189,7 @@ class DriftWatch:
             ratio_hw=self._typical_hw.copy(),
             brightness=brightness,
             sharpness=sharpness,
+            movement=self._position.movement if self._position.ready else None,
             headline=_HEADLINES[kind],
             message=_HEADLINES[kind],
             advice=_ADVICE[kind],
@@ -202,10 +210,14 @@ def _evidence(state: DriftState, *, broad: bool, spot: bool) -> str:
         facts.append(f"brightness x{state.brightness:.2f}")
     if state.kind == "focus" and state.sharpness is not None:
         facts.append(f"sharpness x{state.sharpness:.2f}")
+    if state.kind == "position" and state.movement is not None:
+        facts.append(str(state.movement))
     if state.kind == "spot":
         facts.append(f"{state.anomalous_share:.0%} of the frames are anomalous")
     if broad or spot:
         facts.append(f"{state.moved_share:.0%} of the cells have risen and stayed high")
+    elif state.kind == "position":
+        facts.append("distances have not risen yet")
     else:
         facts.append("distances have not risen, so defects may be missed")
     if broad and state.median_ratio > 1.0:

@@ -107,15 +107,18 @@ class LookWatch:
         brightness, sharpness = self._change
         return math.exp(brightness), math.exp(sharpness)
 
-    def kind(self) -> Literal["light", "focus", "position", "unknown"]:
-        """What has most likely moved: light, focus, or by exclusion the position."""
+    def kind(self, *, moved: float = 0.0) -> Literal["light", "focus", "position", "unknown"]:
+        """What has most likely changed: light, focus, or the position, which may be known to.
+
+        `moved` is the movement in units of its limit.
+        """
         if not self.ready:
             return "unknown"
         brightness, sharpness = self._change
         # Each in units of its own limit: a large change of light also disturbs sharpness a
         # little (clipping), and the larger excess is the cause.
         light, focus = abs(brightness) / self.LIGHT, -sharpness / self.FOCUS
-        if max(light, focus) <= 1.0:
+        if max(light, focus) <= max(1.0, moved):
             return "position"
         return "light" if light > focus else "focus"
 

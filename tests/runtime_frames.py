@@ -84,6 +84,7 @@ def make_drift_state(ratio_hw: NDArray[np.float32]) -> DriftState:
         anomalous_share=0.0,
         ratio_hw=ratio_hw,
         brightness=None,
+        movement=None,
         sharpness=None,
         headline="",
         message="",

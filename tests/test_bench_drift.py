@@ -54,6 +54,7 @@ def test_real_defects_do_not_warn(bench: Bench) -> None:
         ("brightness", "x1.5"),
         ("side light", "to x0.5"),
         ("blur", "sigma 2"),
+        ("shift", "4,3 px"),
         ("shift", "16,12 px"),
     ],
 )
