@@ -24,6 +24,9 @@ class TensorRtSession(Session):
         check_gpu(model, self.metadata, self._cuda.capability)
         self._log = _make_log(self._trt)
         self._runtime = self._trt.Runtime(self._log)  # must outlive the engine
+        if (self.metadata.plan or {}).get("version_compatible"):
+            # Such a plan brings its own small runtime, which TensorRT runs only if told to.
+            self._runtime.engine_host_code_allowed = True
         self._engine = self._load()
         self._context = self._engine.create_execution_context()
         self._input = str(self.metadata.input["name"])

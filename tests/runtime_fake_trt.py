@@ -110,8 +110,17 @@ class FakeTrt:
     class ILogger:
         INTERNAL_ERROR, ERROR, WARNING = 0, 1, 2
 
-    def __init__(self, cuda: FakeCuda, *, batch: int, loads: bool = True, capturable: bool = True):
+    def __init__(
+        self,
+        cuda: FakeCuda,
+        *,
+        batch: int,
+        loads: bool = True,
+        capturable: bool = True,
+        host_code: bool = False,
+    ):
         self.cuda, self.loads, self.capturable = cuda, loads, capturable
+        self.host_code = host_code  # the plan holds some, as a version-compatible one does
         self.shapes = {
             "frames": (batch, 32, 48, 3),
             "map": (batch, 32, 48),
@@ -124,10 +133,12 @@ class FakeTrt:
         return np.uint8 if dtype == "uint8" else np.float32
 
     def Runtime(self, log: Any) -> Any:
-        return SimpleNamespace(deserialize_cuda_engine=lambda data: self._engine(log))
+        runtime = SimpleNamespace(engine_host_code_allowed=False)
+        runtime.deserialize_cuda_engine = lambda data: self._engine(runtime, log)
+        return runtime
 
-    def _engine(self, log: Any) -> Any:
-        if not self.loads:
+    def _engine(self, runtime: Any, log: Any) -> Any:
+        if not self.loads or runtime.engine_host_code_allowed != self.host_code:
             log.log(self.ILogger.WARNING, "only a warning")
             log.log(self.ILogger.ERROR, "Serialization assertion failed")
             return None

@@ -147,7 +147,7 @@ def test_a_plan_that_does_not_fit_is_refused(
     ("plan", "options"),
     [
         ({"hardware_compatible": True}, {"capability": (8, 9)}),
-        ({"builder_version": "10.0.1", "version_compatible": True}, {}),
+        ({"builder_version": "10.0.1", "version_compatible": True}, {"host_code": True}),
         ({"builder_version": "10.3.0.26"}, {}),
         ({"targets": ["sm75", "sm86"]}, {}),
     ],
