@@ -75,6 +75,11 @@ class DriftState:
     message: str  # the headline and its evidence
     advice: str  # what to check; empty when all is well
 
+    def facts(self) -> dict[str, object]:
+        """Everything but the map, as plain values."""
+        values: dict[str, object] = {k: v for k, v in vars(self).items() if k != "ratio_hw"}
+        return values | {"movement": self.movement and dict(vars(self.movement))}
+
 
 class DriftWatch:
     """Follows one camera; constant memory, some ten microseconds per frame."""

@@ -212,13 +212,8 @@ class PageSink:
             "score": score if math.isfinite(score) else None,
             "verdict": newest.verdict if newest is not None else None,
             "regions": newest.region_count if newest is not None else 0,
-            "drift": _drift_summary(drift) if drift is not None else None,
+            "drift": drift.facts() if drift is not None else None,
         }
-
-
-def _drift_summary(state: DriftState) -> dict[str, object]:
-    """All but the map, which the page gets as a picture."""
-    return {key: value for key, value in vars(state).items() if key != "ratio_hw"}
 
 
 def _age_s(last_monotonic_s: float | None) -> float | None:

@@ -4,45 +4,23 @@ import math
 import tracemalloc
 from dataclasses import replace
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from runtime_frames import make_result, passing_part
+from runtime_gammas import GRID, WINDOW, baseline, good_grid, textured
 from runtime_models import brightness_metadata
 
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.drift import DriftState, DriftWatch
-from edgeseg.runtime.driftbaseline import DriftBaseline
 from edgeseg.runtime.driftsink import DriftSink, drift_event
-from edgeseg.runtime.looks import look_at
-
-GRID = (16, 16)
-WINDOW = 64
-
-
-def _baseline() -> DriftBaseline:
-    """d^2 of 16 on average, with a deviation of 4 per cell and of 1.6 over a frame."""
-    return DriftBaseline(
-        mean_hw=np.full(GRID, 16.0, np.float32),
-        std_hw=np.full(GRID, 4.0, np.float32),
-        frame_mean=16.0,
-        frame_std=1.6,
-        source="test",
-    )
-
-
-def _good(rng: np.random.Generator) -> NDArray[np.float32]:
-    """Distances of a good frame: d^2 is gamma distributed with the baseline's moments."""
-    return np.sqrt(rng.gamma(16.0, 1.0, GRID)).astype(np.float32)
 
 
 def _run(watch: DriftWatch, frames: int, change, *, seed: int = 0) -> DriftState:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(seed)
     for index in range(frames):
-        grid_hw = change(_good(rng), index, rng)
+        grid_hw = change(good_grid(rng), index, rng)
         watch.update(grid_hw, anomalous=float(grid_hw.max()) > 8.0)
     return watch.state
 
@@ -52,7 +30,7 @@ def _same(grid_hw, index, rng):  # type: ignore[no-untyped-def]
 
 
 def test_good_frames_have_a_ratio_of_one() -> None:
-    state = _run(DriftWatch(_baseline(), window=WINDOW), 512, _same)
+    state = _run(DriftWatch(baseline(), window=WINDOW), 512, _same)
     assert state.level == "ok"
     assert state.kind == "none"
     assert state.ratio == pytest.approx(1.0, abs=0.02)
@@ -66,15 +44,15 @@ def test_good_frames_have_a_ratio_of_one() -> None:
 
 def test_ratio_is_the_plain_mean_until_the_window_is_full() -> None:
     rng = np.random.default_rng(1)
-    grids = [_good(rng) for _ in range(48)]
-    watch = DriftWatch(_baseline(), window=WINDOW)
+    grids = [good_grid(rng) for _ in range(48)]
+    watch = DriftWatch(baseline(), window=WINDOW)
     for grid_hw in grids:
         watch.update(grid_hw, anomalous=False)
     assert watch.state.ratio == pytest.approx(np.mean([g.astype(float) ** 2 for g in grids]) / 16)
 
 
 def test_a_broad_rise_that_stays_warns_and_its_end_is_noticed() -> None:
-    watch = DriftWatch(_baseline(), window=WINDOW)
+    watch = DriftWatch(baseline(), window=WINDOW)
     _run(watch, 128, _same)
     state = _run(watch, WINDOW, lambda g, i, rng: g * 1.25)  # d^2 by 1.56: 2.25 deviations
     assert state.level == "warn"
@@ -83,7 +61,7 @@ def test_a_broad_rise_that_stays_warns_and_its_end_is_noticed() -> None:
 
 
 def test_no_warning_within_the_first_quarter_of_a_window() -> None:
-    watch = DriftWatch(_baseline(), window=WINDOW)
+    watch = DriftWatch(baseline(), window=WINDOW)
     state = _run(watch, WINDOW // 4, lambda g, i, rng: g * 10)
     assert state.level == "ok"
     assert _run(watch, WINDOW, lambda g, i, rng: g * 10).level == "warn"
@@ -106,7 +84,7 @@ def _defect(share_of_cells: float, share_of_frames: float):  # type: ignore[no-u
 )
 def test_defects_do_not_warn(cells: float, frames: float) -> None:
     # Everywhere now and then, or always but at changing places.
-    state = _run(DriftWatch(_baseline(), window=WINDOW), 512, _defect(cells, frames))
+    state = _run(DriftWatch(baseline(), window=WINDOW), 512, _defect(cells, frames))
     assert state.level == "ok", state.message
     assert state.anomalous_share > 0.15  # they were there
 
@@ -117,7 +95,7 @@ def _corner(grid_hw, index, rng):  # type: ignore[no-untyped-def]
 
 
 def test_a_corner_that_has_risen_is_mapped_but_is_no_drift() -> None:
-    state = _run(DriftWatch(_baseline(), window=WINDOW), 512, _corner)
+    state = _run(DriftWatch(baseline(), window=WINDOW), 512, _corner)
     assert state.level == "ok"
     assert state.anomalous_share < 0.5
     assert (state.ratio_hw[:4, :4] > 1.9).all()
@@ -127,9 +105,9 @@ def test_a_corner_that_has_risen_is_mapped_but_is_no_drift() -> None:
 
 def test_a_corner_that_alarms_in_most_views_is_a_spot() -> None:
     rng = np.random.default_rng(8)
-    watch = DriftWatch(_baseline(), window=WINDOW)
+    watch = DriftWatch(baseline(), window=WINDOW)
     for _ in range(2 * WINDOW):
-        grid_hw = _corner(_good(rng), 0, rng)
+        grid_hw = _corner(good_grid(rng), 0, rng)
         state = watch.update(grid_hw, anomalous=True)
     assert (state.level, state.kind) == ("warn", "spot")
     assert state.message == (
@@ -137,14 +115,14 @@ def test_a_corner_that_alarms_in_most_views_is_a_spot() -> None:
         "6% of the cells have risen and stayed high"
     )
     for _ in range(4 * WINDOW):  # the lens was wiped
-        state = watch.update(_good(rng), anomalous=False)
+        state = watch.update(good_grid(rng), anomalous=False)
     assert state.level == "ok"
 
 
 def test_a_line_that_stops_at_a_defect_is_no_drift() -> None:
     rng = np.random.default_rng(6)
-    watch = DriftWatch(_baseline())  # window of 200
-    broken, picture = _good(rng), _textured(rng)
+    watch = DriftWatch(baseline())  # window of 200
+    broken, picture = good_grid(rng), textured(rng)
     broken[:12] *= 3.0  # three quarters of the picture
     for _ in range(2000):
         noisy = np.clip(picture + rng.normal(0, 3, picture.shape), 0, 255).astype(np.uint8)
@@ -153,16 +131,16 @@ def test_a_line_that_stops_at_a_defect_is_no_drift() -> None:
     assert state.level == "ok"
     # The same in part after part is no single defect any more.
     for _ in range(400):
-        grid_hw = _good(rng)
+        grid_hw = good_grid(rng)
         grid_hw[:12] *= 3.0
-        state = watch.update(grid_hw, anomalous=True, frame_hwc=_textured(rng))
+        state = watch.update(grid_hw, anomalous=True, frame_hwc=textured(rng))
     assert state.level == "warn"
 
 
 def test_drift_of_a_scene_at_rest_is_found_later() -> None:
     rng = np.random.default_rng(7)
-    watch = DriftWatch(_baseline(), window=WINDOW)
-    still, picture = _good(rng), _textured(rng)
+    watch = DriftWatch(baseline(), window=WINDOW)
+    still, picture = good_grid(rng), textured(rng)
     for _ in range(200 * WINDOW):
         state = watch.update(still * np.float32(1.6), anomalous=False, frame_hwc=picture)
     assert state.level == "warn"
@@ -173,7 +151,7 @@ def test_drift_of_a_part_of_the_picture_warns() -> None:
         grid_hw[:, :6] *= 1.5
         return grid_hw
 
-    state = _run(DriftWatch(_baseline(), window=WINDOW), 512, half)
+    state = _run(DriftWatch(baseline(), window=WINDOW), 512, half)
     assert state.level == "warn"
     assert state.median_ratio < state.median_limit  # it is the share that speaks
     assert state.moved_share == pytest.approx(6 / 16)
@@ -184,15 +162,15 @@ def test_drift_of_a_part_of_the_picture_warns() -> None:
 def test_no_defect_in_a_third_of_the_frames_ever_warns(
     cells: float, frames: float, seed: int
 ) -> None:
-    watch = DriftWatch(_baseline(), window=WINDOW)
+    watch = DriftWatch(baseline(), window=WINDOW)
     assert _run(watch, 256, _defect(cells, frames), seed=seed).level == "ok"
 
 
 def test_saturated_background_does_not_divide_by_zero() -> None:
-    baseline = replace(
-        _baseline(), mean_hw=np.zeros(GRID, np.float32), std_hw=np.zeros(GRID, np.float32)
+    dark = replace(
+        baseline(), mean_hw=np.zeros(GRID, np.float32), std_hw=np.zeros(GRID, np.float32)
     )
-    watch = DriftWatch(baseline, window=WINDOW)
+    watch = DriftWatch(dark, window=WINDOW)
     state = _run(watch, 128, lambda g, i, rng: np.zeros(GRID, np.float32))
     assert state.level == "ok"
     assert np.isfinite(state.ratio_hw).all()
@@ -200,7 +178,7 @@ def test_saturated_background_does_not_divide_by_zero() -> None:
 
 
 def test_invalid_frames_say_nothing() -> None:
-    watch = DriftWatch(_baseline(), window=WINDOW)
+    watch = DriftWatch(baseline(), window=WINDOW)
     before = _run(watch, 64, _same)
     for value in (np.nan, np.inf):
         assert watch.update(np.full(GRID, value, np.float32), anomalous=True) is before
@@ -208,7 +186,7 @@ def test_invalid_frames_say_nothing() -> None:
 
 
 def test_memory_does_not_grow_with_the_stream() -> None:
-    watch = DriftWatch(_baseline(), window=WINDOW)
+    watch = DriftWatch(baseline(), window=WINDOW)
     _run(watch, 64, _same)
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
@@ -219,104 +197,11 @@ def test_memory_does_not_grow_with_the_stream() -> None:
 
 
 def test_a_kept_state_does_not_change() -> None:
-    watch = DriftWatch(_baseline(), window=WINDOW)
+    watch = DriftWatch(baseline(), window=WINDOW)
     state = _run(watch, 64, _same)
     copy_hw = state.ratio_hw.copy()
     _run(watch, 64, lambda g, i, rng: g * 3)
     np.testing.assert_array_equal(state.ratio_hw, copy_hw)
-
-
-def _textured(rng: np.random.Generator) -> NDArray[np.uint8]:
-    coarse = rng.integers(40, 160, (24, 32, 3)).astype(np.uint8)
-    frame = cv2.resize(coarse, (128, 96), interpolation=cv2.INTER_NEAREST)
-    noise = rng.integers(0, 40, frame.shape)
-    return (frame + noise).astype(np.uint8)
-
-
-@pytest.mark.parametrize(
-    ("kind", "change"),
-    [
-        ("light", lambda f: (f * 0.9).astype(np.uint8)),
-        ("light", lambda f: (f * 1.2).astype(np.uint8)),
-        ("focus", lambda f: cv2.GaussianBlur(f, (0, 0), 1.0)),
-        ("position", lambda f: np.roll(f, (5, 7), axis=(0, 1))),
-        # A dark part enters on the right: darker on average, but not in most places.
-        ("position", lambda f: np.concatenate([f[:, 40:], f[:, :40] // 4], axis=1)),
-    ],
-)
-def test_the_frame_tells_what_has_moved(kind: str, change) -> None:  # type: ignore[no-untyped-def]
-    rng = np.random.default_rng(3)
-    watch = DriftWatch(_baseline(), window=WINDOW)
-    for _ in range(2 * WINDOW):
-        watch.update(_good(rng), anomalous=False, frame_hwc=_textured(rng))
-    for _ in range(2 * WINDOW):
-        state = watch.update(
-            _good(rng) * np.float32(1.4), anomalous=False, frame_hwc=change(_textured(rng))
-        )
-    assert state.kind == kind
-    assert state.message.startswith(f"{state.headline}: ")
-    assert state.advice != ""
-
-
-@pytest.mark.parametrize(
-    ("kind", "change"),
-    [
-        ("light", lambda f: (f * 0.7).astype(np.uint8)),
-        ("focus", lambda f: cv2.GaussianBlur(f, (0, 0), 1.5)),
-    ],
-)
-def test_a_change_that_hides_defects_warns_too(kind: str, change) -> None:  # type: ignore[no-untyped-def]
-    rng = np.random.default_rng(3)
-    watch = DriftWatch(_baseline(), window=WINDOW)
-    for index in range(4 * WINDOW):
-        frame = _textured(rng) if index < 2 * WINDOW else change(_textured(rng))
-        state = watch.update(_good(rng), anomalous=False, frame_hwc=frame)
-        if index < 2 * WINDOW:
-            assert state.level == "ok"
-    assert (state.level, state.kind) == ("warn", kind)
-    assert "distances have not risen, so defects may be missed" in state.message
-
-
-def test_parts_that_differ_are_no_change_of_light() -> None:
-    rng = np.random.default_rng(3)
-    watch = DriftWatch(_baseline(), window=WINDOW)
-    for index in range(4 * WINDOW):
-        # Parts of any brightness, then one dark part that stays: within what was seen before.
-        gain = rng.uniform(0.4, 1.0) if index < 2 * WINDOW else 0.45
-        frame = (_textured(rng) * gain).astype(np.uint8)
-        assert watch.update(_good(rng), anomalous=False, frame_hwc=frame).level == "ok"
-
-
-def test_drift_from_the_start_is_of_unknown_kind() -> None:
-    rng = np.random.default_rng(4)
-    watch = DriftWatch(_baseline(), window=WINDOW)
-    for _ in range(WINDOW):
-        state = watch.update(_good(rng) * np.float32(1.5), anomalous=True, frame_hwc=_textured(rng))
-    assert (state.level, state.kind, state.brightness) == ("warn", "unknown", None)
-    assert state.message.startswith("the picture is not as on the good images: ")
-
-
-def test_looks_are_independent_of_gain_and_of_each_other() -> None:
-    frame = _textured(np.random.default_rng(5))
-    base, dim = look_at(frame), look_at((frame // 2 * 2 // 2).astype(np.uint8))
-    np.testing.assert_allclose(base.brightness - dim.brightness, math.log(2), atol=0.03)
-    assert base.sharpness == pytest.approx(dim.sharpness, abs=0.03)
-    blurred = look_at(cv2.GaussianBlur(frame, (0, 0), 1.0).astype(np.uint8))
-    assert blurred.sharpness < base.sharpness - 0.2
-    np.testing.assert_allclose(blurred.brightness, base.brightness, atol=0.03)
-
-
-def test_brightness_is_that_of_sixteen_parts() -> None:
-    levels = np.arange(16, dtype=np.uint8).reshape(4, 4) * 10 + 5
-    frame = np.repeat(np.repeat(levels, 24, axis=0), 40, axis=1)[..., None].repeat(3, axis=2)
-    np.testing.assert_allclose(look_at(frame).brightness, np.log(levels.ravel() + 1.0), atol=0.02)
-
-
-@pytest.mark.parametrize("size_hw", [(1, 1), (1, 64), (64, 8), (64, 9), (2160, 3840)])
-def test_looks_of_any_size(size_hw: tuple[int, int]) -> None:
-    look = look_at(np.full((*size_hw, 3), 99, np.uint8))
-    np.testing.assert_allclose(look.brightness, math.log(100))
-    assert look.sharpness == 0.0
 
 
 @pytest.mark.parametrize(
@@ -342,9 +227,9 @@ def test_missing_metadata_is_refused() -> None:
 
 def test_bad_window_and_grid_are_refused() -> None:
     with pytest.raises(UsageError, match="drift window: got 3 frames, expected 16 or more"):
-        DriftWatch(_baseline(), window=3)
+        DriftWatch(baseline(), window=3)
     with pytest.raises(RuntimeFailure, match=r"a grid of \(2, 2\), expected \(16, 16\)"):
-        DriftWatch(_baseline()).update(np.ones((2, 2), np.float32), anomalous=False)
+        DriftWatch(baseline()).update(np.ones((2, 2), np.float32), anomalous=False)
 
 
 def test_sink_watches_each_source_and_tells_changes_once() -> None:
