@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?= tests
 
-.PHONY: setup test lint demo bench clean
+.PHONY: setup test lint demo docs bench clean
 
 setup: $(VENV)/.installed
 
@@ -25,6 +25,10 @@ lint: setup
 
 demo: setup
 	$(BIN)/edgeseg demo
+
+# The reference of commands, from the commands themselves; a test fails when it is old.
+docs: setup
+	$(BIN)/python docs/cli_reference.py docs/cli.md
 
 bench: setup
 	$(BIN)/edgeseg bench small --out bench-out

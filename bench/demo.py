@@ -115,6 +115,7 @@ class Demo:
             latency=self.latency,
             plan=self.plan,
             seconds=seconds,
+            synthetic=self.synthetic,
         )
 
     def _edgeseg(self, *arguments: object) -> str:

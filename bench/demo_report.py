@@ -1,30 +1,35 @@
-"""The page at the end of `edgeseg demo`: pictures, accuracy, latency, and how they trade."""
+"""The page at the end of `edgeseg demo`: what was found, with which models, and how fast."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
-from edgeseg.bench.figures import Dot, pareto
+from edgeseg.bench.examples import write_png
 from edgeseg.bench.latency import Schedule, Timing, measure_latency
 from edgeseg.bench.machine import available_cores, describe
 from edgeseg.bench.report import Figure, Report, write_report
 from edgeseg.bench.speed import candidates_of
 from edgeseg.bench.tabular import Cell, Column, Table
+from edgeseg.images import read_image
 from edgeseg.metadata import ModelMetadata
+from edgeseg.runtime.result import STAGES
+from edgeseg.visual import contact_sheet, headed
 
 MODEL_COLUMNS = (
-    Column(name="model"),
+    Column(name="precision"),
     Column(name="MB", digits=1, better="low"),
-    Column(name="p50 ms", digits=2, better="low"),
-    Column(name="p99 ms", digits=2),
-    Column(name="PRO", digits=4, better="high"),
-    Column(name="image AUROC", digits=4, better="high"),
-    Column(name="F1", digits=4, better="high"),
+    Column(name="p50 ms", digits=1, better="low"),
+    Column(name="p99 ms", digits=1),
+    Column(name="PRO", digits=3, better="high"),
+    Column(name="image AUROC", digits=3, better="high"),
+    Column(name="F1", digits=3, better="high"),
 )
 STAGE_COLUMNS = tuple(
     Column(name=name, digits=2) for name in ("stage", "p50 ms", "p95 ms", "p99 ms", "max ms")
 )
+MOST_KINDS = 5  # of defects in the picture
+# A stage that is part of another one says so.
+STAGE_NAMES = {"queue": "- of it in the queue", "sinks": "afterwards: sinks"}
 
 
 def write_demo_report(
@@ -34,21 +39,24 @@ def write_demo_report(
     latency: Path,
     plan: dict[str, Any] | None,
     seconds: float,
+    synthetic: bool,
 ) -> Path:
     """Time the exported models in one run and write report.html."""
     threads = available_cores()
-    candidates = candidates_of(models, ("cpu",))
-    timings = measure_latency(candidates, threads=threads, schedule=Schedule(rounds=10))
+    timings = measure_latency(
+        candidates_of(models, ("cpu",)), threads=threads, schedule=Schedule(rounds=10)
+    )
     accuracy = [_accuracy(path) for path in models]
     stream = json.loads(latency.read_text(encoding="utf-8"))
+    made_up = "The data is a synthetic part: good to try the tools on, no measure of accuracy."
     report = Report(
         name="demo",
         title="What is wrong with the part, and how fast we know",
-        findings=_findings(timings, accuracy, stream, plan, seconds),
-        tables=(_model_table(models, timings, accuracy), _stage_table(stream)),
-        figures=_figures(out, models, timings, accuracy),
+        findings=(*_findings(out, stream, plan), f"All steps together took {seconds:.0f} s."),
+        tables=(_model_table(timings, accuracy), _stage_table(stream)),
+        figures=_figures(out),
         facts=describe(threads=threads, seeds=(0,)),
-        notes=("The data is a synthetic part: good to try the tools on, no measure of accuracy.",),
+        notes=(made_up,) if synthetic else (),
         raw={"stream": stream, "plan": plan},
     )
     return write_report(report, out)
@@ -60,75 +68,82 @@ def _accuracy(path: Path) -> dict[str, Any]:
     return found[-1] if found else {}
 
 
-def _findings(
-    timings: list[Timing],
-    accuracy: list[dict[str, Any]],
-    stream: dict[str, Any],
-    plan: dict[str, Any] | None,
-    seconds: float,
-) -> tuple[str, ...]:
-    frames = stream["frames"]
-    end_to_end = stream["latency_ms"]["end_to_end"]
-    lines = [
-        f"From nothing to a running detector in {seconds:.0f} s on this computer.",
-        f"{frames['scored']} frames were streamed: end to end {end_to_end['p50']:.1f} ms at the "
-        f"median, {end_to_end['p99']:.1f} ms at the 99th percentile.",
-    ]
-    if accuracy[0]:
-        lines.append(f"PRO {accuracy[0]['pro']:.3f} in fp32, {accuracy[1]['pro']:.3f} in int8.")
+def _findings(out: Path, stream: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
+    lines = []
+    if (out / "eval.json").is_file():
+        told = json.loads((out / "eval.json").read_text(encoding="utf-8"))
+        bad = told["anomalies"]
+        good, found = told["images"] - bad, round((told["recall"] or 0) * bad)
+        lines.append(
+            f"{found} of {bad} defective parts were found and {told['false_alarms']} of {good} "
+            "good ones flagged. The threshold was chosen on good parts alone."
+        )
+    frames, end_to_end = stream["frames"], stream["latency_ms"]["end_to_end"]
+    lines.append(
+        f"Streamed on this computer, {frames['fps_out']:.0f} frames a second got a verdict, half "
+        f"of them within {end_to_end['p50']:.0f} ms of their capture, 99 of 100 within "
+        f"{end_to_end['p99']:.0f} ms."
+    )
     if plan is not None:
         lines.append(
             f"A TensorRT-RTX plan of {plan['plan_bytes'] / 1e6:.1f} MB was built in "
             f"{plan['build']['build_seconds']:.1f} s; running it needs an NVIDIA GPU."
         )
-    return tuple(lines)
+    return lines
 
 
-def _model_table(
-    models: tuple[Path, ...], timings: list[Timing], accuracy: list[dict[str, Any]]
-) -> Table:
+def _model_table(timings: list[Timing], accuracy: list[dict[str, Any]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for path, timing, figures in zip(models, timings, accuracy, strict=True):
+    for timing, figures in zip(timings, accuracy, strict=True):
         percent = timing.to_dict(timings[0])["host_ms"]
         measured = [figures.get(name) for name in ("pro", "image_auroc", "f1")]
-        rows.append((path.stem, timing.size_bytes / 1e6, percent["p50"], percent["p99"], *measured))
-    note = "Timed in turns in one process. The threshold was chosen on good images alone."
+        size_mb = timing.size_bytes / 1e6
+        rows.append((timing.precision, size_mb, percent["p50"], percent["p99"], *measured))
+    note = (
+        "Milliseconds of one frame, the models in turns in one process. PRO: the share of each "
+        "defect that is marked, averaged over thresholds that mark little else; 1 is best. AUROC: "
+        "how well scores tell good from bad; 0.5 is a guess. F1: verdicts at the threshold; 1 is "
+        "no mistake."
+    )
     return Table(title="The exported models", columns=MODEL_COLUMNS, rows=tuple(rows), note=note)
 
 
 def _stage_table(stream: dict[str, Any]) -> Table:
+    measured = stream["latency_ms"]
     rows = tuple(
-        (stage.replace("_", " "), *(row[name] for name in ("p50", "p95", "p99", "max")))
-        for stage, row in stream["latency_ms"].items()
+        (
+            STAGE_NAMES.get(stage, stage.replace("_", " ")),
+            *(measured[stage][name] for name in ("p50", "p95", "p99", "max")),
+        )
+        for stage in (*STAGES, "sinks")
+        if stage in measured
+    )
+    note = (
+        f"On {stream['backend']}. Capture age: from the camera to the start of scoring; pre: crop "
+        "and resize; infer: the model; post: verdict and regions; end to end is their sum. Sinks "
+        "write events and pictures after the verdict."
     )
     return Table(
         title="Where the time of a streamed frame goes",
         columns=STAGE_COLUMNS,
         rows=rows,
-        note=f"On {stream['backend']}.",
+        note=note,
     )
 
 
-def _figures(
-    out: Path, models: tuple[Path, ...], timings: list[Timing], accuracy: list[dict[str, Any]]
-) -> tuple[Figure, ...]:
-    figures = []
-    sheet = out / "pictures" / "sheet.png"
-    if sheet.is_file():
-        shutil.copyfile(sheet, out / "sheet.png")
-        note = "Input, distance, and contours: green is the truth, magenta the decision."
-        figures.append(Figure(title="What it sees", file="sheet.png", note=note))
-    if all(accuracy):
-        dots = [
-            Dot(
-                name=path.stem,
-                ms=timing.to_dict(timings[0])["host_ms"]["p50"],
-                value=figure["pro"],
-                size_mb=timing.size_bytes / 1e6,
-                group=timing.precision,
-            )
-            for path, timing, figure in zip(models, timings, accuracy, strict=True)
-        ]
-        pareto(dots, out / "pareto.png", value_name="PRO")
-        figures.append(Figure(title="Accuracy against time", file="pareto.png"))
-    return tuple(figures)
+def _figures(out: Path) -> tuple[Figure, ...]:
+    """One picture of some kinds of defect and of a good part, large enough for a phone."""
+    folders = sorted(path for path in (out / "pictures").glob("*") if path.is_dir())
+    defective = [folder for folder in folders if folder.name != "good"][:MOST_KINDS]
+    shown = [*defective, *(folder for folder in folders if folder.name == "good")]
+    if not shown:
+        return ()
+    panels = [
+        headed(read_image(min(folder.glob("*.png"))), folder.name, scale=0.5) for folder in shown
+    ]
+    write_png(out / "found.png", contact_sheet(panels, title="One of each kind"))
+    note = (
+        "Left: the part. Middle: how far each place is from good parts. Right: what is marked "
+        "(magenta) and where the defect is (green). The mark on the scale is the threshold."
+    )
+    return (Figure(title="What it sees", file="found.png", note=note),)

@@ -18,17 +18,23 @@ from edgeseg.files import write_json
 
 def fit_in_process(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Start the process and return its figures."""
-    request_path, result_path = folder / "fit-request.json", folder / "fit-result.json"
+    return in_process("edgeseg.bench.fit_worker", request, folder)
+
+
+def in_process(module: str, request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Run a module that answers a request; its figures."""
+    name = module.rpartition(".")[2]
+    request_path, result_path = folder / f"{name}-request.json", folder / f"{name}-result.json"
     write_json(request_path, request | {"result": str(result_path)})
     done = subprocess.run(
-        [sys.executable, "-m", "edgeseg.bench.fit_worker", str(request_path)],
+        [sys.executable, "-m", module, str(request_path)],
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["no message"]
-        raise EdgesegError(f"the fit of {request['data']} failed in its process: {lines[-1]}")
+        raise EdgesegError(f"{name} of {request['data']} failed in its process: {lines[-1]}")
     found: dict[str, Any] = json.loads(result_path.read_text(encoding="utf-8"))
     return found
 
@@ -42,7 +48,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     import torch  # after a look at the data: it takes seconds
 
     from edgeseg.artefact import save_artefact
-    from edgeseg.fit import FitOptions, fit
+    from edgeseg.fitting import FitOptions, fit
 
     torch.set_num_threads(int(request["threads"]))
     before = peak_mb()

@@ -39,6 +39,8 @@ img { max-width: 100%; height: auto; border: 1px solid var(--line); border-radiu
 details { margin-top: 2.4rem; color: var(--soft); font-size: .9rem; }
 code { font-size: .88em; overflow-wrap: anywhere; }
 section + section { margin-top: 4rem; border-top: 2px solid var(--line); padding-top: 3rem; }
+@media (max-width: 640px) { main { padding: 1.2rem .8rem 3rem; } h1 { font-size: 1.5rem; }
+  table { font-size: .8rem; } th, td { padding: .35rem .38rem; } }
 @media print { main { max-width: none; } h2, table, figure { break-inside: avoid; } }
 """
 

@@ -7,7 +7,7 @@ from edgeseg.bench.experiments import PAPER, Source, unit_name
 from edgeseg.bench.work import Result, Unit
 from edgeseg.datasets import Dataset, open_dataset
 from edgeseg.evaluate import torch_predictor
-from edgeseg.fit import FitOptions, fit
+from edgeseg.fitting import FitOptions, fit
 from edgeseg.layouts import KOLEKTOR_FOLDS
 
 KOLEKTOR_HW = (704, 256)

@@ -1,3 +1,49 @@
-"""Anomaly segmentation for inspection cameras."""
+"""Anomaly segmentation for inspection cameras.
+
+    import edgeseg
+
+    model = edgeseg.fit("parts/good", out="part.edgeseg")
+    result = model.predict(frame_hwc)  # .anomalous, .score, .map_hw, .regions
+    model.export("part.onnx")
+
+and on the device, without torch: `edgeseg.runtime.open("part.onnx").predict(frame_hwc)`.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+__all__ = ["EdgesegError", "FitConfig", "FitOptions", "JudgedPrediction", "Model", "fit", "load"]
+
+if TYPE_CHECKING:
+    from edgeseg.api import Model, fit, load
+    from edgeseg.config import FitConfig
+    from edgeseg.errors import EdgesegError
+    from edgeseg.fit_options import FitOptions
+    from edgeseg.prediction import JudgedPrediction
+else:
+    # Loaded when they are used: `import edgeseg` costs nothing, and a device has no torch.
+    _HOMES = {
+        "Model": "edgeseg.api",
+        "fit": "edgeseg.api",
+        "load": "edgeseg.api",
+        "FitConfig": "edgeseg.config",
+        "EdgesegError": "edgeseg.errors",
+        "FitOptions": "edgeseg.fit_options",
+        "JudgedPrediction": "edgeseg.prediction",
+    }
+
+    def __getattr__(name: str) -> object:
+        if name == "runtime":
+            return importlib.import_module("edgeseg.runtime")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'edgeseg' has no attribute {name!r}")
+        module = importlib.import_module(_HOMES[name])
+        for other, home in _HOMES.items():
+            if home == module.__name__:
+                globals()[other] = getattr(module, other)
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__, "runtime"})

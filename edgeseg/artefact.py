@@ -19,11 +19,10 @@ from edgeseg.errors import ArtefactError, EdgesegError
 from edgeseg.factors import Factors
 from edgeseg.files import atomic_path
 from edgeseg.gaussian import Moments
+from edgeseg.header import KEY, SCHEMA, check_schema
+from edgeseg.header import read_header as read_header
 from edgeseg.model import Model
 from edgeseg.weights import WeightsOrigin, load_checked
-
-SCHEMA = 1
-_KEY = "edgeseg"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +39,7 @@ class Artefact:
     data: dict[str, Any]
     versions: dict[str, str]
     accuracy: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)  # see edgeseg.history
 
     def model(self) -> Model:
         """The reference forward with these values."""
@@ -60,6 +60,7 @@ class Artefact:
             "calibration": self.calibration.header(),
             "data": self.data,
             "accuracy": self.accuracy,
+            "history": self.history,
             "versions": self.versions,
         }
 
@@ -98,13 +99,18 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
     for name, tensor in weight_tensors(artefact.backbone):
         tensors[f"backbone.{name}"] = tensor
     if artefact.moments is not None:
-        tensors["moments.count"] = artefact.moments.count
-        tensors["moments.mean"] = artefact.moments.mean
-        tensors["moments.scatter"] = _packed(artefact.moments.scatter)
+        for name, tensor in artefact.moments.packed().items():
+            tensors[f"moments.{name}"] = tensor
     header = json.dumps(artefact.header(), sort_keys=True, allow_nan=False)
+    write_tensors(path, tensors, {KEY: header})
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write a safetensors file in one step, or say why not."""
+    plain = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
     with atomic_path(path) as temporary:
         try:
-            save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, {_KEY: header})
+            save_file(plain, temporary, metadata)
         except SafetensorError as error:
             raise ArtefactError(
                 f"{path}: cannot be written ({error}); look at the space left on the disk"
@@ -118,22 +124,24 @@ def load_artefact(path: Path) -> Artefact:
         config = FitConfig.from_dict(header["config"])
         spec = backbone_spec(config.backbone)
         backbone = Backbone(spec, layers=config.layers)
-        weights = _under("backbone.", tensors)
+        weights = under("backbone.", tensors)
         load_checked(backbone, weights, source=path)
         origin = WeightsOrigin(**header["weights"])
-        good = {name: tensor.numpy() for name, tensor in _under("good.", tensors).items()}
+        good = {name: tensor.numpy() for name, tensor in under("good.", tensors).items()}
         calibration = Calibration(good=GoodImages(**good), **header["calibration"])
         _check_shapes(config, tensors, features=sum(backbone.channels))
+        saved = under("moments.", tensors)
         artefact = Artefact(
             config=config,
             backbone=backbone,
             origin=origin,
             embedding=tensors["embedding"],
             factors=Factors(mean=tensors["mean"], factor=tensors["factor"]),
-            moments=_moments(_under("moments.", tensors)),
+            moments=Moments.unpacked(saved) if saved else None,
             calibration=calibration,
             data=header["data"],
             accuracy=header["accuracy"],
+            history=header.get("history", []),  # the first files of this schema had none
             versions=header["versions"],
         )
     except (LookupError, TypeError, ValueError, EdgesegError) as error:
@@ -145,11 +153,6 @@ def load_artefact(path: Path) -> Artefact:
     return artefact
 
 
-def read_header(path: Path) -> dict[str, Any]:
-    """The JSON header alone, without reading the tensors."""
-    return _read(Path(path), tensors=False)[0]
-
-
 def file_sha256(path: Path) -> str:
     """Hash of a file's bytes."""
     digest = hashlib.sha256()
@@ -159,20 +162,19 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path, *, tensors: bool = True) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not path.is_file():
         raise ArtefactError(f"{path}: no such file; make one with `edgeseg fit DATA --out {path}`")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            if _KEY not in metadata:
+            if KEY not in metadata:
                 raise ArtefactError(
                     f"{path}: a safetensors file of another program; expected one from edgeseg fit"
                 )
-            header = json.loads(metadata[_KEY])
-            _check_schema(path, header)
-            names = file.keys() if tensors else []
-            loaded = {name: file.get_tensor(name) for name in names}
+            header = json.loads(metadata[KEY])
+            check_schema(path, header)
+            loaded = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, json.JSONDecodeError) as error:
         # The words of safetensors for a file that ends before its tensors, or within its header.
         cut = "incomplete" in str(error) or "invalid header length" in str(error)
@@ -181,17 +183,6 @@ def _read(path: Path, *, tensors: bool = True) -> tuple[dict[str, Any], dict[str
             f"{path}: {kind} ({error}); expected a whole file written by edgeseg fit"
         ) from None
     return header, loaded
-
-
-def _check_schema(path: Path, header: Any) -> None:
-    found = header.get("schema") if isinstance(header, dict) else None
-    if isinstance(found, int) and found > SCHEMA:
-        raise ArtefactError(
-            f"{path}: schema {found} is newer than {SCHEMA}, the newest this edgeseg reads; "
-            "run `pip install --upgrade edgeseg`"
-        )
-    if found != SCHEMA:
-        raise ArtefactError(f"{path}: schema {found!r}, expected {SCHEMA}; fit the model again")
 
 
 def _check_shapes(config: FitConfig, tensors: dict[str, Tensor], *, features: int) -> None:
@@ -205,32 +196,16 @@ def _check_shapes(config: FitConfig, tensors: dict[str, Tensor], *, features: in
         "factor": (1 if config.covariance == "global" else blocks, k, rank),
     }
     if "moments.count" in tensors:
-        expected["moments.count"] = (locations,)
-        expected["moments.mean"] = (locations, k)
-        expected["moments.scatter"] = (locations, k * (k + 1) // 2)
+        kept = blocks if config.moments == "blocks" else locations
+        expected["moments.count"] = (kept,)
+        expected["moments.mean"] = (kept, k)
+        expected["moments.scatter"] = (kept, k * (k + 1) // 2)
     for name, shape in expected.items():
         found = tuple(tensors[name].shape)
         if found != shape:
             raise ArtefactError(f"{name} has shape {found}, expected {shape}")
 
 
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors whose names begin with a prefix, by the rest of their names."""
     return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
-
-
-def _packed(scatter: Tensor) -> Tensor:
-    """Upper triangles (P, k (k + 1) / 2): a scatter is symmetric, half of it is enough."""
-    row, column = torch.triu_indices(*scatter.shape[1:])
-    return scatter[:, row, column]
-
-
-def _moments(tensors: dict[str, Tensor]) -> Moments | None:
-    if not tensors:
-        return None
-    mean, packed = tensors["mean"], tensors["scatter"]
-    locations, k = mean.shape
-    row, column = torch.triu_indices(k, k)
-    scatter = torch.empty(locations, k, k, dtype=packed.dtype)
-    scatter[:, row, column] = packed
-    scatter[:, column, row] = packed
-    return Moments(count=tensors["count"], mean=mean, scatter=scatter)

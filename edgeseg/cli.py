@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import os
 from typing import Any, NoReturn
 
 import click
@@ -12,6 +13,9 @@ from edgeseg.errors import EdgesegError
 # name -> where its click command is
 COMMANDS = {
     "fit": "edgeseg.cli_fit:fit",
+    "update": "edgeseg.cli_grow:update",
+    "moments": "edgeseg.cli_grow:moments",
+    "merge": "edgeseg.cli_grow:merge",
     "eval": "edgeseg.cli_model:evaluate",
     "predict": "edgeseg.cli_model:predict",
     "info": "edgeseg.cli_model:info",
@@ -21,10 +25,14 @@ COMMANDS = {
     "bench": "edgeseg.bench.command:bench",
     "demo": "edgeseg.bench.demo:demo",
     "doctor": "edgeseg.doctor:doctor",
+    "completion": "edgeseg.completion:completion",
 }
 # First sentences of the commands' own help, so that the list is printed without importing them.
 SUMMARIES = {
     "fit": "Fit a model on the good images in DATA.",
+    "update": "Add the good images in MORE to MODEL, or take images out, without fitting again.",
+    "moments": "Sum up a part of the good images in DATA, for `edgeseg merge`.",
+    "merge": "Join the shards of one data set, or models of the same settings, into one model.",
     "eval": "Measure ARTEFACT on the labelled test set of DATA.",
     "predict": "Score IMAGES and draw where they are wrong.",
     "info": "Say what a model file is: an .edgeseg artefact, an .onnx graph or a .plan engine.",
@@ -34,6 +42,7 @@ SUMMARIES = {
     "bench": "Measure speed and accuracy on this machine.",
     "demo": "Fit, evaluate, export, verify and stream, then write one page about it.",
     "doctor": "Say what this computer has, what is missing and the command that helps.",
+    "completion": "Print the script by which SHELL completes commands, options and files.",
 }
 
 
@@ -111,4 +120,5 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the `edgeseg` script."""
-    cli(prog_name="edgeseg")
+    # click leaves colours out by itself where the output is no terminal.
+    cli(prog_name="edgeseg", color=False if os.environ.get("NO_COLOR") else None)

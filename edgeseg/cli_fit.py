@@ -1,39 +1,25 @@
 """`edgeseg fit` and `edgeseg synthesize`."""
 
-import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgeseg.config import CHOICES, EMBEDDINGS, PRESETS, FitConfig
+from edgeseg.cli_settings import parse_layers as parse_layers
+from edgeseg.cli_settings import parse_size as parse_size
+from edgeseg.cli_settings import said_settings, settings_options
 from edgeseg.errors import UsageError
-from edgeseg.files import check_writable, size_text
+from edgeseg.files import size_text
 
 if TYPE_CHECKING:
+    import torch
+
+    from edgeseg.distributed import Group
     from edgeseg.samples import Sample
 
 LAYOUT_NAMES = ("mvtec", "kolektor", "kolektor2", "mstc", "folder")
-
-
-def parse_size(value: str | tuple[int, int]) -> tuple[int, int]:
-    """HEIGHTxWIDTH, or one number for a square: 704x256, 256."""
-    if isinstance(value, tuple):
-        return value
-    parts = value.lower().split("x")
-    if len(parts) > 2 or not all(part.isdecimal() for part in parts):
-        raise click.BadParameter(f"{value!r}: expected HEIGHTxWIDTH such as 704x256, or one number")
-    return int(parts[0]), int(parts[-1])
-
-
-def parse_layers(value: str | tuple[int, ...]) -> tuple[int, ...]:
-    """Layer numbers with commas: 1,2,3."""
-    if isinstance(value, tuple):
-        return value
-    parts = [part.strip() for part in value.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise click.BadParameter(f"{value!r}: expected layer numbers such as 1,2,3")
-    return tuple(int(part) for part in parts)
 
 
 dataset_option = click.option(
@@ -57,7 +43,35 @@ max_bad_option = click.option(
 batch_option = click.option(
     "--batch-size", default=8, show_default=True, type=click.IntRange(1), help="Images at a time."
 )
+_resume_option = click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on from the checkpoints that a stopped run left in OUT.parts.",
+)
+_checkpoint_option = click.option(
+    "--checkpoint-seconds",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="Time between checkpoints.",
+)
+device_option = click.option(
+    "--device",
+    type=click.Choice(("auto", "cpu")),
+    default="auto",
+    show_default=True,
+    help="auto: a GPU where there is one.",
+)
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, no notes.")
+
+
+def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What every command has that goes through a whole data set once."""
+    for option in (quiet_option, batch_option, max_bad_option, fold_option, dataset_option):
+        command = option(command)
+    for option in (device_option, _checkpoint_option, _resume_option):
+        command = option(command)
+    return command
 
 
 def note(text: str) -> None:
@@ -70,84 +84,41 @@ def note(text: str) -> None:
 @click.option(
     "--out",
     "-o",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path),
     required=True,
-    help="Where to write the model, for example part.edgeseg.",
+    help="Where to write the model, for example part.edgeseg; with --all the folder of the models.",
 )
 @click.option(
-    "--preset",
-    type=click.Choice(tuple(PRESETS)),
-    default="edge",
-    show_default=True,
-    help="edge: fast and accurate. paper: the published method. Options below override.",
+    "--all",
+    "every",
+    is_flag=True,
+    help="Fit on every dataset below DATA, go on after a failure, and print a table.",
 )
+@click.option("--skip-existing", is_flag=True, help="With --all: keep the models that are there.")
+@click.option("--json", "as_json", is_flag=True, help="With --all: the table as JSON.")
 @click.option(
-    "--backbone",
-    help="resnet18 (default), mobilenet_v3_small, mobilenet_v3_large, "
-    "wide_resnet50_2 or efficientnet_lite0 (needs no download).",
+    "--robust",
+    type=click.Choice(("list", "drop")),
+    is_flag=False,
+    flag_value="list",
+    help="Compare all images with each other and list those that do not belong, with pictures; "
+    "drop: leave them out of the fit.",
 )
-@click.option("--weights", help="A .pth file of the backbone, or `random` for experiments.")
-@click.option(
-    "--size", "size_hw", type=parse_size, metavar="HxW", help="Size the images are brought to."
-)
-@click.option(
-    "--layers",
-    type=parse_layers,
-    metavar="N,N",
-    help="Layers of the backbone to use, such as 1,2,3.",
-)
-@click.option("--stride", type=int, help="Pixels per grid cell: 4 is finer, 8 is faster.")
-@click.option(
-    "--interpolation",
-    type=click.Choice(CHOICES["interpolation"]),
-    help="How layers reach the grid.",
-)
-@click.option(
-    "--embedding",
-    type=click.Choice(EMBEDDINGS),
-    help="How F features become k; identity "
-    "with --rank and --directions keeps the eigenvectors of every location.",
-)
-@click.option("-k", "--k", type=int, help="Size of the embedding.")
-@click.option(
-    "--rank", type=float, help="Directions kept per location: a share of k, a number, or 0 for all."
-)
-@click.option(
-    "--directions",
-    type=click.Choice(CHOICES["directions"]),
-    help="Of smallest variance or largest.",
-)
-@click.option(
-    "--covariance", type=click.Choice(CHOICES["covariance"]), help="Per location, or one for all."
-)
-@click.option("--pool", type=int, help="Pool statistics with N x N neighbours.")
-@click.option("--share", type=int, help="N x N cells use one Gaussian: smaller and faster.")
-@click.option("--ridge", type=float, help="Added to every variance before inversion.")
-@click.option("--sigma", type=float, help="Blur of the map in pixels.")
-@click.option("--top", type=int, help="Score: mean of the N highest cells; 1: maximum of the map.")
-@click.option("--seed", type=int, help="Of the embedding and the choice of calibration images.")
-@click.option(
-    "--calibration",
-    type=click.Choice(CHOICES["calibration"]),
-    help="cross: every image is fitted and calibrated on. holdout: some are set aside.",
-)
-@click.option("--holdout", type=float, help="Share of images set aside with --calibration holdout.")
-@click.option("--folds", type=int, help="Folds of --calibration cross.")
-@click.option("--false-alarm-rate", type=float, help="Good images that may be flagged.")
+@settings_options
 @click.option(
     "--anomalies",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Folder of defective images: choose the threshold by F1 instead.",
 )
 @click.option("--no-moments", is_flag=True, help="Smaller file that cannot be updated later.")
-@dataset_option
-@fold_option
-@max_bad_option
-@batch_option
-@quiet_option
+@sweep_options
 def fit(
     data: Path,
     out: Path,
+    every: bool,
+    skip_existing: bool,
+    as_json: bool,
+    robust: str | None,
     preset: str,
     weights: str | None,
     anomalies: Path | None,
@@ -157,7 +128,9 @@ def fit(
     max_bad: int,
     batch_size: int,
     quiet: bool,
-    **settings: Any,
+    resume: bool,
+    checkpoint_seconds: float,
+    device: str,
 ) -> None:
     """Fit a model on the good images in DATA.
 
@@ -165,36 +138,74 @@ def fit(
     edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
     edgeseg fit photos/good --out part.edgeseg --backbone efficientnet_lite0
     edgeseg fit KolektorSDD --fold 0 --size 704x256 --preset paper --out kos.edgeseg
+    edgeseg fit photos/good --out part.edgeseg --robust
+    edgeseg fit mvtec_ad --all --out models
+    torchrun --nproc-per-node 2 -m edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
     """
-    from edgeseg.artefact import save_artefact
-    from edgeseg.datasets import open_dataset
-    from edgeseg.fit import FitOptions
-    from edgeseg.fit import fit as run_fit
+    from edgeseg.cli_all import check_out, fit_all
+    from edgeseg.fit_job import FitJob
+    from edgeseg.fit_options import FitOptions
     from edgeseg.progress import bar, silent
 
-    started = time.perf_counter()
-    given = {name: value for name, value in settings.items() if value is not None}
-    config = FitConfig.preset(preset).with_options(given)
-    check_writable(out)
-    dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)
-    say = (lambda _: None) if quiet else note
-    for line in dataset.notes:
-        say(line)
-    options = FitOptions(
-        weights=weights,
-        batch_size=batch_size,
-        max_bad=max_bad,
-        keep_moments=not no_moments,
-        anomalies=_anomalies(anomalies),
-        progress=silent if quiet else bar,
-        note=say,
-    )
-    artefact = run_fit(dataset, config, options)
-    save_artefact(artefact, out)
-    say(
-        f"wrote {out} ({size_text(out.stat().st_size)}) in {time.perf_counter() - started:.1f} s; "
-        f"next: edgeseg eval {out} {data}"
-    )
+    check_out(data, out, every=every, only_with_all=skip_existing or as_json)
+    with together() as group:
+        silently = quiet or group.rank > 0  # of several processes, one talks
+        options = FitOptions(
+            weights=weights,
+            batch_size=batch_size,
+            max_bad=max_bad,
+            keep_moments=not no_moments,
+            anomalies=_anomalies(anomalies),
+            group=group,
+            device=find_device(device),
+            progress=silent if silently else bar,
+            note=(lambda _: None) if silently else note,
+        )
+        job = FitJob(
+            preset=preset,
+            settings=said_settings(),
+            layout=layout,
+            fold=fold,
+            robust=robust,
+            resume=resume,
+            checkpoint_seconds=checkpoint_seconds,
+            options=options,
+            show=options.note if every else click.echo,
+        )
+        if every:
+            fit_all(job, data, out, skip_existing=skip_existing, as_json=as_json)
+            return
+        outcome = job.run(data, out)
+        options.note(
+            f"wrote {out} ({size_text(out.stat().st_size)}) in {outcome.seconds:.1f} s; "
+            f"next: edgeseg eval {out} {data}"
+        )
+
+
+@contextmanager
+def together() -> "Iterator[Group]":
+    """The processes that torchrun has started, or this one alone; one of them says what failed."""
+    from edgeseg.torchrun import OtherFailed, processes
+
+    try:
+        with processes() as group:
+            yield group
+    except OtherFailed as error:
+        click.get_current_context().exit(error.exit_code)
+
+
+def parts_of(out: Path) -> Path:
+    """Where the checkpoints of a result are."""
+    return out.with_name(f"{out.name}.parts")
+
+
+def find_device(wish: str) -> "torch.device":
+    """This process's GPU or the CPU."""
+    import torch
+
+    from edgeseg.torchrun import choose_device
+
+    return choose_device() if wish == "auto" else torch.device(wish)
 
 
 def _anomalies(folder: Path | None) -> "tuple[Sample, ...]":

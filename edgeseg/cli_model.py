@@ -3,7 +3,8 @@
 import importlib
 import json
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from edgeseg.cli_fit import (
     quiet_option,
 )
 from edgeseg.files import size_text, write_json
+from edgeseg.header import read_header
 
 artefact_argument = click.argument("artefact", type=click.Path(path_type=Path))
 
@@ -28,8 +30,8 @@ artefact_argument = click.argument("artefact", type=click.Path(path_type=Path))
 @click.option(
     "--json",
     "json_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write all figures to this file.",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Write all figures to this file; - prints them instead of the table.",
 )
 @click.option(
     "--pictures",
@@ -59,39 +61,43 @@ def evaluate(
     \b
     edgeseg eval bottle.edgeseg mvtec_ad/bottle --json r.json --pictures out/
     """
-    from edgeseg.artefact import load_artefact, save_artefact
-    from edgeseg.datasets import open_dataset
-    from edgeseg.evaluate import evaluate as run_evaluation
-    from edgeseg.evaluate import torch_predictor
+    from edgeseg.api import load
     from edgeseg.gallery import Gallery
     from edgeseg.progress import bar, silent
 
     say = (lambda _: None) if quiet else note
-    loaded = load_artefact(artefact)
-    dataset = open_dataset(data, layout=layout, fold=fold, seed=loaded.config.seed)
-    gallery = Gallery(pictures, loaded.calibration) if pictures else None
-    result = run_evaluation(
-        torch_predictor(loaded.model()),
-        dataset,
-        size_hw=loaded.config.size_hw,
-        threshold=loaded.calibration.score_threshold,
-        threshold_method=loaded.calibration.method,
+    model = load(artefact)
+    gallery = Gallery(pictures, model.artefact.calibration) if pictures else None
+    result = model.evaluate(
+        data,
+        layout=layout,
+        fold=fold,
         batch_size=batch_size,
         max_bad=max_bad,
+        note=say,
         progress=silent if quiet else bar,
-        on_bad=lambda _, reason: say(f"skipped {reason}"),
         visit=gallery.add if gallery else None,
     )
-    _print_table(result.to_dict())
-    if json_path:
-        write_json(json_path, result.to_dict() | {"config": loaded.config.to_dict()})
-        say(f"wrote {json_path}")
+    _print_figures(
+        result.to_dict() | {"config": model.artefact.config.to_dict()}, json_path, say=say
+    )
     if gallery:
-        say(f"wrote {gallery.finish(title=dataset.name)}")
+        say(f"wrote {gallery.finish(title=result.dataset)}")
     if store:
-        others = [entry for entry in loaded.accuracy if entry["dataset"] != dataset.name]
-        save_artefact(replace(loaded, accuracy=[*others, result.summary()]), artefact)
+        model.with_accuracy(result).save(artefact)
         say(f"stored in {artefact}; next: edgeseg export {artefact}")
+
+
+def _print_figures(
+    values: dict[str, Any], json_path: Path | None, *, say: Callable[[str], None]
+) -> None:
+    if json_path == Path("-"):
+        click.echo(json.dumps(values, indent=2, sort_keys=True, allow_nan=False))
+        return
+    _print_table(values)
+    if json_path:
+        write_json(json_path, values)
+        say(f"wrote {json_path}")
 
 
 def _print_table(values: dict[str, Any]) -> None:
@@ -126,33 +132,31 @@ def predict(
     \b
     edgeseg predict bottle.edgeseg part1.png part2.png --out out/
     """
-    from edgeseg.artefact import load_artefact
-    from edgeseg.evaluate import torch_predictor
+    from edgeseg.api import load
     from edgeseg.gallery import Gallery
     from edgeseg.images import read_image, resize_image
 
     started = time.perf_counter()
-    loaded = load_artefact(artefact)
-    predictor = torch_predictor(loaded.model())
-    gallery = Gallery(out, loaded.calibration)
-    threshold = loaded.calibration.score_threshold
+    model = load(artefact)
+    gallery = Gallery(out, model.artefact.calibration)
     for path in images:
-        frame = resize_image(read_image(path), loaded.config.size_hw)
-        maps, scores = predictor(frame[None])
-        anomalous = bool(scores[0] > threshold)
-        picture = gallery.picture(path, frame, maps[0])
+        image_hwc = read_image(path)
+        found = model.predict(image_hwc)
+        frame_hwc = resize_image(image_hwc, found.map_hw.shape)
+        picture = gallery.picture(path, frame_hwc, found.map_hw)
         row = {
             "image": str(path),
-            "score": float(scores[0]),
-            "threshold": threshold,
-            "anomalous": anomalous,
+            "score": found.score,
+            "threshold": found.threshold,
+            "anomalous": found.anomalous,
+            "regions": [asdict(region) for region in found.regions],
             "picture": str(picture),
         }
-        verdict = "anomalous" if anomalous else "good"
+        verdict = "anomalous" if found.anomalous else "good"
         click.echo(
             json.dumps(row)
             if as_json
-            else f"{path}: {verdict}, {scores[0]:.3f} (threshold {threshold:.3f})"
+            else f"{path}: {verdict}, {found.score:.3f} (threshold {found.threshold:.3f})"
         )
     if not quiet:
         seconds = time.perf_counter() - started
@@ -168,13 +172,11 @@ def info(model: Path, as_json: bool) -> None:
     \b
     edgeseg info bottle.edgeseg
     """
-    if model.suffix in {".onnx", ".plan"}:
+    if model.suffix in {".onnx", ".plan", ".engine"}:
         # Looked up by name: the core does not depend on export.
         describe = importlib.import_module("edgeseg.export.describe").describe
         facts: dict[str, Any] = describe(model)
     else:
-        from edgeseg.artefact import read_header
-
         facts = read_header(model) | {"size_bytes": model.stat().st_size}
     if as_json:
         click.echo(json.dumps(facts, indent=2, sort_keys=True))
@@ -188,6 +190,11 @@ def _print_nested(facts: dict[str, Any], *, indent: int) -> None:
         if isinstance(value, dict):
             click.echo(" " * indent + name)
             _print_nested(value, indent=indent + 2)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            click.echo(" " * indent + name)
+            for facts_of_one in value:
+                line = ", ".join(f"{key} {fact}" for key, fact in facts_of_one.items())
+                click.echo(" " * (indent + 2) + line)
         elif isinstance(value, list) and value and isinstance(value[0], list):
             click.echo(" " * indent + f"{name:<20} {len(value)} x {len(value[0])} values")
         else:

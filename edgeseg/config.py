@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from edgeseg.errors import UsageError
+from edgeseg.tiles import Tiling
 
 EMBEDDINGS = ("semi_orthogonal", "sampled", "gaussian", "identity")
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -13,9 +14,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "covariance": ("local", "global"),
     "directions": ("lower", "higher"),
     "calibration": ("cross", "holdout"),
+    "moments": ("cells", "blocks"),
 }
 FRACTIONS = ("rank", "ridge", "sigma", "holdout", "false_alarm_rate")
-LEAST = {"k": 1, "stride": 1, "pool": 1, "share": 1, "top": 1, "seed": 0, "folds": 2}
+LEAST = {"k": 1, "stride": 1, "pool": 1, "share": 1, "top": 1, "seed": 0, "folds": 2, "overlap": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,9 @@ class FitConfig:
 
     backbone: str = "resnet18"
     layers: tuple[int, ...] = (1, 2, 3)  # which taps of the backbone, counted from 1
-    size_hw: tuple[int, int] = (256, 256)
+    size_hw: tuple[int, int] = (256, 256)  # of the model's input: the image, or one tile of it
+    frame_hw: tuple[int, int] | None = None  # size the tiles are cut from; None: no tiles
+    overlap: int = 0  # pixels that a tile shares with the next one, at least
     stride: int = 8  # pixels per grid cell, each way
     interpolation: str = "bilinear"  # how coarser layers reach the grid
     embedding: str = "semi_orthogonal"
@@ -40,6 +44,7 @@ class FitConfig:
     ridge: float = 0.01
     sigma: float = 4.0  # Gaussian blur of the map, in pixels
     top: int = 3  # an image's score: mean of its `top` highest grid cells; 1: maximum of the map
+    moments: str = "cells"  # kept of every cell, or of whole windows: large grids (memory.py)
     seed: int = 0
     calibration: str = "cross"
     holdout: float = 0.1  # share of good images kept for calibration when calibration="holdout"
@@ -71,6 +76,11 @@ class FitConfig:
             object.__setattr__(self, name, float(getattr(self, name)))
         object.__setattr__(self, "layers", layers)
         object.__setattr__(self, "size_hw", (int(height), int(width)))
+        if self.frame_hw is not None:
+            object.__setattr__(self, "frame_hw", (int(self.frame_hw[0]), int(self.frame_hw[1])))
+        _require(
+            "overlap", self.overlap, self.tiling is not None or not self.overlap, "0 without tiles"
+        )
 
     @classmethod
     def preset(cls, name: str) -> "FitConfig":
@@ -84,6 +94,22 @@ class FitConfig:
         """Rows and columns of the grid of locations."""
         return self.size_hw[0] // self.stride, self.size_hw[1] // self.stride
 
+    @property
+    def image_hw(self) -> tuple[int, int]:
+        """The size that images are brought to: the frame's, where there are tiles."""
+        return self.frame_hw or self.size_hw
+
+    @property
+    def tiling(self) -> Tiling | None:
+        """How a frame is cut, if it is."""
+        if self.frame_hw is None:
+            return None
+        return Tiling(
+            frame_hw=self.frame_hw,
+            tile_hw=self.size_hw,
+            overlap_hw=(self.overlap, self.overlap),
+        )
+
     def with_options(self, options: dict[str, Any]) -> "FitConfig":
         """A copy with some values replaced; an unknown name is refused."""
         unknown = sorted(set(options) - {item.name for item in fields(self)})
@@ -93,16 +119,20 @@ class FitConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return asdict(self) | {"layers": list(self.layers), "size_hw": list(self.size_hw)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+        }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "FitConfig":
         """Read what to_dict wrote; unknown keys are refused."""
-        typed = dict(values)
-        for name in ("layers", "size_hw"):
-            if name in typed:
-                typed[name] = tuple(typed[name])
-        return cls().with_options(typed)
+        return cls().with_options(
+            {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in dict(values).items()
+            }
+        )
 
 
 def _is_rank(rank: float) -> bool:

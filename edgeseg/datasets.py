@@ -1,6 +1,6 @@
 """A path to samples: which layout it has, what is for fitting and what for testing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,9 @@ from edgeseg.samples import Batch, Sample, load_batches, read_sample
 __all__ = [
     "LAYOUTS",
     "Batch",
+    "Choice",
     "Dataset",
+    "Layout",
     "Sample",
     "detect_layout",
     "load_batches",
@@ -32,13 +34,66 @@ __all__ = [
     "split_holdout",
 ]
 
-# What each layout is known by, in the words of the error that misses it.
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which part of a dataset is wanted, where its layout leaves a choice."""
+
+    fold: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """One way in which a dataset lies on disk."""
+
+    expects: str  # what it is known by, in the words of the error that misses it
+    recognise: Callable[[Path], bool]  # by folders and files that only it has
+    find: Callable[[Path, Choice], Found]
+    folds: int = 0
+
+
+def _has_kolektor_labels(root: Path) -> bool:
+    return any(any(folder.glob("*_label.bmp")) for folder in kolektor_commutators(root))
+
+
+def _find_fold(root: Path, choice: Choice) -> Found:
+    if choice.fold is None or not 0 <= choice.fold < KOLEKTOR_FOLDS:
+        raise UsageError(
+            f"{root}: fold {choice.fold} of the layout kolektor, expected 0, 1 or 2 "
+            "(the fold to test on)"
+        )
+    return find_kolektor(root, fold=choice.fold)
+
+
+# Recognised in this order; a plain folder is what is left when nothing else fits.
 LAYOUTS = {
-    "mvtec": "train/good, test/<kind>, ground_truth/<kind>",
-    "kolektor": "kosNN/PartM.jpg with PartM_label.bmp",
-    "kolektor2": "train/ID.png and test/ID.png, each with ID_GT.png",
-    "mstc": "training/frames or training/videos, testing/frames, testing/test_pixel_mask",
-    "folder": "pictures at any depth",
+    "mvtec": Layout(
+        expects="train/good, test/<kind>, ground_truth/<kind>",
+        recognise=lambda root: (root / "train" / "good").is_dir(),
+        find=lambda root, _: find_mvtec(root),
+    ),
+    "kolektor": Layout(
+        expects="kosNN/PartM.jpg with PartM_label.bmp",
+        recognise=_has_kolektor_labels,
+        find=_find_fold,
+        folds=KOLEKTOR_FOLDS,
+    ),
+    "kolektor2": Layout(
+        expects="train/ID.png and test/ID.png, each with ID_GT.png",
+        recognise=lambda root: any((root / "train").glob("*_GT.png")),
+        find=lambda root, _: find_kolektor2(root),
+    ),
+    "mstc": Layout(
+        expects="training/frames or training/videos, testing/frames, testing/test_pixel_mask",
+        recognise=lambda root: (root / "training").is_dir() and (root / "testing/frames").is_dir(),
+        find=lambda root, choice: find_mstc(root, seed=choice.seed),
+    ),
+    "folder": Layout(
+        expects="pictures at any depth",
+        recognise=lambda root: False,
+        find=lambda root, _: find_folder(root),
+    ),
 }
 
 # Folders with these names hold more than good pictures, so a plain folder must not have them.
@@ -60,7 +115,7 @@ class Dataset:
         if not self.train:
             raise DatasetError(
                 f"{self.root}: no good pictures to fit on; the layout {self.layout} expects "
-                f"{LAYOUTS[self.layout]}"
+                f"{LAYOUTS[self.layout].expects}"
             )
         defective = next((sample for sample in self.train if sample.label), None)
         if defective is not None:
@@ -79,12 +134,13 @@ def open_dataset(
     if not root.is_dir():
         raise DatasetError(f"{root}: a file, expected the folder of a dataset")
     layout = layout or detect_layout(root)
-    if layout != "kolektor" and fold is not None:
+    folds = LAYOUTS[layout].folds
+    if fold is not None and not folds:
         raise UsageError(f"{root}: fold {fold} was asked for, but the layout {layout} has no folds")
     name = root.resolve().name
-    if layout == "kolektor":
+    if folds:
         name = f"{name}-fold{fold}"
-    found = _find(root, layout, fold=fold, seed=seed)
+    found = LAYOUTS[layout].find(root, Choice(fold=fold, seed=seed))
     return Dataset(
         name=name,
         layout=layout,
@@ -97,14 +153,9 @@ def open_dataset(
 
 def detect_layout(root: Path) -> str:
     """Name the layout of a folder by the folders and files that only it has."""
-    if (root / "train" / "good").is_dir():
-        return "mvtec"
-    if any((root / "train").glob("*_GT.png")):
-        return "kolektor2"
-    if (root / "training").is_dir() and (root / "testing" / "frames").is_dir():
-        return "mstc"
-    if any(any(folder.glob("*_label.bmp")) for folder in kolektor_commutators(root)):
-        return "kolektor"
+    for name, layout in LAYOUTS.items():
+        if layout.recognise(root):
+            return name
     categories = [folder.name for folder in folders_in(root) if (folder / "train/good").is_dir()]
     if categories:
         raise DatasetError(
@@ -122,25 +173,9 @@ def _refuse_mixed(root: Path, names: list[str]) -> None:
         return
     raise DatasetError(
         f"{root}: has the folders {', '.join(splits or names)} but no known layout; expected "
-        f"{LAYOUTS['mvtec']}, or another of {', '.join(LAYOUTS)}; "
+        f"{LAYOUTS['mvtec'].expects}, or another of {', '.join(LAYOUTS)}; "
         "if every picture under it is good, say --dataset folder"
     )
-
-
-def _find(root: Path, layout: str, *, fold: int | None, seed: int) -> Found:
-    if layout == "mvtec":
-        return find_mvtec(root)
-    if layout == "kolektor2":
-        return find_kolektor2(root)
-    if layout == "mstc":
-        return find_mstc(root, seed=seed)
-    if layout == "folder":
-        return find_folder(root)
-    if fold is None or not 0 <= fold < KOLEKTOR_FOLDS:
-        raise UsageError(
-            f"{root}: fold {fold} of the layout kolektor, expected 0, 1 or 2 (the fold to test on)"
-        )
-    return find_kolektor(root, fold=fold)
 
 
 def split_holdout(

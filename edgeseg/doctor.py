@@ -167,9 +167,21 @@ def doctor(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
         return
+    here, missing = _marks()
     for topic in dict.fromkeys(finding.topic for finding in findings):
         click.secho(topic, bold=True)
         for finding in (item for item in findings if item.topic == topic):
-            mark = click.style("✓", fg="green") if finding.ok else click.style("✗", fg="yellow")
+            mark = (
+                click.style(here, fg="green") if finding.ok else click.style(missing, fg="yellow")
+            )
             fix = f"  ->  {finding.fix}" if finding.fix else ""
             click.echo(f"  {mark} {finding.name:<34} {finding.text}{fix}")
+
+
+def _marks() -> tuple[str, str]:
+    """Signs for what is here and what is missing, of those that the output can show."""
+    try:
+        "✓✗".encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except UnicodeEncodeError:  # a pipe on Windows, for example
+        return "+", "-"
+    return "✓", "✗"

@@ -10,11 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from edgeseg.config import FitConfig
 from edgeseg.datasets import Dataset, Sample, load_batches
 from edgeseg.errors import DatasetError
 from edgeseg.metrics import MapEvaluator, auroc, f1_at
 from edgeseg.model import Model
 from edgeseg.progress import Progress, silent
+from edgeseg.samples import frames_at_once
 
 # uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,)
 Predictor = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.float32]]]
@@ -65,6 +67,35 @@ def torch_predictor(model: Model) -> Predictor:
     return predict
 
 
+def frame_predictor(predict: Predictor, config: FitConfig) -> Predictor:
+    """A predictor of frames from one of the model's input.
+
+    Where the model was fitted on tiles, frames are cut and maps blended as the runtime does it.
+    """
+    tiling = config.tiling
+    if tiling is None:
+        return predict
+    step = frames_at_once(config.size_hw, most=16)
+
+    def predict_frames(
+        frames: NDArray[np.uint8],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        maps, scores = [], []
+        for frame in frames:
+            pieces = tiling.cut(frame)
+            found = [
+                predict(np.stack(pieces[start : start + step]))
+                for start in range(0, len(pieces), step)
+            ]
+            tile_maps, tile_scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            map_hw, score = tiling.blend(list(tile_maps), tile_scores.tolist())
+            maps.append(map_hw)
+            scores.append(score)
+        return np.stack(maps), np.asarray(scores, np.float32)
+
+    return predict_frames
+
+
 def evaluate(
     predict: Predictor,
     dataset: Dataset,
@@ -87,6 +118,7 @@ def evaluate(
     started = time.perf_counter()
     scores: list[float] = []
     labels: list[int] = []
+    batch_size = frames_at_once(size_hw, most=batch_size)
     batches = load_batches(
         dataset.test, size_hw=size_hw, batch_size=batch_size, max_bad=max_bad, on_bad=on_bad
     )

@@ -34,7 +34,7 @@ def make_factors(moments: Moments, *, ridge: float, rank: float, directions: str
     Full rank goes by Cholesky. Rank r keeps the eigenvectors of smallest variance (Theorem 1,
     applied after the embedding, where it costs k^3 and not F^3) or, for contrast, of largest.
     """
-    if bool((moments.count < 1).any()):
+    if bool((moments.count <= 0).any()):
         raise DatasetError("no images to fit; expected at least one good image")
     locations, k = moments.scatter.shape[:2]
     kept = kept_directions(rank, k)
@@ -49,7 +49,7 @@ def make_factors(moments: Moments, *, ridge: float, rank: float, directions: str
             lower = directions == "lower"
             factor[start:stop] = _eigen_factor(covariance, ridge, kept, lower=lower)
 
-    _in_parallel(fill, locations, k)
+    in_parallel(fill, locations, k)
     return Factors(mean=moments.mean.to(torch.float32), factor=factor)
 
 
@@ -80,7 +80,7 @@ def expected_d2(factors: Factors, moments: Moments, *, block: Tensor | None = No
         spread = ((covariance @ factor) * factor).sum(dim=(1, 2))
         result[start:stop] = spread + offset.square().sum(dim=(1, 2))
 
-    _in_parallel(fill, locations, k)
+    in_parallel(fill, locations, k)
     return result
 
 
@@ -106,7 +106,7 @@ def _eigen_factor(covariance: Tensor, ridge: float, kept: int, *, lower: bool) -
     return factor
 
 
-def _in_parallel(fill: Callable[[int, int], None], locations: int, k: int) -> None:
+def in_parallel(fill: Callable[[int, int], None], locations: int, k: int) -> None:
     """Run chunks on all cores, one LAPACK thread each.
 
     LAPACK's own threads make small eigenproblems slower, up to forty times on a busy machine.

@@ -39,7 +39,7 @@ class Gallery:
         """Write one test image's picture and keep a few of each kind for the sheet."""
         panel = self._panel(frame_hwc, map_hw, mask_hw)
         target = self._free_name(self.folder / sample.kind, sample.image, sample.image_index)
-        _write(target, panel)
+        write_picture(target, panel)
         kept = self.panels.setdefault(sample.kind, [])
         if len(kept) < 3:
             kept.append(panel)
@@ -49,7 +49,7 @@ class Gallery:
     ) -> Path:
         """Write the picture of one image without ground truth."""
         target = self._free_name(self.folder, path, None)
-        _write(target, self._panel(frame_hwc, map_hw, None))
+        write_picture(target, self._panel(frame_hwc, map_hw, None))
         return target
 
     def _free_name(self, folder: Path, image: Path, index: int | None) -> Path:
@@ -66,7 +66,7 @@ class Gallery:
         per_kind = max(1, SHEET_ROWS // max(len(kinds), 1))
         panels = [panel for kind in kinds for panel in self.panels[kind][:per_kind]]
         target = self.folder / "sheet.png"
-        _write(target, contact_sheet(panels, columns=2, title=title))
+        write_picture(target, contact_sheet(panels, columns=2, title=title))
         return target
 
     def _panel(
@@ -84,7 +84,8 @@ class Gallery:
         )
 
 
-def _write(target: Path, picture_rgb: NDArray[np.uint8]) -> None:
+def write_picture(target: Path, picture_rgb: NDArray[np.uint8]) -> None:
+    """Write a picture (H, W, 3) in one step."""
     with atomic_path(target) as temporary:
         if not cv2.imwrite(str(temporary), cv2.cvtColor(picture_rgb, cv2.COLOR_RGB2BGR)):
             raise EdgesegError(f"{target}: cannot be written; look at the space left on the disk")

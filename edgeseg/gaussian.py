@@ -4,6 +4,7 @@ Everything is float64 and centred. E[xx'] - mm' would cancel: the directions of 
 which matter most here, are the ones it destroys.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -16,17 +17,17 @@ from edgeseg.errors import UsageError
 class Moments:
     """Sums over images at P locations; their size does not depend on how many images there were."""
 
-    count: Tensor  # (P,)
+    count: Tensor  # (P,): whole numbers, unless older images were made to count less
     mean: Tensor  # (P, k)
     scatter: Tensor  # (P, k, k): sum of (x - mean)(x - mean)'
 
     @classmethod
-    def zero(cls, locations: int, k: int) -> "Moments":
+    def zero(cls, locations: int, k: int, *, device: torch.device | None = None) -> "Moments":
         """Of no images at all."""
         return cls(
-            count=torch.zeros(locations, dtype=torch.float64),
-            mean=torch.zeros(locations, k, dtype=torch.float64),
-            scatter=torch.zeros(locations, k, k, dtype=torch.float64),
+            count=torch.zeros(locations, dtype=torch.float64, device=device),
+            mean=torch.zeros(locations, k, dtype=torch.float64, device=device),
+            scatter=torch.zeros(locations, k, k, dtype=torch.float64, device=device),
         )
 
     @classmethod
@@ -36,13 +37,55 @@ class Moments:
 
     @property
     def images(self) -> int:
-        """How many images went in, before any pooling."""
-        return int(self.count[0].item())
+        """How many images went in, before any pooling; of decayed ones the nearest number."""
+        return round(float(self.count[0]))
 
-    def update_(self, x_nkp: Tensor) -> "Moments":
-        """Add a batch of embeddings (N, k, P), in place."""
-        added = x_nkp.shape[0]
-        if added == 0:
+    @property
+    def decayed(self) -> bool:
+        """Whether some images count less than one."""
+        return not float(self.count[0]).is_integer()
+
+    def at(self, locations: slice) -> "Moments":
+        """A view of some locations."""
+        return Moments(
+            count=self.count[locations], mean=self.mean[locations], scatter=self.scatter[locations]
+        )
+
+    def to(self, device: torch.device) -> "Moments":
+        """The same numbers on a device."""
+        return Moments(
+            count=self.count.to(device), mean=self.mean.to(device), scatter=self.scatter.to(device)
+        )
+
+    def scaled(self, weight: float) -> "Moments":
+        """Every image counts `weight` times as much: covariances stay, new images weigh more."""
+        return Moments(count=self.count * weight, mean=self.mean, scatter=self.scatter * weight)
+
+    def packed(self) -> dict[str, Tensor]:
+        """Tensors for a file: of scatters the upper triangles (P, k (k + 1) / 2)."""
+        row, column = torch.triu_indices(*self.scatter.shape[1:])
+        return {"count": self.count, "mean": self.mean, "scatter": self.scatter[:, row, column]}
+
+    @classmethod
+    def unpacked(cls, tensors: dict[str, Tensor]) -> "Moments":
+        """What was packed."""
+        mean, packed = tensors["mean"], tensors["scatter"]
+        locations, k = mean.shape
+        row, column = torch.triu_indices(k, k)
+        scatter = torch.empty(locations, k, k, dtype=packed.dtype)
+        scatter[:, row, column] = packed
+        scatter[:, column, row] = packed
+        return cls(count=tensors["count"], mean=mean, scatter=scatter)
+
+    def update_(self, x_nkp: Tensor, *, images: int | None = None) -> "Moments":
+        """Add a batch of embeddings (N, k, P), in place.
+
+        `images` says how many images they are of, if an image has several rows: its tiles, or the
+        cells of a window.
+        """
+        rows_given = x_nkp.shape[0]
+        added = rows_given if images is None else images
+        if rows_given == 0:
             return self
         rows = x_nkp.to(torch.float64).permute(2, 0, 1)  # (P, N, k)
         batch_mean = rows.mean(dim=1)  # (P, k)
@@ -51,7 +94,8 @@ class Moments:
         # Chan's merge: the shift between the two means enters the scatter as one more row, so
         # that a single batched product reads and writes the large tensor once.
         shift = delta * (self.count * added / total).sqrt()[:, None]
-        centred = torch.cat([rows - batch_mean[:, None], shift[:, None]], dim=1)  # (P, N + 1, k)
+        centred = (rows - batch_mean[:, None]) * math.sqrt(added / rows_given)
+        centred = torch.cat([centred, shift[:, None]], dim=1)  # (P, N + 1, k)
         self.scatter.baddbmm_(centred.mT, centred)
         self.mean.add_(delta * (added / total)[:, None])
         self.count.copy_(total)
@@ -76,7 +120,7 @@ class Moments:
                 f"with {tuple(self.mean.shape)}; both fits need the same settings"
             )
         count = self.count + sign * other.count
-        safe = count.clamp(min=1.0)  # two empty sets have no mean to divide
+        safe = _or_one(count)
         delta = other.mean - self.mean
         weight = sign * self.count * other.count / safe
         mean = self.mean + delta * (sign * other.count / safe)[:, None]
@@ -127,7 +171,7 @@ def _union(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Merge all locations along an axis of the grid."""
     total = count.sum(dim=axis)
-    weight = (count / total.clamp(min=1.0).unsqueeze(axis))[..., None]
+    weight = (count / _or_one(total).unsqueeze(axis))[..., None]
     centre = (mean * weight).sum(dim=axis)
     delta = mean - centre.unsqueeze(axis)
     between = torch.einsum(
@@ -136,3 +180,8 @@ def _union(
         delta.movedim(axis, 1),
     )
     return total, centre, scatter.sum(dim=axis) + between
+
+
+def _or_one(count: Tensor) -> Tensor:
+    """A count to divide by: empty sets have no mean, and decayed counts may be below one."""
+    return torch.where(count > 0, count, 1.0)

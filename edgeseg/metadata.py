@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from edgeseg.errors import RuntimeFailure
+from edgeseg.tiles import Tiling
 
 SCHEMA = 1
 KEY = "edgeseg"  # the key in an ONNX file's metadata_props
@@ -32,6 +33,7 @@ class ModelMetadata:
     versions: dict[str, str] = field(default_factory=dict)
     onnx_sha256: str | None = None  # sidecar only: a file cannot hold its own hash
     plan: dict[str, Any] | None = None  # sidecar of a plan only
+    tiles: dict[str, Any] | None = None  # frame_hw, overlap: the graph's input is one tile of it
     schema: int = SCHEMA
 
     @property
@@ -39,6 +41,18 @@ class ModelMetadata:
         """Height and width of the frames the graph takes."""
         height, width = self.input["size_hw"]
         return int(height), int(width)
+
+    @property
+    def tiling(self) -> Tiling | None:
+        """How frames are cut for this model, if it was fitted on tiles."""
+        if self.tiles is None:
+            return None
+        (height, width), overlap = self.tiles["frame_hw"], int(self.tiles["overlap"])
+        return Tiling(
+            frame_hw=(int(height), int(width)),
+            tile_hw=self.size_hw,
+            overlap_hw=(overlap, overlap),
+        )
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Stable text: same metadata, same bytes."""
@@ -71,5 +85,5 @@ class ModelMetadata:
 
 
 def _required() -> set[str]:
-    optional = {"accuracy", "versions", "onnx_sha256", "plan"}
+    optional = {"accuracy", "versions", "onnx_sha256", "plan", "tiles"}
     return {item.name for item in fields(ModelMetadata)} - optional

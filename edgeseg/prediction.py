@@ -1,9 +1,26 @@
-"""What every backend returns for one frame."""
+"""What a model says of one frame, and what follows from it: the verdict and the regions."""
 
+import math
 from dataclasses import dataclass
+from typing import Literal
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+from edgeseg.errors import UsageError
+
+MAX_REGIONS = 32  # a frame of noise must not become an event of a megabyte
+Channels = Literal["rgb", "bgr"]  # the order of a caller's frames; OpenCV captures BGR
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """One connected part of the map above the pixel threshold, in pixels of the frame."""
+
+    box_xywh: tuple[int, int, int, int]
+    area_px: int
+    peak: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,3 +30,87 @@ class Prediction:
     map_hw: NDArray[np.float32]  # (H, W): distance at image size, blurred
     score: float
     grid_hw: NDArray[np.float32] | None = None  # (h, w): distance of every grid cell
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedPrediction(Prediction):
+    """A prediction held against the model's thresholds: what `predict` returns.
+
+    The map has the size of the model's input; regions are in pixels of the frame that was given.
+    """
+
+    threshold: float  # of the score
+    pixel_threshold: float  # of the map
+    regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
+
+    @property
+    def anomalous(self) -> bool:
+        """Whether the score is above the threshold, or no number: no reason to trust the part."""
+        return not self.score <= self.threshold
+
+
+def judged(
+    prediction: Prediction,
+    *,
+    threshold: float,
+    pixel_threshold: float,
+    frame_hw: tuple[int, int],
+) -> JudgedPrediction:
+    """Hold a prediction against its thresholds."""
+    regions, _ = find_regions(prediction.map_hw, pixel_threshold, size_hw=frame_hw)
+    return JudgedPrediction(
+        map_hw=prediction.map_hw,
+        score=prediction.score,
+        grid_hw=prediction.grid_hw,
+        threshold=threshold,
+        pixel_threshold=pixel_threshold,
+        regions=regions,
+    )
+
+
+def check_frame(frame_hwc: NDArray[np.uint8], channels: str, *, name: str = "frame") -> None:
+    """Refuse what is no picture, and channels whose order is not known."""
+    if channels not in ("rgb", "bgr"):
+        raise UsageError(f"channels={channels!r}: expected 'rgb', or 'bgr' for OpenCV's captures")
+    if not isinstance(frame_hwc, np.ndarray):
+        raise UsageError(
+            f"{name}: a {type(frame_hwc).__name__}, expected a numpy array of uint8 "
+            "(height, width, 3)"
+        )
+    shape = frame_hwc.shape
+    if frame_hwc.dtype == np.uint8 and len(shape) == 3 and shape[2] == 3 and frame_hwc.size:
+        return
+    hint = "; repeat a grey one: np.dstack([frame] * 3)" if len(shape) == 2 else ""
+    raise UsageError(f"{name}: {frame_hwc.dtype} {shape}, expected uint8 (height, width, 3){hint}")
+
+
+def find_regions(
+    map_hw: NDArray[np.float32], threshold: float, *, size_hw: tuple[int, int]
+) -> tuple[tuple[Region, ...], int]:
+    """Connected parts above the threshold in pixels of a frame of size_hw, and how many."""
+    above_hw = map_hw > threshold
+    if not above_hw.any():
+        return (), 0
+    count, labels_hw, stats, _ = cv2.connectedComponentsWithStats(
+        above_hw.view(np.uint8), connectivity=8
+    )
+    peaks = np.full(count, -np.inf, np.float32)
+    np.maximum.at(peaks, np.asarray(labels_hw, np.int32)[above_hw], map_hw[above_hw])
+    scale_y, scale_x = size_hw[0] / map_hw.shape[0], size_hw[1] / map_hw.shape[1]
+    strongest = np.argsort(-peaks[1:], kind="stable")[:MAX_REGIONS] + 1
+    regions = []
+    for label in strongest:
+        x, y, w, h, area = (int(value) for value in stats[label])
+        # Outwards, so that the box holds the region at any scale.
+        left, top = math.floor(x * scale_x), math.floor(y * scale_y)
+        # Rounding of the scale may point a pixel past the border.
+        right = min(size_hw[1], math.ceil((x + w) * scale_x))
+        bottom = min(size_hw[0], math.ceil((y + h) * scale_y))
+        regions.append(
+            Region(
+                box_xywh=(left, top, right - left, bottom - top),
+                area_px=max(1, round(area * scale_x * scale_y)),
+                peak=float(peaks[label]),
+            )
+        )
+    return tuple(regions), count - 1

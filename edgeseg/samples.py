@@ -21,6 +21,9 @@ from edgeseg.images import (
 )
 
 GOOD = "good"
+# Pixels that go through a backbone at once: eight images of 512x512. Activations need about 250
+# bytes a pixel, so a batch stays near 0.5 GB; a frame that is larger by itself goes alone.
+MOST_PIXELS = 8 * 512 * 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +65,7 @@ def read_sample(
     sample: Sample, size_hw: tuple[int, int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """Decode a sample's picture (H, W, 3) and mask (H, W) at the given size."""
-    if sample.image_index is None:
-        image_hwc = read_image(sample.image)
-    else:
-        image_hwc = read_video_frame(sample.image, sample.image_index)
+    image_hwc = _read(sample)
     frame_hwc = resize_image(image_hwc, size_hw)
     if sample.mask is None:
         return frame_hwc, np.zeros(size_hw, np.bool_)
@@ -79,6 +79,25 @@ def read_sample(
             f"{image_hwc.shape[0]}x{image_hwc.shape[1]} (height x width), expected the same size"
         )
     return frame_hwc, resize_mask(mask_hw, size_hw)
+
+
+def _read(sample: Sample) -> NDArray[np.uint8]:
+    if sample.image_index is None:
+        return read_image(sample.image)
+    return read_video_frame(sample.image, sample.image_index)
+
+
+def sample_size(sample: Sample) -> tuple[int, int]:
+    """Height and width of a sample's picture as it is."""
+    height, width = _read(sample).shape[:2]
+    return height, width
+
+
+def frames_at_once(
+    size_hw: tuple[int, int], *, most: int, least: int = 1, pixels: int = MOST_PIXELS
+) -> int:
+    """How many frames of a size to take together: `most`, or fewer where they are large."""
+    return max(least, min(most, pixels // (size_hw[0] * size_hw[1])))
 
 
 def load_batches(

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 
 import numpy as np
@@ -10,16 +11,21 @@ from torch import Tensor
 
 
 class EmbeddingSpool:
-    """A temporary file of equal-sized embeddings.
+    """A file of equal-sized embeddings, each known by the place of its image in the whole list.
 
     Calibration looks at every image again. Keeping embeddings in memory would make it grow with
-    the number of images, and a second pass through the backbone would double the time.
+    the number of images, and a second pass through the backbone would double the time. Without a
+    path the file is temporary; with one it can be continued after a crash.
     """
 
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="edgeseg-")  # noqa: SIM115 (closed in __exit__)
-        self._shape: tuple[int, ...] = ()
-        self._count = 0
+    def __init__(self, path: Path | None = None, *, row_shape: tuple[int, ...] = ()) -> None:
+        if path is None:
+            self._file = tempfile.TemporaryFile(prefix="edgeseg-")  # noqa: SIM115 (see __exit__)
+        else:
+            path.touch()
+            self._file = path.open("r+b")  # closed in __exit__
+        self._shape = row_shape
+        self._rows: dict[int, int] = {}  # place of the image -> row in the file
 
     def __enter__(self) -> "EmbeddingSpool":
         return self
@@ -30,25 +36,54 @@ class EmbeddingSpool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the file; a temporary one is gone after that."""
         self._file.close()
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._rows)
 
-    def append(self, row: Tensor) -> None:
-        """Write one embedding (k, P), float32."""
+    @property
+    def places(self) -> list[int]:
+        """Which images there are, in the order in which they came."""
+        return list(self._rows)
+
+    def append(self, row: Tensor, place: int) -> None:
+        """Write the embedding (k, P), float32, of the image at this place of the list."""
         self._shape = tuple(row.shape)
-        self._file.seek(0, 2)
-        self._file.write(row.contiguous().numpy().tobytes())
-        self._count += 1
+        self._file.seek(len(self._rows) * self._row_bytes)
+        self._file.write(row.contiguous().cpu().numpy().tobytes())
+        self._rows[place] = len(self._rows)
 
-    def batches(self, indices: Sequence[int], *, size: int) -> Iterator[Tensor]:
-        """Read these embeddings back as (N, k, P), at most `size` at a time."""
-        row_bytes = int(np.prod(self._shape)) * 4
-        for start in range(0, len(indices), size):
+    def flush(self) -> None:
+        """Everything appended so far survives this process."""
+        self._file.flush()
+
+    def restore(self, places: Sequence[int]) -> bool:
+        """Take these rows of the file up again; False if it is shorter than that."""
+        self._rows = {place: row for row, place in enumerate(places)}
+        return self._file.seek(0, 2) >= len(places) * self._row_bytes
+
+    def batches(self, places: Sequence[int], *, size: int) -> Iterator[Tensor]:
+        """Read the embeddings of these images back as (N, k, P), at most `size` at a time."""
+        for start in range(0, len(places), size):
             rows = []
-            for index in indices[start : start + size]:
-                self._file.seek(index * row_bytes)
-                data = bytearray(self._file.read(row_bytes))
+            for place in places[start : start + size]:
+                self._file.seek(self._rows[place] * self._row_bytes)
+                data = bytearray(self._file.read(self._row_bytes))
                 rows.append(torch.frombuffer(data, dtype=torch.float32).view(self._shape))
             yield torch.stack(rows)
+
+    def as_tensor(self) -> Tensor:
+        """All rows (N, k, P) in the order of `places`, mapped and not read."""
+        if not self._rows:
+            return torch.empty(0, *self._shape)
+        self.flush()
+        shape = (len(self._rows), *self._shape)
+        return torch.from_numpy(np.memmap(self._file, np.float32, mode="c", shape=shape))
+
+    @property
+    def _row_bytes(self) -> int:
+        return int(np.prod(self._shape)) * 4

@@ -48,7 +48,7 @@ def render_panel(
         _titled(decision, _legend(mask_hw is not None)),
     ]
     panel = _side_by_side(tiles)
-    return panel if caption is None else _headed(panel, caption)
+    return panel if caption is None else headed(panel, caption)
 
 
 def heat(map_hw: NDArray[np.float32], *, value_range: tuple[float, float]) -> Picture:
@@ -89,7 +89,17 @@ def contact_sheet(panels: Sequence[Picture], *, columns: int = 1, title: str) ->
         top = place // columns * (cell_h + _GAP) + (cell_h - panel.shape[0]) // 2
         left = place % columns * (cell_w + _GAP) + (cell_w - panel.shape[1]) // 2
         sheet[top : top + panel.shape[0], left : left + panel.shape[1]] = panel
-    return _headed(sheet, title, scale=0.55)
+    return headed(sheet, title, scale=0.55)
+
+
+def headed(picture: Picture, text: str, *, scale: float = 0.42) -> Picture:
+    """Write a line above a picture, widening the paper where the line is longer."""
+    height = round(_LINE * scale / 0.36)
+    width = max(picture.shape[1], _text_width(text, scale=scale) + 4) + 2 * _GAP
+    page = _paper(picture.shape[0] + height + 2 * _GAP, width)
+    page[height + _GAP : height + _GAP + picture.shape[0], _GAP : _GAP + picture.shape[1]] = picture
+    _write(page, text, (_GAP + 1, height), INK, scale=scale)
+    return page
 
 
 def _check(
@@ -133,9 +143,11 @@ def _fit_map(map_hw: NDArray[np.float32], size_hw: tuple[int, ...]) -> NDArray[n
 
 def _outline(picture: Picture, region_hw: NDArray[np.bool_], colour: Colour) -> None:
     # Drawn around the region, not on it: a crack three pixels wide would vanish under its outline.
-    around = cv2.dilate(region_hw.astype(np.uint8), np.ones((3, 3), np.uint8))
-    contours, _ = cv2.findContours(around, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
-    cv2.drawContours(picture, contours, -1, colour, 1 if min(picture.shape[:2]) < 512 else 2)
+    shorter = min(picture.shape[:2])
+    width = 1 if shorter < _SHORTEST else 2 if shorter < 512 else 3
+    kernel = np.ones((2 * width + 1, 2 * width + 1), np.uint8)
+    around = cv2.dilate(region_hw.astype(np.uint8), kernel) > 0
+    picture[around & ~region_hw] = colour
 
 
 def _legend(with_truth: bool) -> list[tuple[str, Colour]]:
@@ -168,16 +180,6 @@ def _titled(tile: Picture, parts: Sequence[tuple[str, Colour]]) -> Picture:
         _write(head, text, (x, _LINE - 6), colour)
         x += _text_width(text) + 10
     return np.vstack([head, tile])
-
-
-def _headed(picture: Picture, text: str, *, scale: float = 0.42) -> Picture:
-    """Write a line above a picture, widening the paper where the line is longer."""
-    height = round(_LINE * scale / 0.36)
-    width = max(picture.shape[1], _text_width(text, scale=scale) + 4) + 2 * _GAP
-    page = _paper(picture.shape[0] + height + 2 * _GAP, width)
-    page[height + _GAP : height + _GAP + picture.shape[0], _GAP : _GAP + picture.shape[1]] = picture
-    _write(page, text, (_GAP + 1, height), INK, scale=scale)
-    return page
 
 
 def _side_by_side(tiles: Sequence[Picture]) -> Picture:

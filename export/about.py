@@ -61,6 +61,9 @@ def describe_model(
         target=target,
         accuracy=artefact.accuracy,
         versions=_versions(),
+        tiles=None
+        if config.frame_hw is None
+        else {"frame_hw": list(config.frame_hw), "overlap": config.overlap},
     )
 
 

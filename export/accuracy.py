@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgeseg.artefact import Artefact, file_sha256
 from edgeseg.datasets import open_dataset
-from edgeseg.evaluate import Evaluation, Predictor, evaluate, torch_predictor
+from edgeseg.evaluate import Evaluation, Predictor, evaluate, frame_predictor, torch_predictor
 from edgeseg.export.api import Exported
 from edgeseg.export.verify import installed_backends
 from edgeseg.files import write_text
@@ -27,9 +27,9 @@ def measure_accuracy(
 
     def run(predict: Predictor) -> Evaluation:
         return evaluate(
-            predict,
+            frame_predictor(predict, artefact.config),
             dataset,
-            size_hw=artefact.config.size_hw,
+            size_hw=artefact.config.image_hw,
             threshold=artefact.calibration.score_threshold,
             threshold_method=artefact.calibration.method,
             batch_size=1,

@@ -30,11 +30,13 @@ from edgeseg.files import write_text
 from edgeseg.metadata import ModelMetadata
 from edgeseg.model import Model
 from edgeseg.progress import Progress, silent
+from edgeseg.samples import frames_at_once
 from edgeseg.synthetic import SceneGenerator
 
 PRECISIONS = ("fp32", "fp16", "int8")
 _SYNTHETIC_FRAMES = 8
-_MOST_VERIFIED = 16
+# Fewer of frames above 512x512; with less than eight the ranks of their scores would say nothing.
+_MOST_VERIFIED, _LEAST_VERIFIED = 16, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +169,7 @@ def _graph(
     if is_large(graph):
         raise ExportError(
             f"the fp32 graph holds over 2 GB, too much to be made {options.precision}; fit with a "
-            "smaller --size, --k or --rank, or export with --precision fp32"
+            "larger --share or a smaller --size, --k or --rank, or export with --precision fp32"
         )
     if options.precision == "fp16":
         return choose_half(graph, model, frames.images, good=frames.good)
@@ -214,6 +216,8 @@ def verify(
 ) -> tuple[Agreement, ...]:
     """Compare the file with the reference in every backend that is installed here."""
     reference = torch_predictor(model)
+    most, least = _MOST_VERIFIED, _LEAST_VERIFIED
+    count = frames_at_once(artefact.config.size_hw, most=most, least=least, pixels=most * 512**2)
     rows = []
     backends = installed_backends(
         path, precision=options.precision, target=options.target, batch=options.batch
@@ -223,7 +227,7 @@ def verify(
             agreement(
                 reference,
                 open_predictor(),
-                frames.images[:_MOST_VERIFIED],
+                frames.images[:count],
                 backend=backend,
                 source=frames.source,
                 threshold=artefact.calibration.score_threshold,

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from edgeseg.artefact import Artefact
     from edgeseg.export.api import Exported, ExportOptions
 
-# Enough to cover the range of activations; the quantiser looks at each of them once.
-CALIBRATION_IMAGES = 64
 # Options that EngineOptions takes under the same name.
 _OF_THE_PLAN = (
     "builder", "workspace_mb", "timing_cache", "optimisation_level", "version_compatible",
@@ -128,7 +126,8 @@ def export(
         raise UsageError(f"--out {out}: expected a name ending in .onnx")
     # All that was asked for is looked at before the work starts.
     settings, engine = _graph_settings(options, trt=trt), _engine_settings(options, trt=trt)
-    loaded = load_artefact(artefact)
+    # Moments are for going on fitting: of a large grid they are a gigabyte that nobody needs here.
+    loaded = replace(load_artefact(artefact), moments=None)
     exported = _export_onnx(
         loaded, artefact, out, settings, calibrate=options["calibrate"], say=say, quiet=quiet
     )
@@ -238,11 +237,9 @@ def _facts(out: Path, exported: "Exported") -> dict[str, Any]:
 
 
 def _calibration(folder: Path | None, loaded: "Artefact") -> Any:
-    from edgeseg.datasets import load_batches, open_dataset
+    from edgeseg.datasets import open_dataset
+    from edgeseg.frames import calibration_frames
 
     if folder is None:
         return None
-    samples = open_dataset(folder, seed=loaded.config.seed).train
-    chosen = samples[:: max(1, len(samples) // CALIBRATION_IMAGES)][:CALIBRATION_IMAGES]
-    batches = load_batches(chosen, size_hw=loaded.config.size_hw, batch_size=len(chosen))
-    return next(batches).frames
+    return calibration_frames(open_dataset(folder, seed=loaded.config.seed), loaded.config)

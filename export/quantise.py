@@ -27,6 +27,7 @@ from edgeseg.export.graph import (
     quiet_logs,
 )
 from edgeseg.export.precision import emulated
+from edgeseg.export.sessions import exact_options, exact_session
 
 # What ONNX Runtime keeps in int8 from one convolution to the next. TensorRT fuses by itself.
 _INT8_OPS = {"cpu": ("Conv", "Add", "MaxPool", "AveragePool", "Relu", "Clip"), "trt": ("Conv",)}
@@ -61,13 +62,21 @@ class Quantiser:
     def _calibrate(self, frames: NDArray[np.uint8]) -> TensorsData:
         with tempfile.TemporaryDirectory(prefix="edgeseg-") as folder:
             source = Path(folder) / "fp32.onnx"
+            augmented = Path(folder) / "augmented.onnx"
             source.write_bytes(self._proto.SerializeToString())
             calibrator = create_calibrator(
                 source,
                 list(_INT8_OPS[self._target]),
-                augmented_model_path=str(Path(folder) / "augmented.onnx"),
+                augmented_model_path=str(augmented),
                 calibrate_method=CalibrationMethod.MinMax,
                 extra_options={"symmetric": self._target == "trt"},
+            )
+            # In its own order it keeps all activations until the ranges are taken at the end, 10 GB
+            # of a frame of 2160x3840; in this one each is gone as soon as nobody needs it.
+            options = exact_options()
+            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
+            calibrator.infer_session = onnxruntime.InferenceSession(
+                augmented, options, providers=["CPUExecutionProvider"]
             )
             calibrator.collect_data(_Frames(frames, size=batch_size(self._proto)))
             return calibrator.compute_data()
@@ -128,11 +137,17 @@ def _batches(frames: NDArray[np.uint8], size: int) -> Iterator[NDArray[np.uint8]
 
 
 def run_exactly(proto: ModelProto, output: str, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """One tensor of the graph for every frame, in the arithmetic that the graph describes."""
+    """One tensor of the graph for all frames, in the arithmetic that the graph describes."""
+    return np.stack(list(_each_exactly(proto, output, frames)))
+
+
+def _each_exactly(
+    proto: ModelProto, output: str, frames: NDArray[np.uint8]
+) -> Iterator[NDArray[np.float32]]:
     session = exact_session(proto)
-    batches = _batches(frames, batch_size(proto))
-    rows = [session.run([output], {INPUT: batch})[0] for batch in batches]
-    return np.concatenate(rows)[: len(frames)]
+    size = batch_size(proto)
+    for number, batch in enumerate(_batches(frames, size)):
+        yield from session.run([output], {INPUT: batch})[0][: len(frames) - number * size]
 
 
 def correct_mean(
@@ -143,10 +158,10 @@ def correct_mean(
     Rounded weights shift features by a constant more than they scatter them, and a distance counts
     that constant at every frame. It is known from the good images, so it is taken out.
     """
+    shift = _mean_embedding(quantised, frames) - _mean_embedding(original, frames)
     moved = ModelProto()
     moved.CopyFrom(quantised)
     name = _centring(moved).input[1]
-    shift = _mean_embedding(quantised, frames) - _mean_embedding(original, frames)
     tensor = initializers(moved)[name]
     mean = numpy_helper.to_array(tensor)
     tensor.CopyFrom(numpy_helper.from_array((mean + shift).astype(mean.dtype), name))
@@ -168,20 +183,12 @@ def _mean_embedding(proto: ModelProto, frames: NDArray[np.uint8]) -> NDArray[np.
     # every result and none, so the mean is taken in the middle. Without fp16 both are the same.
     variants = [emulated(probe, rounds=rounds) for rounds in (True, False)]
     used = variants[:1] if variants[0] is probe else variants
-    means = [run_exactly(graph, name, frames).mean(axis=0, dtype=np.float64) for graph in used]
-    return np.asarray(np.mean(means, axis=0))
-
-
-def exact_session(proto: ModelProto) -> onnxruntime.InferenceSession:
-    """ONNX Runtime without its optimiser: Q/DQ runs as the arithmetic it describes, fp16 rounds.
-
-    That is what TensorRT computes, while a CPU's int8 kernels may saturate on signed activations.
-    """
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    model = emulated(proto).SerializeToString()
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    # A sum: the embeddings of all frames at once would be gigabytes where frames are large.
+    total = np.zeros((), np.float64)
+    for graph in used:
+        for row in _each_exactly(graph, name, frames):
+            total = total + row
+    return np.asarray(total / (len(used) * len(frames)))
 
 
 def quantise_form(proto: ModelProto, *, largest: float | NDArray[np.float32]) -> ModelProto:

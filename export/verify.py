@@ -11,7 +11,8 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from edgeseg.evaluate import Predictor
-from edgeseg.export.quantise import exact_session
+from edgeseg.export.sessions import exact_session, session_options
+from edgeseg.samples import frames_at_once
 
 Maps = NDArray[np.float32]
 Frames = NDArray[np.uint8]
@@ -76,15 +77,11 @@ def agreement(
 
     The reference sees one frame at a time, so a graph that mixes the frames of a batch is caught.
     """
-    one_by_one = [reference(frame[None]) for frame in frames]
-    wanted = np.concatenate([maps for maps, _ in one_by_one])
-    wanted_scores = np.concatenate([scores for _, scores in one_by_one])
-    found, found_scores = candidate(frames)
-    span = max(float(wanted.max() - wanted.min()), 1e-6)
+    wanted_scores, found_scores, error, span = _compared(reference, candidate, frames)
     flips = int(np.sum((wanted_scores > threshold) != (found_scores > threshold)))
-    finite = bool(np.isfinite(found).all() and np.isfinite(found_scores).all())
+    finite = bool(np.isfinite(error).all() and np.isfinite(found_scores).all())
     # -1 stands for an error that is no number: JSON has none for it.
-    error = np.abs(wanted - found) / span if finite else np.full(1, -1.0)
+    error = error if finite else np.full(1, -1.0, np.float32)
     figures = {
         "max_error": float(error.max()),
         "mean_error": float(error.mean()),
@@ -100,6 +97,30 @@ def agreement(
         failures=_failures(figures, flips / len(frames), tolerance) if finite else ("not finite",),
         **figures,
     )
+
+
+def _compared(
+    reference: Predictor, candidate: Predictor, frames: Frames
+) -> tuple[Maps, Maps, Maps, float]:
+    """Both kinds of scores, the map's error as a share of the reference's range, and the range.
+
+    A few frames at a time where they are large: of their maps only the difference is kept.
+    """
+    step = frames_at_once(frames.shape[1:3], most=len(frames))
+    scores, errors, low, high = [], [], np.inf, -np.inf
+    for start in range(0, len(frames), step):
+        part = frames[start : start + step]
+        one_by_one = [reference(frame[None]) for frame in part]
+        wanted, wanted_scores = (np.concatenate(both) for both in zip(*one_by_one, strict=True))
+        found, found_scores = candidate(part)
+        scores.append((wanted_scores, found_scores))
+        errors.append(np.abs(wanted - found))
+        low, high = min(low, float(wanted.min())), max(high, float(wanted.max()))
+    span = max(high - low, 1e-6)
+    wanted_scores, found_scores = (np.concatenate(both) for both in zip(*scores, strict=True))
+    error = np.concatenate(errors)
+    error /= span
+    return wanted_scores, found_scores, error, span
 
 
 def _failures(
@@ -143,8 +164,7 @@ def onnxruntime_predictor(path: Path, *, exact: bool = False, threads: int = 0) 
     if exact:
         session = exact_session(onnx.load(path))
     else:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
+        options = session_options()
         options.intra_op_num_threads = threads
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name

@@ -1,1 +1,43 @@
 """The light runtime: camera frames in, verdicts and latency out. No torch, no onnx."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgeseg.runtime.detector import Detector
+    from edgeseg.runtime.session import Backend
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
+    model: str | os.PathLike[str],
+    *,
+    backend: "Backend" = "auto",
+    threads: int | None = None,
+    threshold: float | None = None,
+    allow_random_weights: bool = False,
+    note: Callable[[str], None] = _ignore,
+) -> "Detector":
+    """Load a .onnx or .plan file of `edgeseg export`; use it as a context manager, or close it.
+
+    "auto" takes TensorRT, else CUDA, else the CPU; `note=print` tells which, and why.
+    `threshold` replaces the model's own.
+
+        with edgeseg.runtime.open("part.onnx") as detector:
+            result = detector.predict(frame_hwc)  # .anomalous, .score, .map_hw, .regions
+    """
+    from edgeseg.runtime.detector import open_detector
+
+    return open_detector(
+        Path(model),
+        backend=backend,
+        threads=threads,
+        threshold=threshold,
+        allow_random_weights=allow_random_weights,
+        note=note,
+    )

@@ -28,10 +28,7 @@ class Attached:
     def drift_states(self) -> dict[int, dict[str, object]]:
         """The last drift state of every source, without its map."""
         found = self.drift.states if self.drift is not None else {}
-        return {
-            index: {key: value for key, value in vars(state).items() if key != "ratio_hw"}
-            for index, state in found.items()
-        }
+        return {index: state.facts() for index, state in found.items()}
 
 
 def attach_sinks(
@@ -105,8 +102,8 @@ def _drift(
     """The drift watch; `listeners` may still grow until the run begins."""
     if not options.drift:
         return None
-    if options.tile or "grid" not in pipeline.session.metadata.outputs:
-        say("drift watch off: it needs a model with the output `grid`, and no --tile")
+    if pipeline.scorer.tiled or "grid" not in pipeline.session.metadata.outputs:
+        say("drift watch off: it needs a model with the output `grid`, and no tiles")
         return None
 
     def on_change(result: FrameResult, state: object) -> None:

@@ -89,7 +89,7 @@ class Pipeline:
 
     def run(self) -> None:
         """Score until a limit, the end of all sources, or `stop`; sinks are closed in any case."""
-        tiled = self.config.scorer.tile_overlap is not None
+        tiled = self.scorer.tiled
         try:
             warm_up(self.session, batch=self.session.max_batch if tiled else self._batch)
             self.scorer.warm_up()
@@ -141,7 +141,7 @@ class Pipeline:
                 raise  # wrong from the start: a mistake in the options
             self.faults.count(WRONG_SIZE, str(error))
             return False
-        if self.config.scorer.tile_overlap is not None:
+        if self.scorer.tiled:
             tiles = self.scorer.tiles_per_frame((height, width))
             self._say(f"{name}: frames of {width}x{height} are scored as {tiles} tiles each")
         self._sizes_hw[index] = (height, width)

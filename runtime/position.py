@@ -116,5 +116,7 @@ def _solver(mean: NDArray[np.float64]) -> NDArray[np.float64]:
     inside[1:-1, 1:-1] = True  # a one-sided gradient is a poor one
     design = np.stack([np.where(inside, column, 0.0).ravel() for column in columns], axis=1)
     # Directions that the picture does not show, such as the turn of a disc, are left at zero.
+    units = np.array([-1 / SIDE, -1 / SIDE, 180 / np.pi])  # shares of the frame, degrees
     solved = np.linalg.pinv(design, rcond=1e-6)[:3] * inside.ravel()
-    return solved * np.array([-1 / SIDE, -1 / SIDE, np.degrees(1.0)])[:, None]
+    scaled: NDArray[np.float64] = solved * units[:, None]
+    return scaled

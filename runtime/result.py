@@ -7,20 +7,11 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.prediction import Prediction
+from edgeseg.prediction import Prediction, Region
 
 Verdict = Literal["good", "defect", "invalid"]  # invalid: the model returned no finite score
 SourceEventKind = Literal["source_open", "source_lost", "source_back", "source_end"]
 STAGES = ("capture_age", "queue", "pre", "infer", "post", "end_to_end")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Region:
-    """One connected part of the map above the pixel threshold, in pixels of `frame_hwc`."""
-
-    box_xywh: tuple[int, int, int, int]
-    area_px: int
-    peak: float
 
 
 @dataclass(frozen=True)

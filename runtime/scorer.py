@@ -6,15 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import RuntimeFailure
-from edgeseg.prediction import Prediction
+from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.prediction import Prediction, find_regions
 from edgeseg.runtime.framebuffer import Frame
 from edgeseg.runtime.meters import Meters
 from edgeseg.runtime.modelfile import thresholds
 from edgeseg.runtime.result import FrameResult, StageTimes
 from edgeseg.runtime.session import Session
-from edgeseg.runtime.tiling import Roi, Tiling, fit_into
-from edgeseg.runtime.verdict import Alarm, Debounce, find_regions, judge
+from edgeseg.runtime.tiling import Roi, blend, cut, fit_into
+from edgeseg.runtime.verdict import Alarm, Debounce, judge
+from edgeseg.tiles import Tiling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,7 @@ class ScorerConfig:
     """How frames are cut and judged."""
 
     roi: Roi | None = None
-    tile_overlap: float | None = None  # None: the frame is resized to the model's input
+    tile_overlap: float | None = None  # share of a tile; None: as the model was fitted
     threshold: float | None = None  # None: the model's own
     debounce: Debounce = field(default_factory=Debounce)
 
@@ -44,6 +45,14 @@ class Scorer:
         )
         self.alarms = [Alarm(config.debounce) for _ in names]
         self._input_nhwc = np.empty((0, *session.metadata.size_hw, 3), np.uint8)
+        self._fitted_tiling = session.metadata.tiling
+        if self._fitted_tiling is not None and config.tile_overlap is not None:
+            raise UsageError(_contradiction(session.metadata.name, self._fitted_tiling))
+
+    @property
+    def tiled(self) -> bool:
+        """Whether frames are cut into tiles: asked for, or because the model was fitted so."""
+        return self._config.tile_overlap is not None or self._fitted_tiling is not None
 
     def warm_up(self) -> None:
         """Use OpenCV once: its first calls start threads and choose kernels."""
@@ -59,7 +68,7 @@ class Scorer:
                 f"{source}: frames of {size_hw[1]}x{size_hw[0]} do not hold --roi {roi}; "
                 "expected x+w and y+h within the frame"
             )
-        if self._config.tile_overlap is not None:
+        if self.tiled:
             self.tiles_per_frame(size_hw)
 
     def tiles_per_frame(self, size_hw: tuple[int, int]) -> int:
@@ -72,7 +81,7 @@ class Scorer:
         begin_ns = time.monotonic_ns()
         roi = self._config.roi
         crops = [roi.crop(frame.image_hwc) if roi else frame.image_hwc for frame, _ in taken]
-        if self._config.tile_overlap is not None:
+        if self.tiled:
             return self._score_tiles(taken, crops, begin_ns)
         slots_nhwc = self._slots(len(taken))
         for index, (frame, _) in enumerate(taken):
@@ -92,7 +101,7 @@ class Scorer:
         pieces = [
             (piece, frame.channels != self._channels)
             for (frame, _), crop, tiling in zip(taken, crops, tilings, strict=True)
-            for piece in tiling.cut(crop)
+            for piece in cut(crop, tiling)
         ]
         slots_nhwc = self._slots(len(pieces))
         for (piece, swap), slot_hwc in zip(pieces, slots_nhwc, strict=True):
@@ -103,7 +112,7 @@ class Scorer:
         results = []
         for (frame, buffered_ns), crop, tiling in zip(taken, crops, tilings, strict=True):
             parts = [next(predictions) for _ in tiling.corners_yx()]
-            results.append(self._judge(frame, crop, tiling.blend(parts), buffered_ns, marks))
+            results.append(self._judge(frame, crop, blend(parts, tiling), buffered_ns, marks))
         return results
 
     def _slots(self, count: int) -> NDArray[np.uint8]:
@@ -150,11 +159,22 @@ class Scorer:
         )
 
     def _tiling(self, frame_hw: tuple[int, int]) -> Tiling:
+        if self._fitted_tiling is not None:
+            return self._fitted_tiling
+        height, width = self._session.metadata.size_hw
+        share = self._config.tile_overlap or 0.0
         return Tiling(
-            frame_hw=frame_hw,
-            tile_hw=self._session.metadata.size_hw,
-            overlap=self._config.tile_overlap or 0.0,
+            frame_hw=frame_hw, tile_hw=(height, width), overlap_hw=(height * share, width * share)
         )
+
+
+def _contradiction(name: str, tiling: Tiling) -> str:
+    (height, width), (tile_h, tile_w) = tiling.frame_hw, tiling.tile_hw
+    return (
+        f"--tile: model {name} was fitted on tiles of {tile_h}x{tile_w} with an overlap of "
+        f"{tiling.overlap_hw[0]:g} pixels, cut from frames of {height}x{width}, and always runs "
+        "so; leave --tile out"
+    )
 
 
 def _times_ms(times_ns: tuple[int, int, int, int, int, int]) -> StageTimes:

@@ -2,10 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from edgeseg.prediction import Prediction
 from edgeseg.runtime.modelfile import PLAN_SUFFIXES, BackendUnavailable, check_usable, onnx_beside
 
 Backend = Literal["auto", "tensorrt", "cuda", "cpu", "openvino"]
-BACKENDS: tuple[Backend, ...] = ("auto", "tensorrt", "cuda", "cpu", "openvino")
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
 Say = Callable[[str], None]
 _UINT8 = np.dtype(np.uint8)
 # What a graph returns: map (N, H, W), score (N,) and, where the model has one, grid (N, h, w).
@@ -83,6 +83,9 @@ class Session(ABC):
         self.close()
 
 
+Opener = Callable[[Path, int | None], Session]  # model, threads
+
+
 def _filled(frames_nhwc: NDArray[np.uint8], smallest: int) -> NDArray[np.uint8]:
     """Black frames up to the graph's smallest batch; their answers are thrown away."""
     missing = smallest - len(frames_nhwc)
@@ -130,6 +133,30 @@ def open_session(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
+def _ort(device: str) -> Opener:
+    def opener(model: Path, threads: int | None) -> Session:
+        from edgeseg.runtime.ort_session import OrtSession
+
+        return OrtSession(model, device=device, threads=threads)
+
+    return opener
+
+
+def _openvino(model: Path, threads: int | None) -> Session:
+    from edgeseg.runtime.ov_session import OpenVinoSession
+
+    return OpenVinoSession(model, threads=threads)
+
+
+# What runs an .onnx file, by the name of the backend.
+ONNX_BACKENDS: dict[str, Opener] = {
+    "tensorrt": _ort("tensorrt"),
+    "cuda": _ort("cuda"),
+    "cpu": _ort("cpu"),
+    "openvino": _openvino,
+}
+
+
 def _attempts(
     model: Path, backend: Backend, threads: int | None
 ) -> Sequence[Callable[[], Session]]:
@@ -137,24 +164,18 @@ def _attempts(
         return _plan_attempts(model, backend, threads)
     if model.suffix != ".onnx":
         raise UsageError(f"{model}: expected a .onnx or .plan file, as `edgeseg export` writes")
-    if backend == "openvino":
-        from edgeseg.runtime.ov_session import OpenVinoSession
-
-        return [lambda: OpenVinoSession(model, threads=threads)]
-    return _onnx_attempts(
-        model, ("tensorrt", "cuda", "cpu") if backend == "auto" else (backend,), threads
-    )
+    if backend == "auto":
+        return _onnx_attempts(model, ("tensorrt", "cuda", "cpu"), threads)
+    if backend not in ONNX_BACKENDS:
+        known = ", ".join(("auto", *ONNX_BACKENDS))
+        raise UsageError(f"backend {backend!r}: expected one of {known}")
+    return _onnx_attempts(model, (backend,), threads)
 
 
 def _onnx_attempts(
-    model: Path, devices: Sequence[str], threads: int | None
+    model: Path, backends: Sequence[str], threads: int | None
 ) -> list[Callable[[], Session]]:
-    from edgeseg.runtime.ort_session import OrtSession
-
-    def attempt(device: str) -> Callable[[], Session]:
-        return lambda: OrtSession(model, device=device, threads=threads)
-
-    return [attempt(device) for device in devices]
+    return [partial(ONNX_BACKENDS[name], model, threads) for name in backends]
 
 
 def _plan_attempts(

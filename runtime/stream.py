@@ -69,7 +69,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 stream = StreamCommand(
     "stream",
     help=EXAMPLES,
-    context_settings={"show_default": True},
+    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
     params=[
         click.Option(["--model"], type=_FILE, required=True, help="A .onnx or .plan file."),
         click.Option(
@@ -107,7 +107,11 @@ stream = StreamCommand(
             help="Seconds without a frame after which a live source counts as lost.",
         ),
         click.Option(["--roi"], metavar="X,Y,W,H", help="Look only at this part of the frame."),
-        click.Option(["--tile"], is_flag=True, help="Score large frames in overlapping tiles."),
+        click.Option(
+            ["--tile"],
+            is_flag=True,
+            help="Score large frames in overlapping tiles; a model fitted on tiles does it itself.",
+        ),
         click.Option(["--tile-overlap"], type=float, default=0.25, help="Share of a tile."),
         click.Option(
             ["--debounce"],

@@ -22,7 +22,7 @@ from edgeseg.config import FitConfig
 from edgeseg.datasets import open_dataset
 from edgeseg.export import api
 from edgeseg.export.graph import GraphOptions, build_graph
-from edgeseg.fit import FitOptions, fit
+from edgeseg.fitting import FitOptions, fit
 from edgeseg.model import Model
 from edgeseg.synthetic import KINDS, SceneGenerator
 

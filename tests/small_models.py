@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from edgeseg.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.datasets import open_dataset
-from edgeseg.fit import FitOptions, fit
+from edgeseg.fitting import FitOptions, fit
 from edgeseg.synthetic import SceneGenerator, write_dataset
 
 SIZE_HW = (96, 96)

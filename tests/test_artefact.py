@@ -15,7 +15,7 @@ from small_models import RANDOM, fit_small, frames
 from edgeseg import artefact as artefact_module
 from edgeseg.artefact import Artefact, file_sha256, load_artefact, read_header, save_artefact
 from edgeseg.errors import ArtefactError
-from edgeseg.fit import FitOptions
+from edgeseg.fitting import FitOptions
 
 
 def contents(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:

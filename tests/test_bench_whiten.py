@@ -16,7 +16,7 @@ from edgeseg.config import FitConfig
 from edgeseg.datasets import load_batches
 from edgeseg.embedding import embedding_matrix
 from edgeseg.errors import UsageError
-from edgeseg.fit import FitOptions, fit
+from edgeseg.fitting import FitOptions, fit
 
 SIZE_HW = (64, 64)
 BACKBONE = "mobilenet_v3_small"

@@ -62,7 +62,7 @@ def test_interrupting(monkeypatch, artefact_copy):
     def interrupted(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("edgeseg.artefact.read_header", interrupted)
+    monkeypatch.setattr("edgeseg.cli_model.read_header", interrupted)
     assert fail("info", artefact_copy, code=130) == "interrupted"
 
 
@@ -70,7 +70,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch, artefact_copy):
     def broken(path: Path) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("edgeseg.artefact.read_header", broken)
+    monkeypatch.setattr("edgeseg.cli_model.read_header", broken)
     with pytest.raises(ZeroDivisionError):
         run("info", artefact_copy)
 
@@ -132,3 +132,60 @@ def test_python_dash_m(plate):
     assert done.stderr == (
         f"Error: {plate / 'test'}: exists and was not written by edgeseg; choose another folder\n"
     )
+
+
+EVERY_HELP = """
+import click
+from click.testing import CliRunner
+from edgeseg.cli import cli
+
+def every(group, words=()):
+    yield words
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        is_group = isinstance(command, click.Group)
+        yield from every(command, (*words, name)) if is_group else [(*words, name)]
+
+for words in every(cli):
+    short, long = (CliRunner().invoke(cli, [*words, option]) for option in ("-h", "--help"))
+    assert (short.exit_code, short.output) == (0, long.output), (words, short.output)
+    print(*words)
+"""
+
+
+def test_short_help_everywhere():
+    """In a fresh process: click remembers the help option of a command that was run by itself."""
+    done = python(EVERY_HELP)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == ""
+    assert {"fit", "bench", "bench latency"} <= set(lines)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(
+    ("variables", "coloured"), [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)]
+)
+def test_colours_on_a_terminal_that_wants_them(tmp_path, variables, coloured):
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "edgeseg", "info", str(tmp_path / "m.edgeseg")]
+    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | variables
+    done = subprocess.run(command, stderr=theirs, timeout=120, env=environment)
+    os.close(theirs)
+    shown = os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert done.returncode == 1
+    assert "no such file" in shown
+    assert ("\x1b[" in shown) is coloured
+
+
+def test_no_colours_in_a_pipe(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "edgeseg", "info", str(tmp_path / "m.edgeseg")],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stderr.startswith("Error: ")
+    assert "\x1b" not in done.stderr

@@ -38,6 +38,17 @@ def test_eval_stores_its_figures(plate, artefact_copy):
     assert loaded.accuracy[0]["images"] == 7
 
 
+def test_eval_prints_json(plate, artefact_copy, tmp_path):
+    result = succeed("eval", artefact_copy, plate, "--json", "-")
+    assert result.stderr == ""
+    values = json.loads(result.stdout)
+    succeed("eval", artefact_copy, plate, "--json", tmp_path / "r.json")
+    written = json.loads((tmp_path / "r.json").read_text())
+    for one in (values, written):
+        one.pop("seconds")
+    assert values == written
+
+
 def test_eval_quietly(plate, artefact_copy, tmp_path):
     result = succeed(
         "eval", artefact_copy, plate, "--json", tmp_path / "r.json", "--store", "--quiet"
@@ -82,6 +93,7 @@ def test_predict_json(plate, artefact_copy, tmp_path):
     assert len({row["picture"] for row in rows}) == 2
     for row in rows:
         assert row["anomalous"] == (row["score"] > row["threshold"])
+        assert all(len(region["box_xywh"]) == 4 for region in row["regions"])
         assert Path(row["picture"]).is_file()
     assert result.stderr == ""
 
@@ -113,3 +125,11 @@ def test_info_of_nothing(tmp_path):
     assert fail("info", tmp_path / "m.edgeseg", code=1).startswith(
         f"{tmp_path / 'm.edgeseg'}: no such file"
     )
+
+
+def test_info_knows_engines_like_plans(tmp_path):
+    for name in ("part.plan", "part.engine"):
+        (tmp_path / name).write_bytes(b"opaque")
+        assert fail("info", tmp_path / name, code=1).startswith(
+            f"{tmp_path / name}: its sidecar part.json is missing"
+        )

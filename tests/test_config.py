@@ -98,6 +98,8 @@ def test_grid_of_a_rectangle():
         ("layers", (1, 1), "increasing layer numbers from 1, such as 1,2,3"),
         ("layers", (0, 1), "increasing layer numbers from 1, such as 1,2,3"),
         ("size_hw", (31, 256), "at least 32x32"),
+        ("overlap", -1, "a whole number from 0"),
+        ("overlap", 64, "0 without tiles"),
         ("size_hw", (256, 31), "at least 32x32"),
         *((name, "?", f"one of {allowed}") for name, allowed in CHOICES.items()),
     ],
@@ -113,6 +115,29 @@ def test_every_field_is_checked_or_free_text():
     checked = {
         "layers", "size_hw", "stride", "interpolation", "embedding", "k", "covariance", "pool",
         "share", "rank", "directions", "ridge", "sigma", "top", "seed", "calibration", "holdout",
-        "folds", "false_alarm_rate",
+        "folds", "false_alarm_rate", "frame_hw", "overlap", "moments",
     }  # fmt: skip
     assert {item.name for item in fields(FitConfig)} == checked | {"backbone"}
+
+
+def test_tiles_are_part_of_the_settings():
+    config = FitConfig(size_hw=(512, 512), frame_hw=[2160, 3840], overlap=64)  # type: ignore[arg-type]
+    assert config.image_hw == (2160, 3840)
+    assert config.grid_hw == (64, 64)
+    assert config.tiling is not None
+    assert len(config.tiling.corners_yx()) == 45
+    assert FitConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert FitConfig().tiling is None
+    assert FitConfig().image_hw == FitConfig().size_hw
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"frame_hw": (100, 300)}, "a frame of 100x300 is smaller than a tile of 256x256"),
+        ({"frame_hw": (256, 300), "overlap": 256}, "an overlap of 256 pixels"),
+    ],
+)
+def test_tiles_that_do_not_fit(settings, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        FitConfig(**settings)

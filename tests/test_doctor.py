@@ -49,3 +49,15 @@ def test_the_doctor_needs_neither_torch_nor_onnx():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_an_output_without_ticks_gets_other_signs():
+    result = subprocess.run(
+        [sys.executable, "-m", "edgeseg", "doctor"],
+        capture_output=True,
+        check=True,
+        env=os.environ | {"PYTHONIOENCODING": "cp1252"},  # of pipes on Windows
+    )
+    text = result.stdout.decode("cp1252")
+    assert "  + edgeseg " in text
+    assert "\x1b" not in text  # nor colours: this is no terminal

@@ -11,13 +11,14 @@ import pytest
 import torch
 from small_models import RANDOM, SMALL, fit_small, frames, write_plate
 
-from edgeseg import fit as fit_module
+from edgeseg import network as network_module
+from edgeseg import sweep as sweep_module
 from edgeseg.artefact import Artefact, build_model, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import EdgesegError
 from edgeseg.factors import make_factors
-from edgeseg.fit import FitOptions, fit
+from edgeseg.fitting import FitOptions, fit
 from edgeseg.gaussian import Moments
 from edgeseg.model import Model
 
@@ -105,7 +106,7 @@ def test_expected_d2_is_k_where_the_proposition_holds(tmp_path):
 
 def test_numerics_that_went_wrong_are_an_error(plate, monkeypatch):
     monkeypatch.setattr(
-        fit_module, "expected_d2", lambda factors, moments, block: torch.tensor([100.0])
+        network_module, "expected_d2", lambda factors, moments, block: torch.full((144,), 100.0)
     )
     with pytest.raises(EdgesegError) as caught:
         fit_small(plate)
@@ -167,7 +168,7 @@ def test_size_of_the_model_does_not_grow_with_the_images(small_artefact, tmp_pat
 
 
 def test_calibration_uses_a_limited_number_of_images(plate, monkeypatch):
-    monkeypatch.setattr(fit_module, "CALIBRATION_LIMIT", 4)
+    monkeypatch.setattr(sweep_module, "CALIBRATION_LIMIT", 4)
     artefact = fit_small(plate)
     assert artefact.moments.images == 10
     assert artefact.calibration.good.count == 4

@@ -7,29 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from moment_rows import TIGHT, assert_same, rows
 
 from edgeseg.errors import UsageError
 from edgeseg.gaussian import Moments
-
-TIGHT = 1e-10
-
-
-def rows(
-    count: int, *, k: int = 4, locations: int = 6, seed: int = 0, offset: float = 5.0
-) -> Tensor:
-    """Correlated embeddings (N, k, P), every location with another mean."""
-    rng = np.random.default_rng(seed)
-    mixing = rng.normal(size=(locations, k, k))
-    x = np.einsum("pij,njp->nip", mixing, rng.normal(size=(count, k, locations)))
-    return torch.from_numpy(x + offset * rng.normal(size=(1, k, locations)))
-
-
-def assert_same(found: Moments, expected: Moments, *, tolerance: float = TIGHT) -> None:
-    assert torch.equal(found.count, expected.count)
-    scale = float(expected.scatter.abs().max()) + 1
-    torch.testing.assert_close(found.mean, expected.mean, atol=tolerance, rtol=tolerance)
-    torch.testing.assert_close(found.scatter, expected.scatter, atol=tolerance * scale, rtol=0)
 
 
 def test_batch_is_the_definition():
@@ -83,6 +64,44 @@ def test_remove_undoes_merge():
     assert_same(old.merge(new).remove(new), old)
     x = rows(12)
     assert_same(old.remove(Moments.of(x[3:7])), Moments.of(torch.cat([x[:3], x[7:]])))
+
+
+def test_scaled_moments_are_those_of_weighted_images():
+    """Half the old images, three of the new ones: a decayed model that was updated."""
+    old, new = rows(6), rows(3, seed=1)
+    weighted = Moments.of(old).scaled(0.5).merge(Moments.of(new))
+    weight = torch.tensor([0.5] * 6 + [1.0] * 3, dtype=torch.float64)
+    x = torch.cat([old, new])
+    mean = torch.einsum("n,nkp->pk", weight, x) / 6.0
+    centred = x - mean.T
+    scatter = torch.einsum("n,nkp,nlp->pkl", weight, centred, centred)
+    assert_same(weighted, Moments(count=weight.sum().expand(6), mean=mean, scatter=scatter))
+    assert (weighted.images, weighted.decayed) == (6, False)
+    assert Moments.of(old).scaled(0.9).decayed
+
+
+def test_counts_below_one_are_counts():
+    faint = Moments.of(rows(1)).scaled(0.1)
+    both = faint.merge(faint)
+    torch.testing.assert_close(both.mean, faint.mean)
+    assert float(both.count[0]) == pytest.approx(0.2)
+    torch.testing.assert_close(
+        faint.pooled((2, 3), 3).mean, Moments.of(rows(1)).pooled((2, 3), 3).mean
+    )
+
+
+def test_some_locations_are_a_view():
+    moments = Moments.of(rows(5))
+    part = moments.at(slice(2, 4))
+    assert torch.equal(part.mean, moments.mean[2:4])
+    assert part.scatter.data_ptr() == moments.scatter[2:4].data_ptr()
+
+
+def test_packed_moments_are_unpacked():
+    moments = Moments.of(rows(7))
+    packed = moments.packed()
+    assert packed["scatter"].shape == (6, 10)
+    assert_same(Moments.unpacked(packed), moments)
 
 
 def test_merge_and_remove_leave_their_arguments_alone():

@@ -15,18 +15,19 @@ PARTS = ("export", "runtime", "bench")
 # Modules of the core that import nothing heavy: the runtime and the command line build on them.
 LIGHT = {
     "edgeseg", "edgeseg.errors", "edgeseg.files", "edgeseg.prediction", "edgeseg.metadata",
-    "edgeseg.config", "edgeseg.progress",
+    "edgeseg.config", "edgeseg.progress", "edgeseg.tiles",
     "edgeseg.images", "edgeseg.samples", "edgeseg.layouts", "edgeseg.campus", "edgeseg.datasets",
     "edgeseg.metrics", "edgeseg.pro", "edgeseg.ranks", "edgeseg.regions", "edgeseg.visual",
     "edgeseg.synthetic", "edgeseg.synthetic_part", "edgeseg.synthetic_defects",
-    "edgeseg.cli", "edgeseg.cli_fit", "edgeseg.cli_model",
+    "edgeseg.header", "edgeseg.completion", "edgeseg.cli", "edgeseg.cli_fit", "edgeseg.cli_model",
+    "edgeseg.cli_grow", "edgeseg.cli_settings",
 }  # fmt: skip
 LIGHT_PACKAGES = {"numpy", "cv2", "click"}
 # What the device has: one of the backends, and never torch or onnx.
 BACKENDS = {"onnxruntime", "tensorrt", "tensorrt_rtx", "cuda", "openvino", "prometheus_client"}
 OF_THE_CORE_FOR_RUNTIME = {
     "edgeseg", "edgeseg.errors", "edgeseg.files", "edgeseg.synthetic", "edgeseg.metadata",
-    "edgeseg.prediction",
+    "edgeseg.prediction", "edgeseg.tiles",
 }  # fmt: skip
 
 
@@ -63,7 +64,7 @@ def _loaded_with(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _modules_named(node: ast.ImportFrom) -> Iterator[str]:
-    """`from edgeseg import fit` means the module edgeseg.fit, `from edgeseg.fit import x` too."""
+    """`from edgeseg import fitting` means the module edgeseg.fitting."""
     module = node.module or ""
     for alias in node.names:
         full = f"{module}.{alias.name}"
@@ -155,9 +156,9 @@ def test_loading_all_of_runtime_loads_no_torch_and_no_onnx():
     ("text", "everywhere", "when_loaded"),
     [
         ("import torch.nn as nn, os", {"torch.nn", "os"}, {"torch.nn", "os"}),
-        ("from edgeseg import fit", {"edgeseg.fit"}, {"edgeseg.fit"}),
+        ("from edgeseg import fitting", {"edgeseg.fitting"}, {"edgeseg.fitting"}),
         ("from edgeseg import __version__", {"edgeseg"}, {"edgeseg"}),
-        ("from edgeseg.fit import fit", {"edgeseg.fit"}, {"edgeseg.fit"}),
+        ("from edgeseg.fitting import fit", {"edgeseg.fitting"}, {"edgeseg.fitting"}),
         ("def f():\n    import torch", {"torch"}, set()),
         ("class A:\n import cv2\n def f(self):\n  import onnx", {"cv2", "onnx"}, {"cv2"}),
         ("try:\n    import torch\nexcept ImportError:\n    pass", {"torch"}, {"torch"}),

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from runtime_frames import THRESHOLD, make_drift_state, make_result
 
+from edgeseg.prediction import Region
 from edgeseg.runtime.driftsink import drift_picture
 from edgeseg.runtime.overlay import annotate, annotate_result, strip_height
-from edgeseg.runtime.result import Region
 
 GREY = 90
 

@@ -13,8 +13,8 @@ from chromium import Browser, open_browser
 from runtime_frames import THRESHOLD, FakeView, make_result, passing_part
 from runtime_models import brightness_metadata
 
+from edgeseg.prediction import Region
 from edgeseg.runtime.driftsink import DriftSink, drift_event
-from edgeseg.runtime.result import Region
 from edgeseg.runtime.web import PageSink
 
 TOKEN = "a-token-of-the-test-0123456789"

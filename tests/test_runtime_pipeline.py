@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.faults import Faults
 from edgeseg.runtime.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.result import STAGES
@@ -244,6 +245,31 @@ def test_tiles_see_what_resizing_would_lose() -> None:
     assert result.regions[0].box_xywh == (300, 200, 1, 1)
     assert "clip: frames of 384x256 are scored as 121 tiles each" in tiled.said
     assert max(session.batches) == 8
+
+
+def test_a_model_fitted_on_tiles_runs_on_tiles_of_the_frame_it_knows() -> None:
+    image = grey(10, (128, 192))
+    image[100:104, 150:154] = 255
+    metadata = replace(brightness_metadata(), tiles={"frame_hw": [64, 96], "overlap": 8})
+    run = Run(BrightnessSession(metadata), [clip()], opens(Canned([image])))
+    run.pipeline.run()
+    (result,) = run.sink.results
+    assert result.prediction.map_hw.shape == (64, 96)
+    assert result.prediction.grid_hw is None
+    assert result.prediction.score == 255
+    assert result.regions[0].box_xywh == (150, 100, 4, 4)  # in pixels of the captured frame
+    assert "clip: frames of 192x128 are scored as 9 tiles each" in run.said
+
+
+def test_a_model_fitted_on_tiles_takes_no_other_tiles() -> None:
+    metadata = replace(brightness_metadata(), tiles={"frame_hw": [64, 96], "overlap": 8})
+    config = PipelineConfig(scorer=ScorerConfig(tile_overlap=0.25))
+    with pytest.raises(UsageError) as caught:
+        Run(BrightnessSession(metadata), [clip()], opens(Canned([])), config=config)
+    assert str(caught.value) == (
+        "--tile: model brightness was fitted on tiles of 32x48 with an overlap of 8 pixels, cut "
+        "from frames of 64x96, and always runs so; leave --tile out"
+    )
 
 
 @pytest.mark.parametrize("channels", ["RGB", "BGR"])

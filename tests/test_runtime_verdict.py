@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from edgeseg.errors import UsageError
-from edgeseg.runtime.verdict import MAX_REGIONS, Alarm, Debounce, find_regions, judge
+from edgeseg.prediction import MAX_REGIONS, find_regions
+from edgeseg.runtime.verdict import Alarm, Debounce, judge
 
 
 @pytest.mark.parametrize(

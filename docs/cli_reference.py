@@ -1,0 +1,81 @@
+"""Writes docs/cli.md from the commands themselves (`make docs`). Not part of the package."""
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from edgeseg.cli import cli
+from edgeseg.files import write_text
+
+HEAD = """# Commands
+
+Made from the commands by `make docs`; do not edit. A test compares it with the code.
+Every command ends with exit code 0, with 2 for a mistake in what was asked, or with 1 for anything
+else that went wrong, and then says so in one sentence: see [troubleshooting](troubleshooting.md).
+
+"""
+
+
+def reference() -> str:
+    """The whole document."""
+    root = click.Context(cli, info_name="edgeseg")
+    pages = list(_commands(cli, root))
+    listed = "\n".join(
+        f"- [`{ctx.command_path}`](#{_anchor(ctx)}): {command.get_short_help_str(limit=200)}"
+        for command, ctx in pages
+    )
+    return HEAD + listed + "\n\n" + "\n".join(_page(command, ctx) for command, ctx in pages)
+
+
+def _commands(
+    group: click.Group, ctx: click.Context
+) -> Iterator[tuple[click.Command, click.Context]]:
+    """Every command below a group in the order of its help; a group comes before its own."""
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if command is None:
+            raise SystemExit(f"`{ctx.command_path} {name}` is listed and cannot be loaded")
+        below = click.Context(command, info_name=name, parent=ctx, **command.context_settings)
+        yield command, below
+        if isinstance(command, click.Group):
+            yield from _commands(command, below)
+
+
+def _anchor(ctx: click.Context) -> str:
+    return ctx.command_path.replace(" ", "-")
+
+
+def _page(command: click.Command, ctx: click.Context) -> str:
+    usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
+    parts = [f"## {ctx.command_path}", f"```\n{usage}\n```", *_help(command)]
+    options = [
+        f"| `{record[0].replace('|', chr(92) + '|')}` | {_cell(record[1])} |"
+        for param in command.get_params(ctx)
+        if isinstance(param, click.Option)  # arguments stand in the line above
+        and "--help" not in param.opts
+        and (record := param.get_help_record(ctx))
+    ]
+    if options:
+        parts.append("\n".join(["| option | |", "| --- | --- |", *options]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _help(command: click.Command) -> Iterator[str]:
+    r"""Paragraphs; those behind \b are examples."""
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        marked, example = paragraph.strip().startswith("\b"), paragraph.strip("\b\n ")
+        if example:
+            yield f"```\n{example}\n```" if marked else " ".join(example.split())
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "\\<")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit(f"usage: {sys.argv[0]} FILE")
+    write_text(Path(sys.argv[1]), reference())

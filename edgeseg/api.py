@@ -1,0 +1,207 @@
+"""Fit, load, predict: what `import edgeseg` offers to programs.
+
+    model = edgeseg.fit("parts/good", out="part.edgeseg")
+    result = model.predict(frame_hwc)
+    if result.anomalous:
+        print(result.score, result.threshold, [region.box_xywh for region in result.regions])
+    model.export("part.onnx")  # for edgeseg.runtime.open, which needs no torch
+
+A user's mistake is an EdgesegError of one sentence.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.config import FitConfig
+from edgeseg.datasets import open_dataset
+from edgeseg.errors import UsageError
+from edgeseg.evaluate import Evaluation, Visitor, frame_predictor, torch_predictor
+from edgeseg.evaluate import evaluate as evaluate_on
+from edgeseg.files import check_writable
+from edgeseg.fit_options import FitOptions
+from edgeseg.fitting import fit as fit_artefact
+from edgeseg.frames import Data, Folder, calibration_frames, open_data
+from edgeseg.images import resize_image
+from edgeseg.prediction import Channels, JudgedPrediction, Prediction, check_frame, judged
+from edgeseg.progress import Progress, silent
+
+Precision = Literal["fp32", "fp16", "int8"]
+Note = Callable[[str], None]  # takes a line about what is going on; `print` will do
+
+
+def ignore(_: str) -> None:
+    """Nobody listens: the default of the library."""
+
+
+class Model:
+    """A fitted model; from `edgeseg.fit` or `edgeseg.load`."""
+
+    def __init__(self, artefact: Artefact, *, path: Path | None = None) -> None:
+        self.artefact = artefact
+        self._path = path  # the file that holds this artefact, if any
+        self._predict = frame_predictor(torch_predictor(artefact.model()), artefact.config)
+
+    def __repr__(self) -> str:
+        config, name = self.artefact.config, self.artefact.data["name"]
+        height, width = config.image_hw
+        return f"<edgeseg model of {name}: {config.backbone}, {height}x{width}>"
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Settings, weights, calibration, data and versions, as `edgeseg info` shows them."""
+        return self.artefact.header()
+
+    @property
+    def threshold(self) -> float:
+        """Scores above it are anomalous."""
+        return self.artefact.calibration.score_threshold
+
+    def predict(
+        self, frame_hwc: NDArray[np.uint8], *, channels: Channels = "rgb"
+    ) -> JudgedPrediction:
+        """Score one frame of any size; channels="bgr" for OpenCV's captures.
+
+        The frame is resized as it was for fitting. The map has the model's size (stretch it with
+        cv2.resize to lay it over the frame); regions are in pixels of the frame.
+        """
+        check_frame(frame_hwc, channels)
+        resized_hwc = resize_image(frame_hwc, self.artefact.config.image_hw)
+        input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
+        maps, scores = self._predict(np.ascontiguousarray(input_hwc)[None])
+        return judged(
+            Prediction(map_hw=maps[0], score=float(scores[0])),
+            threshold=self.threshold,
+            pixel_threshold=self.artefact.calibration.pixel_threshold,
+            frame_hw=frame_hwc.shape[:2],
+        )
+
+    def evaluate(
+        self,
+        data: Folder,
+        *,
+        layout: str | None = None,
+        fold: int | None = None,
+        batch_size: int = 8,
+        max_bad: int = 0,
+        note: Note = ignore,
+        progress: Progress = silent,
+        visit: Visitor | None = None,
+    ) -> Evaluation:
+        """PRO, ROC and F1 on the labelled test set of a dataset's folder."""
+        config, calibration = self.artefact.config, self.artefact.calibration
+        return evaluate_on(
+            self._predict,
+            open_dataset(Path(data), layout=layout, fold=fold, seed=config.seed),
+            size_hw=config.image_hw,
+            threshold=calibration.score_threshold,
+            threshold_method=calibration.method,
+            batch_size=batch_size,
+            max_bad=max_bad,
+            progress=progress,
+            on_bad=lambda _, reason: note(f"skipped {reason}"),
+            visit=visit,
+        )
+
+    def with_accuracy(self, evaluation: Evaluation) -> "Model":
+        """A model that carries these figures, in place of earlier ones on the same dataset."""
+        others = [
+            entry for entry in self.artefact.accuracy if entry["dataset"] != evaluation.dataset
+        ]
+        return Model(replace(self.artefact, accuracy=[*others, evaluation.summary()]))
+
+    def save(self, path: Folder) -> Path:
+        """Write the model in one step, for example to part.edgeseg."""
+        self._path = Path(path)
+        save_artefact(self.artefact, self._path)
+        return self._path
+
+    def export(
+        self,
+        path: Folder,
+        *,
+        precision: Precision = "fp32",
+        calibrate: Data | None = None,
+        channels: Channels = "rgb",
+        allow_random_weights: bool = False,
+        note: Note = ignore,
+        progress: Progress = silent,
+    ) -> Path:
+        """Write one verified ONNX graph for `edgeseg.runtime.open` and `edgeseg stream`.
+
+        int8 needs good images in `calibrate`, a folder or arrays: those of the fit will do.
+        """
+        target, config = Path(path), self.artefact.config
+        if target.suffix != ".onnx":
+            raise UsageError(f"{target}: expected a name ending in .onnx")
+        frames_nhwc = None
+        if calibrate is not None:
+            size_hw = config.image_hw
+            with open_data(calibrate, size_hw=size_hw, channels=channels, seed=config.seed) as data:
+                frames_nhwc = calibration_frames(data, config)
+        # Looked up by name: the core does not depend on export.
+        api = importlib.import_module("edgeseg.export.api")
+        options = api.ExportOptions(precision=precision, allow_random_weights=allow_random_weights)
+        api.export_onnx(
+            self.artefact,
+            target,
+            options=options,
+            artefact_path=self._path,
+            calibration=frames_nhwc,
+            note=note,
+            progress=progress,
+        )
+        return target
+
+
+def load(path: Folder) -> Model:
+    """Read a model that `edgeseg fit` or `Model.save` wrote."""
+    path = Path(path)
+    if path.suffix in {".onnx", ".plan", ".engine"}:
+        raise UsageError(
+            f"{path}: an exported model, expected a file of edgeseg fit; run it with "
+            "`edgeseg stream`, or with edgeseg.runtime.open in Python"
+        )
+    return Model(load_artefact(path), path=path)
+
+
+def fit(
+    data: Data,
+    *,
+    out: Folder | None = None,
+    preset: str | FitConfig = "edge",
+    backbone: str | None = None,
+    size_hw: tuple[int, int] | None = None,
+    false_alarm_rate: float | None = None,
+    channels: Channels = "rgb",
+    layout: str | None = None,
+    fold: int | None = None,
+    options: FitOptions | None = None,
+) -> Model:
+    """Fit a model on good images: a folder, or uint8 arrays (height, width, 3) from any source.
+
+    `preset` is "edge", "paper" or a FitConfig with settings of your own; backbone, size and rate
+    override it. `out` also writes the model. FitOptions has the rest: weights, batch size, who is
+    told what is going on.
+    """
+    settings = preset if isinstance(preset, FitConfig) else FitConfig.preset(preset)
+    given = {"backbone": backbone, "size_hw": size_hw, "false_alarm_rate": false_alarm_rate}
+    config = settings.with_options({k: v for k, v in given.items() if v is not None})
+    options = options or FitOptions()
+    if out is not None:
+        check_writable(Path(out))
+    with open_data(
+        data, size_hw=config.image_hw, channels=channels, layout=layout, fold=fold, seed=config.seed
+    ) as dataset:
+        for line in dataset.notes:
+            options.note(line)
+        model = Model(fit_artefact(dataset, config, options))
+    if out is not None:
+        model.save(out)
+    return model

@@ -1,0 +1,66 @@
+"""What a fit needs beside data and settings."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from edgeseg.datasets import Sample
+from edgeseg.distributed import ALONE, Group
+from edgeseg.errors import UsageError
+from edgeseg.progress import Progress, silent
+from edgeseg.samples import frames_at_once
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """A part of the images, in whole batches: every way of sharing them sees the same batches."""
+
+    index: int = 0
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.index < self.count:
+            raise UsageError(
+                f"shard {self.index}/{self.count}: expected a number from 0 below the number of "
+                "shards, such as 0/8 to 7/8"
+            )
+
+    def batches(self, images: int, size: int) -> list[range]:
+        """Places of this shard's images in the whole list, a batch at a time."""
+        starts = range(0, images, size)[self.index :: self.count]
+        return [range(start, min(start + size, images)) for start in starts]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoints:
+    """Where a sweep leaves its moments from time to time, so that it can be continued."""
+
+    folder: Path
+    resume: bool = False
+    seconds: float = 60.0  # between two of them; a shorter sweep writes none
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """What a fit needs beside data and settings: sources, tolerance, and someone to talk to."""
+
+    weights: str | None = None
+    batch_size: int = 8
+    max_bad: int = 0
+    keep_moments: bool = True
+    anomalies: tuple[Sample, ...] = ()
+    group: Group = ALONE  # of processes that share the images
+    device: torch.device = field(default=torch.device("cpu"))  # of the backbone and the moments
+    checkpoints: Checkpoints | None = None
+    progress: Progress = field(default=silent)
+    note: Callable[[str], None] = field(default=_ignore)
+
+    def for_images(self, size_hw: tuple[int, int]) -> "FitOptions":
+        """The same with smaller batches, if images are so large that memory asks for it."""
+        return replace(self, batch_size=frames_at_once(size_hw, most=self.batch_size))

@@ -1,0 +1,78 @@
+"""The JSON header of an .edgeseg file, read without torch and without the tensors.
+
+A safetensors file is eight bytes with the length of its header, the header, then the tensors.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from edgeseg.errors import ArtefactError
+
+SCHEMA = 1
+KEY = "edgeseg"  # of our header among the metadata of the file
+_PREFIX = 8
+_LONGEST = 100_000_000  # safetensors refuses longer ones, too
+
+
+class _Damaged(Exception):
+    """Why a file cannot be read, and whether it only seems to be cut off."""
+
+    def __init__(self, reason: str, *, cut: bool = False) -> None:
+        super().__init__(reason)
+        self.kind = "truncated" if cut else "not an edgeseg artefact"
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """What `edgeseg info` shows of a fitted model."""
+    if not path.is_file():
+        raise ArtefactError(f"{path}: no such file; make one with `edgeseg fit DATA --out {path}`")
+    try:
+        metadata = _metadata(path)
+        if KEY not in metadata:
+            raise ArtefactError(
+                f"{path}: a safetensors file of another program; expected one from edgeseg fit"
+            )
+        header: dict[str, Any] = json.loads(metadata[KEY])
+    except (_Damaged, TypeError, ValueError) as error:
+        kind = getattr(error, "kind", "not an edgeseg artefact")
+        raise ArtefactError(
+            f"{path}: {kind} ({error}); expected a whole file written by edgeseg fit"
+        ) from None
+    check_schema(path, header)
+    return header
+
+
+def check_schema(path: Path, header: Any) -> None:
+    """Refuse a header that another version wrote."""
+    found = header.get("schema") if isinstance(header, dict) else None
+    if isinstance(found, int) and found > SCHEMA:
+        raise ArtefactError(
+            f"{path}: schema {found} is newer than {SCHEMA}, the newest this edgeseg reads; "
+            "run `pip install --upgrade edgeseg`"
+        )
+    if found != SCHEMA:
+        raise ArtefactError(f"{path}: schema {found!r}, expected {SCHEMA}; fit the model again")
+
+
+def _metadata(path: Path) -> dict[str, str]:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(_PREFIX), "little")
+        if size < _PREFIX:
+            raise _Damaged("header too small")
+        if length > _LONGEST:
+            raise _Damaged("header too large")
+        if _PREFIX + length > size:
+            raise _Damaged("invalid header length", cut=True)
+        header = json.loads(file.read(length))
+    if not isinstance(header, dict):
+        raise _Damaged("its header is no JSON object")
+    metadata = header.pop("__metadata__", {})
+    try:
+        ends = [int(tensor["data_offsets"][1]) for tensor in header.values()]
+    except (LookupError, TypeError):
+        raise _Damaged("its header describes no tensors") from None
+    if _PREFIX + length + max(ends, default=0) != size:
+        raise _Damaged("incomplete metadata, file not fully covered", cut=True)
+    return metadata if isinstance(metadata, dict) else {}

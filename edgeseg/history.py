@@ -1,0 +1,40 @@
+"""Where a model comes from: a list in its header that grows with every command."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """The data set of a fit, in the words of the artefact's header."""
+
+    name: str
+    layout: str
+    held_out: int
+
+    def facts(self, *, images: int, bad: Iterable[str]) -> dict[str, Any]:
+        """What the header says of the data."""
+        return {
+            "name": self.name,
+            "layout": self.layout,
+            "fitted": images,
+            "held_out": self.held_out,
+            "unreadable": sorted(PurePosixPath(path).name for path in bad),
+        }
+
+
+def entry(action: str, *, images: int, source: str, newest: float) -> dict[str, Any]:
+    """One line of a history.
+
+    `when` is the last change of the newest image and not the time of the fit: the same images
+    must give the same bytes.
+    """
+    return {"action": action, "images": images, "from": source, "when": timestamp(newest)}
+
+
+def timestamp(seconds: float) -> str:
+    """UTC, ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

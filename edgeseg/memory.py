@@ -1,0 +1,106 @@
+"""What a fit needs of the machine's memory, computed before anything is allocated."""
+
+import math
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgeseg.config import FitConfig
+from edgeseg.errors import UsageError
+from edgeseg.factors import kept_directions
+from edgeseg.files import size_text
+from edgeseg.samples import MOST_PIXELS
+
+# Moments of single cells up to this size are kept: they can be pooled anew. Beyond it, moments of
+# whole windows (blocks.py) are kept instead, which is share x share times less.
+MOST_BYTES_OF_CELLS = 1 << 30
+# Python, torch and the backbone before the first image; decoded frames ahead of the fit.
+BASE_BYTES = 1_000_000_000
+# Of the backbone, per pixel that goes through it at once: 131 to 164 were measured for ResNet-18,
+# 74 to 247 for the others.
+ACTIVATION_BYTES = 250
+_LARGEST_SHARE = 16
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container; "max" without a limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitMemory:
+    """Bytes of the parts of a fit."""
+
+    moments: int
+    factors: int
+    activations: int
+    calibration: int
+
+    @property
+    def peak(self) -> int:
+        """While images are embedded, or while folds are taken out, whichever needs more."""
+        return BASE_BYTES + max(self.moments + self.activations, self.calibration)
+
+
+def fit_memory(config: FitConfig) -> FitMemory:
+    """The formulas of docs/large.md; k counts as asked for, though a backbone may have fewer."""
+    cells = config.grid_hw[0] * config.grid_hw[1]
+    blocks = cells // config.share**2
+    of_cells, of_blocks = (count * config.k**2 * 8 for count in (cells, blocks))
+    rank = kept_directions(config.rank, config.k)
+    factors = (1 if config.covariance == "global" else blocks) * config.k * rank * 4
+    height, width = config.size_hw
+    # The whole, one fold, and the whole without it.
+    kept, pooling = of_blocks, 0
+    if config.moments == "cells":
+        kept = of_cells
+        # Moments of cells are there twice while a fold is pooled, columns first.
+        pooling = of_cells + of_cells // config.share + of_blocks
+    return FitMemory(
+        moments=kept,
+        factors=factors,
+        activations=max(height * width, MOST_PIXELS) * ACTIVATION_BYTES,
+        calibration=kept + pooling + 2 * of_blocks + 2 * factors,
+    )
+
+
+def with_moments(config: FitConfig) -> FitConfig:
+    """The settings with the kind of moments that the size of the grid asks for."""
+    cells = config.grid_hw[0] * config.grid_hw[1]
+    alike = config.share == config.pool == 1  # a window is a cell
+    if alike or cells * config.k**2 * 8 <= MOST_BYTES_OF_CELLS:
+        return config
+    return replace(config, moments="blocks")
+
+
+def check_memory(config: FitConfig, *, have: int, largest_stride: int) -> None:
+    """Refuse a fit that this machine cannot hold, and name settings that it can."""
+    need = fit_memory(config).peak
+    if need <= have:
+        return
+    height, width = config.size_hw
+    raise UsageError(
+        f"size {height}x{width} with stride {config.stride}, share {config.share} and k={config.k} "
+        f"needs about {size_text(need)} of memory, this machine has {size_text(have)}; try "
+        + " or ".join(_that_fit(config, have, largest_stride))
+    )
+
+
+def _that_fit(config: FitConfig, have: int, largest_stride: int) -> list[str]:
+    found = []
+    for share in range(config.share + 1, _LARGEST_SHARE + 1):
+        step = math.lcm(largest_stride, config.stride * share)
+        other = with_moments(replace(config, share=share, moments="cells"))
+        need = fit_memory(other).peak
+        if need <= have and not any(side % step for side in config.size_hw):
+            found.append(f"--share {share} ({size_text(need)})")
+            break
+    if config.frame_hw is None and min(config.size_hw) > 512:
+        found.append("--tile 512")
+    return found or ["a smaller --size, --tile or --k"]
+
+
+def machine_bytes() -> int:
+    """Memory of this machine, or of the container if it has less."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = _CGROUP_LIMIT.read_text(encoding="utf-8").strip()
+    except OSError:
+        return whole
+    return min(whole, int(limit)) if limit.isdecimal() else whole

@@ -1,0 +1,205 @@
+"""Images among the good ones that do not belong there: each is compared with all others.
+
+Bad images that resemble each other hide each other; so the suspects are taken out of the moments
+and all is measured again, until there is no new one.
+"""
+
+import math
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from edgeseg.config import FitConfig
+from edgeseg.datasets import Dataset, Sample, load_batches
+from edgeseg.errors import EdgesegError
+from edgeseg.factors import Factors
+from edgeseg.files import size_text
+from edgeseg.fit_options import FitOptions
+from edgeseg.gaussian import Moments
+from edgeseg.leave_one_out import LeaveOneOut
+from edgeseg.network import CPU, Network
+from edgeseg.outliers import Yardstick, cut_for
+from edgeseg.progress import Progress
+from edgeseg.spool import EmbeddingSpool
+
+FEWEST = 8  # images: fewer do not tell what is usual
+MOST_ROUNDS = 10
+MOST_SHARE = 0.25  # more are another kind of part, and not a few that do not belong
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suspect:
+    """An image that does not look like the others, and where."""
+
+    sample: Sample
+    score: float  # from the Gaussians of all images that are no suspects
+    spreads: float  # above the middle of the others
+    peak_xy: tuple[float, float]  # where it is worst, as shares of width and height
+    extent: float  # share of the image beyond what the usual image reaches at its worst
+    map_hw: NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Screening:
+    """What comparing all images with each other has found."""
+
+    images: int
+    suspects: tuple[Suspect, ...] = ()  # the worst first
+    middle: float = 0.0  # median score of the others
+    limit: float = math.inf  # score above which an image is a suspect
+    map_limit: float = math.inf  # highest value in a map of the others, at the median
+    rounds: int = 0
+
+    @property
+    def too_many(self) -> bool:
+        """Whether this looks like a second kind of part."""
+        return _too_many(len(self.suspects), self.images)
+
+    def without_suspects(self, dataset: Dataset) -> Dataset:
+        """The dataset as if these images had never been in it."""
+        left_out = {suspect.sample for suspect in self.suspects}
+        kept = tuple(sample for sample in dataset.train if sample not in left_out)
+        return replace(dataset, train=kept)
+
+
+@torch.no_grad()
+def screen(dataset: Dataset, config: FitConfig, options: FitOptions) -> Screening:
+    """Compare every good image of a dataset with all others."""
+    network = Network.load(config, weights=options.weights, note=lambda _: None)
+    _check_disk(network, images=len(dataset.train))
+    samples: list[Sample] = []
+    moments = network.new_moments(options.device)
+    with EmbeddingSpool() as spool:
+        for batch, rows in _embedded(network, dataset.train, options):
+            network.add_(moments, rows)
+            for sample, row in zip(batch, rows, strict=True):
+                spool.append(row, len(samples))
+                samples.append(sample)
+        if len(samples) < FEWEST:
+            return Screening(images=len(samples))
+        pooled = network.pool(moments.to(CPU))
+        return _Comparison(network, pooled, spool, options.progress).screening(samples)
+
+
+def _too_many(suspects: int, images: int) -> bool:
+    return suspects > MOST_SHARE * images
+
+
+def _check_disk(network: Network, *, images: int) -> None:
+    needed = 4 * math.prod(network.row_shape) * images
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise EdgesegError(
+            f"comparing {images} images needs {size_text(needed)} in {folder}, which has "
+            f"{size_text(free)}; set TMPDIR to a folder on a larger disk"
+        )
+
+
+def _embedded(
+    network: Network, samples: Sequence[Sample], options: FitOptions
+) -> Iterator[tuple[tuple[Sample, ...], Tensor]]:
+    """Readable images and their embeddings; the fit itself says which are unreadable."""
+    size_hw = network.config.image_hw
+    size, embed = options.for_images(size_hw).batch_size, network.embedder(options.device)
+    batches = load_batches(samples, size_hw=size_hw, batch_size=size, max_bad=options.max_bad)
+    length = -(-len(samples) // size)
+    for batch in options.progress(batches, length=length, label="Reading images to compare"):
+        yield batch.samples, embed(torch.from_numpy(batch.frames))
+
+
+class _Comparison:
+    """Spooled images against each other, round by round."""
+
+    def __init__(
+        self, network: Network, pooled: Moments, spool: EmbeddingSpool, progress: Progress
+    ):
+        self.network, self.pooled, self.spool, self.progress = network, pooled, spool, progress
+        blank = Factors(
+            mean=pooled.mean.to(torch.float32), factor=torch.zeros(1, pooled.mean.shape[1], 1)
+        )
+        self.to_image = network.model(blank).to_image
+        shape = (len(spool), network.tiles, *network.config.grid_hw)
+        self.grids = torch.zeros(shape)  # distances of every image
+        self.scores, self.peaks = np.zeros(len(spool)), np.zeros(len(spool))
+
+    def screening(self, samples: Sequence[Sample]) -> Screening:
+        """Take suspects out until there is no new one."""
+        cut = cut_for(len(samples))
+        suspects = np.zeros(len(samples), np.bool_)
+        for rounds in range(1, MOST_ROUNDS + 1):
+            self._measure(suspects, label=f"Comparing images, round {rounds}")
+            yardstick = Yardstick.of(self.scores[~suspects])
+            found = suspects | (yardstick.spreads(self.scores) > cut)
+            if bool((found == suspects).all()):
+                break
+            suspects = found
+            if _too_many(int(suspects.sum()), len(samples)):
+                break
+        map_limit = float(np.median(self.peaks[~suspects]))
+        worst_first = sorted(np.flatnonzero(suspects).tolist(), key=lambda i: -self.scores[i])
+        return Screening(
+            images=len(samples),
+            suspects=tuple(
+                self._suspect(samples[i], i, yardstick, map_limit=map_limit) for i in worst_first
+            ),
+            middle=yardstick.score_at(0),
+            limit=yardstick.score_at(cut),
+            map_limit=map_limit,
+            rounds=rounds,
+        )
+
+    def _measure(self, suspects: NDArray[np.bool_], *, label: str) -> None:
+        """All images, from the Gaussians of those that are no suspects."""
+        kept, left_out = (np.flatnonzero(which).tolist() for which in (~suspects, suspects))
+        comparison = LeaveOneOut(
+            self._pooled_without(left_out),
+            self.network.config,
+            images=len(kept),
+            tiles=self.network.tiles,
+        )
+        size = comparison.batch_size
+        work = [
+            (places[start : start + size], measure)
+            for places, measure in ((kept, comparison.inside), (left_out, comparison.outside))
+            for start in range(0, len(places), size)
+        ]
+        for places, measure in self.progress(work, length=len(work), label=label):
+            for rows in self.spool.batches(places, size=size):
+                k, cells = self.network.embedding_shape
+                grids = measure(rows.view(len(rows), -1, k, cells))
+                self.grids[places] = grids.view(-1, *self.grids.shape[1:])
+                scores, peaks = self.network.of_frames(*self.to_image(grids))
+                self.scores[places], self.peaks[places] = scores.numpy(), peaks.numpy()
+
+    def _pooled_without(self, places: list[int]) -> Moments:
+        if not places:
+            return self.pooled
+        removed = self.network.new_moments()
+        for rows in self.spool.batches(places, size=1):
+            self.network.add_(removed, rows)
+        return self.pooled.remove(self.network.pool(removed))
+
+    def _suspect(
+        self, sample: Sample, place: int, yardstick: Yardstick, *, map_limit: float
+    ) -> Suspect:
+        maps, scores = self.to_image(self.grids[place])  # of each tile
+        tiling = self.network.config.tiling
+        map_hw = maps[0].numpy()
+        if tiling is not None:
+            map_hw, _ = tiling.blend(list(maps.numpy()), scores.tolist())
+        row, column = np.unravel_index(int(map_hw.argmax()), map_hw.shape)
+        return Suspect(
+            sample=sample,
+            score=float(self.scores[place]),
+            spreads=float(yardstick.spreads(self.scores[place])),
+            peak_xy=((column + 0.5) / map_hw.shape[1], (row + 0.5) / map_hw.shape[0]),
+            extent=float((map_hw > map_limit).mean()),
+            map_hw=map_hw,
+        )

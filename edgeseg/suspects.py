@@ -1,0 +1,84 @@
+"""What a screening found, for people: a line and a picture of each suspect, and a JSON list."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from edgeseg.config import FitConfig
+from edgeseg.datasets import Dataset, Sample, read_sample
+from edgeseg.files import write_json
+from edgeseg.gallery import write_picture
+from edgeseg.outliers import EXPECTED_BY_CHANCE
+from edgeseg.robust import Screening, Suspect
+from edgeseg.visual import contact_sheet, render_panel
+
+MOST_PICTURES = 24
+
+
+def name_of(sample: Sample, dataset: Dataset) -> str:
+    """The path of an image below its dataset, and the frame where it is a video."""
+    path = sample.image.relative_to(dataset.root).as_posix()
+    return path if sample.image_index is None else f"{path}#{sample.image_index}"
+
+
+def describe(suspect: Suspect) -> str:
+    """Why an image is a suspect, and where to look."""
+    x, y = suspect.peak_xy
+    return (
+        f"score {suspect.score:.4g}, {suspect.spreads:.1f} spreads above the others, worst at "
+        f"{x:.0%} from the left and {y:.0%} from the top, {suspect.extent:.1%} of the image"
+    )
+
+
+def lines(screening: Screening, dataset: Dataset) -> Iterator[str]:
+    """One line of each suspect, the worst first."""
+    for suspect in screening.suspects:
+        yield f"{name_of(suspect.sample, dataset)}: {describe(suspect)}"
+
+
+def facts(screening: Screening, dataset: Dataset) -> dict[str, Any]:
+    """Plain JSON values."""
+    return {
+        "images": screening.images,
+        "rounds": screening.rounds,
+        "middle": screening.middle,
+        "limit": screening.limit if screening.rounds else None,
+        "good_images_expected_by_chance": EXPECTED_BY_CHANCE,
+        "suspects": [
+            {
+                "image": name_of(suspect.sample, dataset),
+                "score": suspect.score,
+                "spreads": suspect.spreads,
+                "peak_xy": list(suspect.peak_xy),
+                "extent": suspect.extent,
+            }
+            for suspect in screening.suspects
+        ],
+    }
+
+
+def write_suspects(
+    screening: Screening, dataset: Dataset, config: FitConfig, *, beside: Path
+) -> list[Path]:
+    """Write OUT.suspects.json and, if there are any, OUT.suspects.png beside a model."""
+    listed, sheet = (
+        beside.with_name(f"{beside.name}.suspects{suffix}") for suffix in (".json", ".png")
+    )
+    write_json(listed, facts(screening, dataset))
+    if not screening.suspects:
+        sheet.unlink(missing_ok=True)  # of an earlier fit: it would be taken for this one's
+        return [listed]
+    shown = screening.suspects[:MOST_PICTURES]
+    panels = [
+        render_panel(
+            read_sample(suspect.sample, config.image_hw)[0],
+            suspect.map_hw,
+            pixel_threshold=screening.map_limit,
+            value_range=(0.0, 2.0 * screening.map_limit),
+            caption=f"{name_of(suspect.sample, dataset)}: {suspect.spreads:.1f} spreads",
+        )
+        for suspect in shown
+    ]
+    title = f"{dataset.name}: {len(shown)} of {len(screening.suspects)} suspects, the worst first"
+    write_picture(sheet, contact_sheet(panels, columns=2, title=title))
+    return [listed, sheet]

@@ -1,0 +1,166 @@
+"""One sweep of a shard's images through the backbone: moments, and embeddings to calibrate on."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from edgeseg.checkpoint import Checkpoint
+from edgeseg.config import FitConfig
+from edgeseg.datasets import Dataset, Sample, load_batches, split_holdout
+from edgeseg.errors import DatasetError
+from edgeseg.fit_options import FitOptions, Shard
+from edgeseg.gaussian import Moments
+from edgeseg.judge import permutation
+from edgeseg.network import CPU, Network
+from edgeseg.spool import EmbeddingSpool
+
+# More good images than this sharpen no threshold that anyone asks for, and the spool stays small.
+CALIBRATION_LIMIT = 1000
+SPOOL_BYTES = 2 << 30  # of temporary disk, whatever the size of an embedding
+
+
+@dataclass(kw_only=True)
+class Gathered:
+    """What sweeps have gathered so far; a checkpoint is this on disk."""
+
+    moments: Moments
+    seen: EmbeddingSpool  # of images behind the moments
+    unseen: EmbeddingSpool  # of images kept for calibration alone
+    batches: int = 0  # done, of those to fit on
+    bad: set[str] = field(default_factory=set)  # images that could not be read
+    newest: float = 0.0  # seconds since 1970: when the newest image was last changed
+
+
+def split(dataset: Dataset, config: FitConfig) -> tuple[Sequence[Sample], Sequence[Sample]]:
+    """Images to fit on, and images kept for calibration alone."""
+    train = dataset.train
+    if config.calibration == "cross" or len(train) < 2:
+        return train, ()
+    return split_holdout(train, fraction=config.holdout, seed=config.seed)
+
+
+@contextmanager
+def gather(
+    network: Network,
+    train: Sequence[Sample],
+    held_out: Sequence[Sample],
+    *,
+    shard: Shard,
+    options: FitOptions,
+) -> Iterator[Gathered]:
+    """Sweep over this shard's images; the spools last as long as the context."""
+    options = options.for_images(network.config.image_hw)
+    with ExitStack() as stack, torch.no_grad():
+        checkpoint = Checkpoint.open(network, train, shard=shard, options=options)
+        stack.callback(checkpoint.tidy)
+        seen = stack.enter_context(
+            EmbeddingSpool(checkpoint.spool_path, row_shape=network.row_shape)
+        )
+        found = Gathered(
+            moments=network.new_moments(options.device),
+            seen=seen,
+            unseen=stack.enter_context(EmbeddingSpool()),
+        )
+        checkpoint.restore(found)
+        sweep = _Sweep(network, shard=shard, options=options, found=found)
+        sweep.fit(train, after_batch=lambda: checkpoint.save_if_due(found))
+        sweep.keep(held_out)
+        network.backbone.to(CPU)
+        yield found
+
+
+class _Sweep:
+    def __init__(
+        self, network: Network, *, shard: Shard, options: FitOptions, found: Gathered
+    ) -> None:
+        self.network, self.shard, self.options, self.found = network, shard, options, found
+        self.embed = network.embedder(options.device)
+
+    def fit(self, samples: Sequence[Sample], *, after_batch: Callable[[], None]) -> None:
+        """Add images to the moments and keep some of their embeddings."""
+        chosen = self._chosen(len(samples))
+        batches = self.shard.batches(len(samples), self.options.batch_size)[self.found.batches :]
+        for places, embedded in self._embedded(samples, batches, label="Fitting"):
+            self.network.add_(self.found.moments, embedded)
+            _spool(self.found.seen, places, embedded, chosen)
+            self.found.batches += 1
+            after_batch()
+
+    def keep(self, samples: Sequence[Sample]) -> None:
+        """Embed images for calibration alone; of many, only as many as it looks at."""
+        chosen = sorted(self._chosen(len(samples)))
+        kept = [samples[place] for place in chosen]
+        batches = self.shard.batches(len(kept), self.options.batch_size)
+        for places, embedded in self._embedded(kept, batches, label="Calibrating"):
+            _spool(self.found.unseen, places, embedded, set(places))
+
+    def _chosen(self, count: int) -> set[int]:
+        limit = min(CALIBRATION_LIMIT, max(2, SPOOL_BYTES // (4 * prod(self.network.row_shape))))
+        return set(permutation(count, self.network.config.seed)[:limit])
+
+    def _embedded(
+        self, samples: Sequence[Sample], batches: Sequence[range], *, label: str
+    ) -> Iterator[tuple[list[int], Tensor]]:
+        work = self._frames(samples, batches)
+        for places, frames in self.options.progress(work, length=len(batches), label=label):
+            self.options.group.check()
+            if not places:  # not one picture of this batch can be read
+                yield [], torch.empty(0, *self.network.row_shape)
+                continue
+            newest = max(samples[place].image.stat().st_mtime for place in places)
+            self.found.newest = max(self.found.newest, newest)
+            yield places, self.embed(torch.from_numpy(np.stack(frames)))
+
+    def _frames(
+        self, samples: Sequence[Sample], batches: Sequence[range]
+    ) -> Iterator[tuple[list[int], list[NDArray[np.uint8]]]]:
+        """Readable images of each batch, decoded ahead across batches.
+
+        Batches keep their borders where an image is unreadable: the others must not move.
+        """
+        mine = [samples[place] for batch in batches for place in batch]
+        decoded = self._decoded(mine)
+        ahead = next(decoded, None)
+        for batch in batches:
+            places, frames = [], []
+            for place in batch:
+                if ahead is not None and ahead[0] is samples[place]:
+                    places.append(place)
+                    frames.append(ahead[1])
+                    ahead = next(decoded, None)
+            yield places, frames
+
+    def _decoded(self, samples: Sequence[Sample]) -> Iterator[tuple[Sample, NDArray[np.uint8]]]:
+        loaded = load_batches(
+            samples,
+            size_hw=self.network.config.image_hw,
+            batch_size=1,
+            max_bad=self.options.max_bad,
+            on_bad=self._on_bad,
+        )
+        try:
+            for batch in loaded:
+                yield batch.samples[0], batch.frames[0]
+        except DatasetError:
+            # That no image of one shard can be read is no error yet: others may have some.
+            if len(self.found.bad) > self.options.max_bad:
+                raise
+
+    def _on_bad(self, path: Path, reason: str) -> None:
+        self.found.bad.add(path.as_posix())
+        self.options.note(f"skipped {reason}")
+
+
+def _spool(
+    spool: EmbeddingSpool, places: Sequence[int], embedded: Tensor, chosen: set[int]
+) -> None:
+    for place, row in zip(places, embedded, strict=True):
+        if place in chosen:
+            spool.append(row, place)

@@ -1,0 +1,26 @@
+"""Embeddings with known statistics, and when moments are the same."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgeseg.gaussian import Moments
+
+TIGHT = 1e-10
+
+
+def rows(
+    count: int, *, k: int = 4, locations: int = 6, seed: int = 0, offset: float = 5.0
+) -> Tensor:
+    """Correlated embeddings (N, k, P), every location with another mean."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.normal(size=(locations, k, k))
+    x = np.einsum("pij,njp->nip", mixing, rng.normal(size=(count, k, locations)))
+    return torch.from_numpy(x + offset * rng.normal(size=(1, k, locations)))
+
+
+def assert_same(found: Moments, expected: Moments, *, tolerance: float = TIGHT) -> None:
+    assert torch.equal(found.count, expected.count)
+    scale = float(expected.scatter.abs().max()) + 1
+    torch.testing.assert_close(found.mean, expected.mean, atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(found.scatter, expected.scatter, atol=tolerance * scale, rtol=0)
