@@ -21,7 +21,7 @@ else that went wrong, and then says so in one sentence: see [troubleshooting](tr
 
 def reference() -> str:
     """The whole document."""
-    root = click.Context(cli, info_name="edgeseg")
+    root = click.Context(cli, info_name="edgeseg", **cli.context_settings)
     pages = list(_commands(cli, root))
     listed = "\n".join(
         f"- [`{ctx.command_path}`](#{_anchor(ctx)}): {command.get_short_help_str(limit=200)}"

@@ -51,7 +51,7 @@ def anchors(text: str) -> set[str]:
 def parse_command(words: list[str]) -> None:
     """Hold that `edgeseg WORDS` is a command line: options exist, and values are of their kind."""
     command: click.Command = cli
-    context = click.Context(cli, info_name="edgeseg")
+    context = click.Context(cli, info_name="edgeseg", **cli.context_settings)
     with pytest.MonkeyPatch.context() as patch:
         # Files of a document need not be there.
         patch.setattr(click.Path, "convert", lambda self, value, param, ctx: Path(value))
