@@ -45,6 +45,7 @@ def demo(out: Path, data: Path | None, backbone: str) -> None:
     run = Demo(out, data)
     run.fit_and_evaluate(backbone)
     run.export()
+    run.compare(backbone)
     run.stream()
     page = run.report(seconds=time.perf_counter() - started)
     click.echo(f"\nDone in {time.perf_counter() - started:.0f} s. Open {page}")
@@ -63,6 +64,7 @@ class Demo:
         self.data = data or out / "data"
         self.artefact = out / "part.edgeseg"
         self.fp32, self.int8 = out / "part.onnx", out / "part-int8.onnx"
+        self.models = {"edge, fp32": self.fp32, "edge, int8": self.int8}
         self.latency = out / "latency.json"
         self.evaluated = False
         self.plan: dict[str, Any] | None = None
@@ -100,6 +102,16 @@ class Demo:
         )
         self.plan = json.loads(printed)
 
+    def compare(self, backbone: str) -> None:
+        """The published method beside ours, if there are labels to compare on."""
+        if not self.evaluated:
+            return
+        artefact, graph = self.out / "paper.edgeseg", self.out / "paper.onnx"
+        settings = ("--backbone", backbone, "--preset", "paper", "--no-moments")
+        self._edgeseg("fit", self.data, "--out", artefact, *settings)
+        self._edgeseg("export", artefact, "--out", graph, "--data", self.data)
+        self.models["paper, fp32"] = graph
+
     def stream(self) -> None:
         # A data set without a camera: its own test images, in order, stand in for the line.
         source = f"synthetic:frames={STREAM_FRAMES},defects=0.1" if self.synthetic else self.data
@@ -111,7 +123,7 @@ class Demo:
 
         return write_demo_report(
             out=self.out,
-            models=(self.fp32, self.int8),
+            models=self.models,
             latency=self.latency,
             plan=self.plan,
             seconds=seconds,

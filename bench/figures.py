@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0b6bcb", "#d1495b", "#2a9d66", "#e08e0b", "#7b4fb5", "#5d6778")
 DOTS_PER_INCH = 130
+LEAST_RANGE = 0.04  # of accuracy on an axis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,10 @@ def pareto(dots: Sequence[Dot], target: Path, *, value_name: str) -> None:
         axes.set_xlabel("milliseconds per frame, p50 (log scale; left is faster)")
         axes.set_ylabel(f"{value_name} (up is better)")
         axes.margins(x=0.12, y=0.15)
+        low, high = axes.get_ylim()
+        if high - low < LEAST_RANGE:  # or rounding would look like a difference
+            middle = (low + high) / 2
+            axes.set_ylim(middle - LEAST_RANGE / 2, middle + LEAST_RANGE / 2)
         _number(axes, ordered)
         _key(axes, ordered, front, colours)
 

@@ -78,7 +78,8 @@ def main() -> None:
     from edgeseg.bench.machine import peak_mb
     from edgeseg.cli import cli
 
-    for module in ("fitting", "shards", "update", "torchrun", "checkpoint"):  # not a part of the work
+    # Imports are not a part of the work.
+    for module in ("fitting", "shards", "update", "torchrun", "checkpoint"):
         importlib.import_module(f"edgeseg.{module}")
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     before = peak_mb()

@@ -219,12 +219,13 @@ def _evidence(state: DriftState, *, broad: bool, spot: bool) -> str:
         facts.append(str(state.movement))
     if state.kind == "spot":
         facts.append(f"{state.anomalous_share:.0%} of the frames are anomalous")
-    if broad or spot:
+    if state.moved_share > 0 and (broad or spot):
         facts.append(f"{state.moved_share:.0%} of the cells have risen and stayed high")
-    elif state.kind == "position":
-        facts.append("distances have not risen yet")
-    else:
-        facts.append("distances have not risen, so defects may be missed")
+    if not (broad or spot):
+        hidden = state.kind != "position"  # less light or focus lowers distances
+        facts.append(
+            f"distances have not risen{', so defects may be missed' if hidden else ' yet'}"
+        )
     if broad and state.median_ratio > 1.0:
         facts.append(f"d^2 of the median cell is x{state.median_ratio:.2f} of its good level")
     return ", ".join(facts)

@@ -35,9 +35,11 @@ def test_every_step_is_a_command_that_parses(tmp_path, typed, labelled):
     for run in (Demo(tmp_path / "own", data), Demo(tmp_path / "synthetic", None)):
         run.fit_and_evaluate("efficientnet_lite0")
         run.export()
+        run.compare("efficientnet_lite0")
         run.stream()
     names = [line[0] for line in typed]
-    assert names.count("fit") == names.count("stream") == 2
+    assert names.count("fit") == 2 + labelled  # the published method, where it can be compared
+    assert names.count("stream") == 2
     assert names.count("synthesize") == 1
     assert names.count("eval") == labelled
     for line in typed:
@@ -75,7 +77,7 @@ def made(tmp_path: Path) -> Path:
 def write(out: Path, *, synthetic: bool = True) -> str:
     page = write_demo_report(
         out=out,
-        models=(out / "part.onnx", out / "part-int8.onnx"),
+        models={"edge, fp32": out / "part.onnx", "edge, int8": out / "part-int8.onnx"},
         latency=out / "latency.json",
         plan={"plan_bytes": 10_300_000, "build": {"build_seconds": 0.7}},
         seconds=90,
@@ -94,6 +96,7 @@ def test_the_page_says_what_was_found(made):
     assert "19 of 20 defective parts were found and 1 of 10 good ones flagged." in text
     assert "A TensorRT-RTX plan of 10.3 MB was built in 0.7 s" in text
     assert "synthetic part" in text
+    assert "Accuracy against time" in text
     assert text.index("capture age") < text.index("<td>infer") < text.index("<td>end to end")
     height = cv2.imread(str(made / "found.png")).shape[0]
     assert (MOST_KINDS + 1) * 90 < height < (MOST_KINDS + 2.5) * 90 + MOST_KINDS * 40

@@ -49,8 +49,10 @@ def shards(
         (8, TINY),  # seven batches: one shard has no images
         (2, replace(TINY, calibration="holdout", holdout=0.3)),
         (2, replace(TINY, covariance="global")),
+        (3, replace(TINY, moments="blocks", share=2, pool=3)),
+        (3, replace(TINY, size_hw=(32, 32), frame_hw=(64, 64), overlap=8)),
     ],
-    ids=["one", "uneven", "empty", "holdout", "global"],
+    ids=["one", "uneven", "empty", "holdout", "global", "blocks", "tiles"],
 )
 def test_merged_shards_are_one_fit(data, tmp_path, count, config):
     paths = shards(data, tmp_path / "parts", count, config=config)
