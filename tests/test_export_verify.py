@@ -20,6 +20,7 @@ from edgeseg.export.verify import (
     agreement,
     in_batches,
     installed_backends,
+    ordered,
     rank_correlation,
     table,
 )
@@ -174,6 +175,19 @@ def test_rank_correlation_is_spearmans_with_ties(data: st.DataObject) -> None:
         assert found == (1.0 if len(set(a)) == len(set(b)) == 1 else 0.0)
     else:
         assert found == pytest.approx(spearmanr(a, b).statistic, abs=1e-12)
+
+
+def test_order_of_scores_that_are_told_apart() -> None:
+    wanted = np.array([1.0, 1.1, 1.2, 5.0])
+    assert ordered(wanted, wanted, apart=0) == 1.0
+    assert ordered(wanted, -wanted, apart=0) == -1.0
+    assert ordered(wanted, np.zeros(4), apart=0) == 0.0, "a score that says nothing keeps no order"
+    shuffled = np.array([1.2, 1.1, 1.0, 5.0])
+    assert rank_correlation(wanted, shuffled) == pytest.approx(0.2)
+    assert ordered(wanted, shuffled, apart=0) == 0.0
+    assert ordered(wanted, shuffled, apart=0.5) == 1.0, "only the last is told apart"
+    assert ordered(wanted, -shuffled, apart=0.5) == -1.0
+    assert ordered(wanted, shuffled, apart=9) == 1.0, "no order to lose"
 
 
 def test_rank_correlation_of_known_orders() -> None:
