@@ -93,7 +93,10 @@ def commit() -> str:
 
 def command() -> str:
     """What was typed."""
-    return shlex.join(["edgeseg", *sys.argv[1:]])
+    script = Path(sys.argv[0])
+    module = script.parent.name == "bench" and script.suffix == ".py"
+    program = ["python", "-m", f"edgeseg.bench.{script.stem}"] if module else ["edgeseg"]
+    return shlex.join([*program, *sys.argv[1:]])
 
 
 def peak_mb() -> float:

@@ -11,10 +11,10 @@ from edgeseg.layouts import images_in
 from edgeseg.many import datasets_below, table
 
 
-def check_out(data: Path, out: Path, *, every: bool, only_with_all: bool) -> None:
+def check_out(data: Path, out: Path, *, every: bool, skip_existing: bool) -> None:
     """Refuse a result in the wrong place before anything is computed."""
-    if only_with_all and not every:
-        raise UsageError("--skip-existing and --json are for many datasets; add --all")
+    if skip_existing and not every:
+        raise UsageError("--skip-existing is for many datasets; add --all")
     if not every and out.is_dir():
         raise UsageError(
             f"--out {out}: a folder; expected a file such as {out / data.name}.edgeseg, or --all"

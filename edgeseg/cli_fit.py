@@ -1,5 +1,6 @@
 """`edgeseg fit` and `edgeseg synthesize`."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,7 +96,9 @@ def note(text: str) -> None:
     help="Fit on every dataset below DATA, go on after a failure, and print a table.",
 )
 @click.option("--skip-existing", is_flag=True, help="With --all: keep the models that are there.")
-@click.option("--json", "as_json", is_flag=True, help="With --all: the table as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print what became of it as JSON, with --all of each."
+)
 @click.option(
     "--robust",
     type=click.Choice(("list", "drop")),
@@ -147,7 +150,7 @@ def fit(
     from edgeseg.fit_options import FitOptions
     from edgeseg.progress import bar, silent
 
-    check_out(data, out, every=every, only_with_all=skip_existing or as_json)
+    check_out(data, out, every=every, skip_existing=skip_existing)
     with together() as group:
         silently = quiet or group.rank > 0  # of several processes, one talks
         options = FitOptions(
@@ -170,12 +173,14 @@ def fit(
             resume=resume,
             checkpoint_seconds=checkpoint_seconds,
             options=options,
-            show=options.note if every else click.echo,
+            show=options.note if every or as_json else click.echo,
         )
         if every:
             fit_all(job, data, out, skip_existing=skip_existing, as_json=as_json)
             return
         outcome = job.run(data, out)
+        if as_json and group.rank == 0:
+            click.echo(json.dumps(outcome.to_dict(), indent=2))
         options.note(
             f"wrote {out} ({size_text(out.stat().st_size)}) in {outcome.seconds:.1f} s; "
             f"next: edgeseg eval {out} {data}"

@@ -6,7 +6,7 @@ import pytest
 from commands import FIT, fail, succeed
 from small_models import SIZE_HW, write_plate
 
-from edgeseg.artefact import load_artefact
+from edgeseg.artefact import load_artefact, read_header
 
 
 def test_fit(plate, tmp_path):
@@ -31,6 +31,16 @@ def test_fit_is_the_fit_of_the_library(plate, tmp_path, small_artefact_path):
 def test_fit_quietly(plate, tmp_path):
     result = succeed("fit", plate, "--out", tmp_path / "m.edgeseg", *FIT, "-k", "500", "--quiet")
     assert result.output == ""
+
+
+def test_fit_tells_machines(plate, tmp_path):
+    out = tmp_path / "part.edgeseg"
+    told = json.loads(succeed("fit", plate, "--out", out, *FIT, "--json").stdout)
+    header = read_header(out)
+    assert told["model"] == str(out)
+    assert told["images"] == header["data"]["fitted"]
+    assert told["threshold"] == header["calibration"]["score_threshold"]
+    assert told["size_bytes"] == out.stat().st_size
 
 
 def test_fit_says_that_k_is_cut(plate, tmp_path):

@@ -188,8 +188,8 @@ def test_folds_of_those_that_have_them(root, tmp_path):
 
 def test_requests_that_cannot_be_met(root, tmp_path):
     plate = root / "plate"
-    assert fail("fit", plate, "--out", tmp_path / "m", *FIT_64, "--json", code=2) == (
-        "--skip-existing and --json are for many datasets; add --all"
+    assert fail("fit", plate, "--out", tmp_path / "m", *FIT_64, "--skip-existing", code=2) == (
+        "--skip-existing is for many datasets; add --all"
     )
     assert fail("fit", plate, "--out", tmp_path, *FIT_64, code=2) == (
         f"--out {tmp_path}: a folder; "
