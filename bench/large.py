@@ -169,6 +169,10 @@ def _cells(row: dict[str, Any]) -> Iterator[Cell]:
 )  # fmt: skip
 @click.option("--backbone", default="resnet18")
 @click.option("--weights", help="A .pth file of the backbone, or `random` for a rehearsal.")
+@click.option(
+    "--row", "numbers", type=click.IntRange(1, len(STUDY.rows)), multiple=True,
+    help="Only this row of the table, counted from 1; may be repeated.",
+)  # fmt: skip
 @click.option("--rehearse", is_flag=True, help="Small boards: does it run? No figures.")
 @threads_option
 def large(
@@ -176,6 +180,7 @@ def large(
     out: Path,
     backbone: str,
     weights: str | None,
+    numbers: tuple[int, ...],
     rehearse: bool,
     threads: int | None,
 ) -> None:
@@ -188,13 +193,16 @@ def large(
     count = threads_or_all(threads)
     # Without the folders that lead to them: the file is for others to read.
     command = f"python -m edgeseg.bench.large {data.name} --out {out.name} --backbone {backbone}"
+    command += "".join(f" --row {number}" for number in numbers)
     facts = describe(threads=count, seeds=(study.boards.seed,)) | {"command": command}
     warning = busy_warning()
     rows = []
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.stem}-") as folder:
         say(f"making boards of {data.name}")
         boards = write_boards(data, Path(folder) / "boards", study.boards)
-        for row in study.rows:
+        for number, row in enumerate(study.rows, start=1):
+            if numbers and number not in numbers:
+                continue
             say(f"measuring {row.name}, share {row.share}")
             place = Path(folder) / "row"
             place.mkdir(exist_ok=True)
