@@ -122,8 +122,8 @@ def _pareto(measured: list[Measured], out: Path) -> tuple[Figure, ...]:
     """Accuracy against time, where accuracy was measured."""
     dots = [
         Dot(
-            name=name,
-            group=name.split(",")[0],
+            name=name.split(", ")[1],
+            group=name.split(", ")[0],
             ms=_milliseconds(timing)["p50"],
             value=accuracy["pro"],
             size_mb=timing.size_bytes / 1e6,

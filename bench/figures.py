@@ -81,8 +81,8 @@ def pareto(dots: Sequence[Dot], target: Path, *, value_name: str) -> None:
         axes.margins(x=0.12, y=0.15)
         low, high = axes.get_ylim()
         if high - low < LEAST_RANGE:  # or rounding would look like a difference
-            middle = (low + high) / 2
-            axes.set_ylim(middle - LEAST_RANGE / 2, middle + LEAST_RANGE / 2)
+            top = min((low + high + LEAST_RANGE) / 2, 1.0 + 0.05 * LEAST_RANGE)  # nothing above 1
+            axes.set_ylim(top - LEAST_RANGE, top)
         _number(axes, ordered)
         _key(axes, ordered, front, colours)
 
