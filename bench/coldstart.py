@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.bench.machine import peak_mb
+from edgeseg.bench.processes import last_line
 from edgeseg.errors import EdgesegError, RuntimeFailure
 
 _STARTED = time.perf_counter()
@@ -37,8 +38,8 @@ def _one(words: list[str]) -> dict[str, float]:
         check=False,
     )
     if done.returncode != 0:
-        reason = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise RuntimeFailure(f"{words[0]}: a fresh process cannot run it ({reason[0]})")
+        reason = last_line(done.stderr)
+        raise RuntimeFailure(f"{words[0]}: a fresh process cannot run it ({reason})")
     report: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     # From the start of Python to its end; `edgeseg stream` shows its first frame after as long.
     return report | {"process_s": time.perf_counter() - started}

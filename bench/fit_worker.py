@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.bench.machine import peak_mb
+from edgeseg.bench.processes import last_line
 from edgeseg.errors import EdgesegError
 from edgeseg.files import write_json
 
@@ -33,8 +34,8 @@ def in_process(module: str, request: dict[str, Any], folder: Path) -> dict[str, 
         check=False,
     )
     if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["no message"]
-        raise EdgesegError(f"{name} of {request['data']} failed in its process: {lines[-1]}")
+        reason = last_line(done.stderr)
+        raise EdgesegError(f"{name} of {request['data']} failed in its process: {reason}")
     found: dict[str, Any] = json.loads(result_path.read_text(encoding="utf-8"))
     return found
 

@@ -6,6 +6,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from edgeseg.bench.processes import last_line
 from edgeseg.bench.work import Say
 from edgeseg.errors import EdgesegError
 from edgeseg.files import write_text
@@ -65,6 +66,5 @@ def _run(words: list[str]) -> None:
 def _output(words: list[str]) -> str:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["no message"]
-        raise EdgesegError(f"`{' '.join(words)}` failed: {lines[-1]}")
+        raise EdgesegError(f"`{' '.join(words)}` failed: {last_line(done.stderr)}")
     return done.stdout.strip()

@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from edgeseg.bench.processes import last_line
 from edgeseg.bench.work import Result
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
@@ -54,8 +55,7 @@ def run_peer(python: Path, request: PeerRequest, folder: Path, *, timeout_s: int
     except subprocess.TimeoutExpired:
         return {"step": "any", "error": f"not done after {timeout_s} s"}
     if not answer.is_file():
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        how = "killed, out of memory?" if done.returncode == -9 else last[:200]
+        how = "killed, out of memory?" if done.returncode == -9 else last_line(done.stderr)[:200]
         return {"step": "start", "error": f"exit code {done.returncode} ({how})"}
     result: Result = json.loads(answer.read_text(encoding="utf-8"))
     return result

@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from edgeseg.bench.machine import busy_warning, describe
+from edgeseg.bench.processes import last_line
 from edgeseg.bench.scaling_worker import FIGURES
 from edgeseg.errors import EdgesegError
 from edgeseg.files import write_json
@@ -64,8 +65,7 @@ class Plan:
             check=False,
         )
         if done.returncode != 0:
-            lines = done.stderr.strip().splitlines() or ["no message"]
-            raise EdgesegError(f"`edgeseg {command[0]}` failed: {lines[-1]}")
+            raise EdgesegError(f"`edgeseg {command[0]}` failed: {last_line(done.stderr)}")
         return [json.loads(path.read_text()) for path in self.folder.glob("figures-*.json")]
 
     def path(self, name: str) -> str:

@@ -44,8 +44,8 @@ class PositionWatch:
     known from the first ones, and only a mean that such scatter does not explain is a move.
     """
 
-    # Shares of the frame and degrees, and deviations of the mean: with five of them, chance
-    # warns less than once in a month of different views at 30 frames a second.
+    # Shares of the frame and degrees, and deviations of the mean. Five of them make chance rare in
+    # the long run; what remains is a first window whose views happened to lie too much alike.
     SHIFT, TURN, DEVIATIONS = 0.01, 1.0, 5.0
 
     def __init__(self, *, reference: int, recent: int) -> None:

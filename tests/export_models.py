@@ -16,7 +16,7 @@ from onnx import ModelProto
 from small_models import write_plate
 from torch import nn
 
-from edgeseg.artefact import Artefact
+from edgeseg.artefact import Artefact, save_artefact
 from edgeseg.backbones import Backbone, backbone_spec
 from edgeseg.config import FitConfig
 from edgeseg.datasets import open_dataset
@@ -65,6 +65,18 @@ def artefact(config: FitConfig = EDGE) -> Artefact:
     """A model fitted on `data`."""
     options = FitOptions(weights=str(weights(config.backbone)), batch_size=4)
     return fit(open_dataset(data(config.size_hw)), config, options)
+
+
+def saved(folder: Path) -> Path:
+    """The small model as bottle.edgeseg in a folder."""
+    path = folder / "bottle.edgeseg"
+    save_artefact(artefact(SHORT), path)
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    """What is in a folder."""
+    return sorted(item.name for item in folder.iterdir())
 
 
 @cache

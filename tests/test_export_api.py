@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from export_models import SHORT, artefact, good_frames, reference, remember_traces
+from export_models import SHORT, artefact, good_frames, names, reference, remember_traces
 
 from edgeseg.artefact import file_sha256, save_artefact
 from edgeseg.errors import ExportError, UsageError, VerificationError
@@ -37,10 +37,6 @@ def export(
     settings = options or ExportOptions()
     images = None if settings.precision == "fp32" else IMAGES
     return export_onnx(artefact(SHORT), out, options=settings, calibration=images, note=told.append)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(item.name for item in folder.iterdir())
 
 
 def embedded(path: Path) -> ModelMetadata:

@@ -14,11 +14,13 @@ from export_models import (
     artefact,
     data,
     good_frames,
+    names,
     reference,
     remember_traces,
+    saved,
 )
 
-from edgeseg.artefact import file_sha256, save_artefact
+from edgeseg.artefact import file_sha256
 from edgeseg.export import api
 from edgeseg.export.verify import Tolerance
 from edgeseg.metadata import KEY, ModelMetadata
@@ -37,14 +39,7 @@ def traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def fitted(tmp_path: Path) -> Path:
-    """bottle.edgeseg in a folder of its own."""
-    path = tmp_path / "bottle.edgeseg"
-    save_artefact(artefact(SHORT), path)
-    return path
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(item.name for item in folder.iterdir())
+    return saved(tmp_path)
 
 
 def sidecar(path: Path) -> ModelMetadata:

@@ -11,6 +11,7 @@ from export_models import (
     artefact,
     frames,
     good_frames,
+    names,
     reference,
     remember_traces,
     run,
@@ -42,10 +43,6 @@ def low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def export(out: Path, *, precision: str = "fp32") -> Exported:
     options = ExportOptions(precision=precision)
     return export_onnx(artefact(SHORT), out, options=options, calibration=IMAGES)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(item.name for item in folder.iterdir())
 
 
 def test_two_files_hold_the_graph(tmp_path: Path) -> None:

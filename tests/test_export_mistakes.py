@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from commands import fail
-from export_models import SHORT, artefact, data, remember_traces
+from export_models import SHORT, data, names, remember_traces, saved
 
-from edgeseg.artefact import save_artefact
 from edgeseg.export import command
 
 RTX = ("--trt", "--builder", "rtx")
@@ -21,14 +20,7 @@ def traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def fitted(tmp_path: Path) -> Path:
-    """bottle.edgeseg in a folder of its own."""
-    path = tmp_path / "bottle.edgeseg"
-    save_artefact(artefact(SHORT), path)
-    return path
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(item.name for item in folder.iterdir())
+    return saved(tmp_path)
 
 
 def test_random_weights_need_a_word(small_artefact_path: Path, tmp_path: Path) -> None:

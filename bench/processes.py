@@ -1,0 +1,7 @@
+"""Other processes, and what they said."""
+
+
+def last_line(stderr: str) -> str:
+    """The line in which a failed process says why."""
+    lines = stderr.strip().splitlines()
+    return lines[-1] if lines else "no message"
