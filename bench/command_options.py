@@ -43,6 +43,14 @@ weights_option = click.option(
     show_envvar=True,
     help="Folder with <backbone>.pth files.",
 )
+peers_python_option = click.option(
+    "--peers-python",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="An interpreter that can import anomalib. [default: this one, or .venv-peers]",
+)
+install_option = click.option(
+    "--install", is_flag=True, help="Make .venv-peers with anomalib 2.7 first."
+)
 data_argument = click.argument("data", type=click.Path(path_type=Path, exists=True))
 
 

@@ -8,9 +8,11 @@ from edgeseg.bench.command_options import (
     data_argument,
     finish,
     fresh_option,
+    install_option,
     limit_option,
     out_option,
     peer_python,
+    peers_python_option,
     rounds_option,
     say,
     threads_option,
@@ -28,20 +30,17 @@ from edgeseg.bench.command_options import (
     help="May be repeated.",
 )  # fmt: skip
 @click.option(
-    "--backbone", "backbones", multiple=True, default=("resnet18", "mobilenet_v3_small"),
-    show_default=True, help="Of our own models; peers use resnet18.",
+    "--backbone", "backbones", multiple=True, show_default=True,
+    default=("resnet18", "mobilenet_v3_small", "efficientnet_lite0"),
+    help="Of our own models; peers use resnet18.",
 )  # fmt: skip
 @click.option(
     "--precision", "precisions", multiple=True, default=("fp32", "int8"), show_default=True,
     type=click.Choice(("fp32", "fp16", "int8")), help="Of our own models.",
 )  # fmt: skip
 @click.option("--coreset", type=float, default=0.01, show_default=True, help="Of PatchCore.")
-@click.option(
-    "--peers-python",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="An interpreter that can import anomalib. [default: this one, or .venv-peers]",
-)
-@click.option("--install", is_flag=True, help="Make .venv-peers with anomalib 2.7 first.")
+@peers_python_option
+@install_option
 @weights_option
 @limit_option
 @threads_option
@@ -98,11 +97,8 @@ def peers(
     show_default=True, help="Images to fit on; may be repeated.",
 )  # fmt: skip
 @click.option("--no-peer", is_flag=True, help="Leave anomalib out.")
-@click.option(
-    "--peers-python", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="An interpreter that can import anomalib. [default: this one, or .venv-peers]",
-)  # fmt: skip
-@click.option("--install", is_flag=True, help="Make .venv-peers with anomalib 2.7 first.")
+@peers_python_option
+@install_option
 @weights_option
 @threads_option
 @fresh_option
