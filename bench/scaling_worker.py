@@ -6,6 +6,15 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+
+    from edgeseg.gaussian import Moments
+    from edgeseg.network import Network
 
 FIGURES = "EDGESEG_SCALING_FIGURES"  # where each process leaves its figures: a prefix of a path
 # What two hosts on a common network exchange; the reduction is once per fit, so it hardly counts.
@@ -23,37 +32,18 @@ def frame_costs(data: Path, *, backbone: str, size: int, weights: str | None) ->
 
     torch.set_num_threads(1)
     device = choose_device()
-
-    def wait() -> None:
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-
     config = FitConfig(backbone=backbone, size_hw=(size, size))
     network = Network.load(config, weights=weights, note=lambda _: None)
     samples = open_dataset(data).train[:16]
     started = time.perf_counter()
     frames = [read_sample(sample, config.size_hw)[0] for sample in samples]
     decode_s = (time.perf_counter() - started) / len(frames)
-    embed, moments = network.embedder(device), network.new_moments(device)
-    batches = [
-        torch.stack([torch.from_numpy(frame) for frame in frames[start : start + 8]])
-        for start in (0, 8)
-    ]
-    times: dict[str, list[float]] = {"embed": [], "moments": []}
+    moments = network.new_moments(device)
+    embed_s, moments_s = _sweep_seconds(network, moments, frames, device)
+    started = time.perf_counter()
     with torch.no_grad():
-        for batch in [batches[0], *batches]:  # the first warms up
-            started = time.perf_counter()
-            embedded = embed(batch)
-            wait()
-            middle = time.perf_counter()
-            network.add_(moments, embedded)
-            wait()
-            times["embed"].append((middle - started) / len(batch))
-            times["moments"].append((time.perf_counter() - middle) / len(batch))
-        started = time.perf_counter()
         network.factors(network.pool(moments.to(CPU)))
-        factors_s = time.perf_counter() - started
-    embed_s, moments_s = (min(values[1:]) for values in times.values())
+    factors_s = time.perf_counter() - started
     tensors = (moments.count, moments.mean, moments.scatter)
     whole = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     # A thread of the CPU does all of it; a GPU computes while two threads decode ahead.
@@ -69,6 +59,38 @@ def frame_costs(data: Path, *, backbone: str, size: int, weights: str | None) ->
         "reduced_bytes": whole * (1 + config.folds / config.share**2),  # folds are pooled first
         "link_bytes_s": LINK_BYTES_S,
     }
+
+
+def _sweep_seconds(
+    network: "Network",
+    moments: "Moments",
+    frames: "list[NDArray[np.uint8]]",
+    device: "torch.device",
+) -> tuple[float, float]:
+    """Seconds per frame to embed it and to add it to the moments, the better of two batches."""
+    import torch
+
+    def wait() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+
+    embed = network.embedder(device)
+    batches = [
+        torch.stack([torch.from_numpy(frame) for frame in frames[start : start + 8]])
+        for start in (0, 8)
+    ]
+    embed_s, moments_s = [], []
+    with torch.no_grad():
+        for batch in [batches[0], *batches]:  # the first warms up
+            started = time.perf_counter()
+            embedded = embed(batch)
+            wait()
+            middle = time.perf_counter()
+            network.add_(moments, embedded)
+            wait()
+            embed_s.append((middle - started) / len(batch))
+            moments_s.append((time.perf_counter() - middle) / len(batch))
+    return min(embed_s[1:]), min(moments_s[1:])
 
 
 def main() -> None:
