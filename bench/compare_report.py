@@ -29,7 +29,7 @@ def report_of(
     return Report(
         name=name,
         title=title,
-        findings=tuple(_findings(dots, comparison)),
+        findings=tuple(_findings(rows, dots)),
         tables=(_summary(rows, comparison), *_by_category(comparison, done), speed_table(timed)),
         figures=tuple(_figures(comparison)),
         facts=facts
@@ -114,23 +114,36 @@ def _by_category(comparison: Comparison, done: Done) -> Iterator[Table]:
         yield Table(title=title, columns=tuple(columns), rows=tuple(rows))
 
 
-def _findings(dots: list[Dot], comparison: Comparison) -> Iterator[str]:
+def _findings(rows: list[tuple[Any, ...]], dots: list[Dot]) -> Iterator[str]:
     for dot in pareto_front(dots):
         yield (
             f"{dot.name} ({dot.group}): mean PRO {dot.value:.3f} in {dot.ms:.1f} ms, "
             f"{dot.size_mb:.0f} MB; nothing here is faster and as accurate."
         )
-    recipes = {recipe.preset for recipe in comparison.options.recipes}
-    if {"edge", "paper"} <= recipes:
-        for backbone in dict.fromkeys(r.backbone for r in comparison.options.recipes):
-            pair = {
-                dot.group: dot for dot in dots if dot.name == f"{backbone} fp32"
-            }  # one precision, one backend
-            if len(pair) == 2:
-                edge, paper = pair["edge"], pair["paper"]
-                yield (
-                    f"{backbone} fp32: preset edge {edge.value:.3f} PRO in {edge.ms:.1f} ms, "
-                    f"preset paper {paper.value:.3f} in {paper.ms:.1f} ms "
-                    f"({edge.value - paper.value:+.3f} PRO, {paper.ms / edge.ms:.1f} times "
-                    "as fast)."
-                )
+    edge, paper = (
+        {(row[0], row[3]): row for row in rows if row[1:3] == (preset, "fp32")}
+        for preset in ("edge", "paper")
+    )
+    for key in edge:
+        if key in paper:
+            yield edge_beside_paper(edge[key], paper[key])
+
+
+def edge_beside_paper(edge: tuple[Any, ...], paper: tuple[Any, ...]) -> str:
+    """Whether the preset `edge` keeps its promise: more accurate in less time."""
+    backbone, _, precision, backend, *_ = edge
+    where = "" if backend == "cpu" else f" on {backend}"
+    parts, broken = [], []
+    for name, index in (("PRO", 4), ("image AUROC", 6)):
+        ours, theirs = edge[index], paper[index]
+        if ours is None or theirs is None:
+            continue
+        parts.append(f"{name} {ours:.3f} against {theirs:.3f}")
+        if ours < theirs:
+            broken.append(name)
+    parts.append(f"{edge[8]:.1f} ms against {paper[8]:.1f}")
+    if edge[8] >= paper[8]:
+        broken.append("speed")
+    verdict = "better in all of it" if not broken else f"not as expected in {' and '.join(broken)}"
+    listed = ", ".join(parts)
+    return f"{backbone} {precision}{where}, preset edge against paper: {listed}; {verdict}."

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgeseg.bench.compare_report import edge_beside_paper
 from edgeseg.bench.examples import write_png
 from edgeseg.bench.figures import Dot, Line, bars, curves, pareto, pareto_front
 from edgeseg.bench.machine import describe
@@ -109,6 +110,23 @@ def test_the_front_leaves_out_what_is_beaten() -> None:
     assert [d.name for d in pareto_front(dots)] == ["fast", "best"]
     nearly = [dot("a", 1, 0.9), dot("b", 2, 0.9001)]  # no difference to anyone
     assert [d.name for d in pareto_front(nearly)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("edge", "verdict"),
+    [
+        ((0.95, 0.97, 0.96, None, 20.0), "better in all of it"),
+        ((0.95, 0.97, 0.87, None, 20.0), "not as expected in image AUROC"),
+        ((0.92, 0.97, 0.96, None, 30.0), "not as expected in PRO and speed"),
+    ],
+)
+def test_the_report_says_where_edge_breaks_its_promise(
+    edge: tuple[float | None, ...], verdict: str
+) -> None:
+    paper = ("resnet18", "paper", "fp32", "cpu", 0.93, 0.96, 0.88, None, 25.0, 177.0)
+    sentence = edge_beside_paper(("resnet18", "edge", "fp32", "cpu", *edge, 27.0), paper)
+    assert sentence.startswith("resnet18 fp32, preset edge against paper: PRO")
+    assert sentence.endswith(f"{verdict}.")
 
 
 def test_figures_are_the_same_bytes_for_the_same_numbers(tmp_path: Path) -> None:
