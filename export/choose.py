@@ -14,6 +14,7 @@ from edgeseg.export.quantise import (
     Int8Plan,
     Quantiser,
     correct_mean,
+    mean_embedding,
     quantisable,
     run_exactly,
 )
@@ -52,11 +53,13 @@ def choose_half(
     every frame, which is most of the error of MobileNetV3 and EfficientNet-Lite.
     """
     errors: dict[str, float | str] = {}
+    probes = frames[:_PROBES]
+    maps, mean = exact_maps(model, probes), mean_embedding(proto, frames) if good else None
     for plan in _HALF_PLANS:
         graph = to_half(proto, plan)
-        if good:
-            graph = correct_mean(graph, proto, frames)
-        error = mean_error(graph, model, frames[:_PROBES])
+        if mean is not None:
+            graph = correct_mean(graph, mean, frames)
+        error = mean_error(graph, maps, probes)
         errors[plan.text] = _told(error)
         if error <= ENOUGH * TOLERANCES["fp16"].mean_error:
             break
@@ -78,10 +81,11 @@ def choose_int8(
     """
     quantiser = Quantiser(proto, frames, target=target)
     probes = frames[:: max(1, len(frames) // _PROBES)][:_PROBES]
+    maps, mean = exact_maps(model, probes), mean_embedding(proto, probes)
 
     def error_with(keep: tuple[str, ...]) -> float:
-        graph = correct_mean(quantiser.quantise(Int8Plan(keep=keep)), proto, probes)
-        return mean_error(graph, model, probes)
+        graph = correct_mean(quantiser.quantise(Int8Plan(keep=keep)), mean, probes)
+        return mean_error(graph, maps, probes)
 
     allowed = TOLERANCES["int8"].mean_error
     error = error_with(())
@@ -102,19 +106,23 @@ def choose_int8(
     if error > allowed:
         text = f"{factors} factors; the whole backbone stays fp32, its int8 form is too far off"
         return Choice(graph=finish(proto), report={"precision": text, "steps": steps})
-    graph = finish(correct_mean(quantiser.quantise(Int8Plan(keep=kept)), proto, frames))
+    graph = quantiser.quantise(Int8Plan(keep=kept))
+    graph = finish(correct_mean(graph, mean_embedding(proto, frames), frames))
     text = f"int8 backbone, {factors} factors; {len(kept)} layers kept in fp32"
     return Choice(graph=graph, report={"precision": text, "kept": list(kept), "steps": steps})
 
 
-def mean_error(proto: ModelProto, model: Model, frames: NDArray[np.uint8]) -> float:
-    """Mean difference of the map from the reference, as a share of the reference's range."""
+def exact_maps(model: Model, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Maps of the reference, frame by frame, as a camera gives them."""
     with torch.no_grad():
-        one_by_one = [model(torch.from_numpy(frame[None]))[0][0].numpy() for frame in frames]
-    wanted = np.stack(one_by_one)
+        return np.stack([model(torch.from_numpy(frame[None]))[0][0].numpy() for frame in frames])
+
+
+def mean_error(proto: ModelProto, exact: NDArray[np.float32], frames: NDArray[np.uint8]) -> float:
+    """Mean difference of the map from the reference's, as a share of the reference's range."""
     found = run_exactly(proto, "map", frames)
-    span = max(float(wanted.max() - wanted.min()), 1e-6)
-    error = float(np.abs(wanted - found).mean()) / span
+    span = max(float(exact.max() - exact.min()), 1e-6)
+    error = float(np.abs(exact - found).mean()) / span
     return error if math.isfinite(error) else math.inf
 
 

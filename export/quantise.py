@@ -17,6 +17,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantType
 from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData, create_calibrator
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
+from onnxruntime.quantization.quant_utils import save_and_reload_model_with_shape_infer
 
 from edgeseg.export.graph import (
     INPUT,
@@ -58,6 +59,8 @@ class Quantiser:
     def __init__(self, proto: ModelProto, frames: NDArray[np.uint8], *, target: str):
         self._proto, self._target = proto, target
         self._ranges = self._calibrate(frames)
+        # With its shapes known the graph is not written to disk and read again for every plan.
+        self._shaped = save_and_reload_model_with_shape_infer(proto)
 
     def _calibrate(self, frames: NDArray[np.uint8]) -> TensorsData:
         with tempfile.TemporaryDirectory(prefix="edgeseg-") as folder:
@@ -85,7 +88,7 @@ class Quantiser:
         """A copy whose convolutions are int8, except the ones that the plan keeps."""
         for_cpu = self._target == "cpu"
         copy = ModelProto()
-        copy.CopyFrom(self._proto)
+        copy.CopyFrom(self._shaped)
         kinds = _INT8_OPS[self._target]
         names = [node.name for node in quantisable(copy, target=self._target)]
         quantiser = QDQQuantizer(
@@ -151,14 +154,15 @@ def _each_exactly(
 
 
 def correct_mean(
-    quantised: ModelProto, original: ModelProto, frames: NDArray[np.uint8]
+    quantised: ModelProto, exact: NDArray[np.float64], frames: NDArray[np.uint8]
 ) -> ModelProto:
     """Move the mean of every location by what rounding moved the embedding, on good images.
 
-    Rounded weights shift features by a constant more than they scatter them, and a distance counts
-    that constant at every frame. It is known from the good images, so it is taken out.
+    `exact` is the mean embedding of the same frames before rounding. Rounded weights shift features
+    by a constant more than they scatter them, and a distance counts that constant at every frame.
+    It is known from the good images, so it is taken out.
     """
-    shift = _mean_embedding(quantised, frames) - _mean_embedding(original, frames)
+    shift = mean_embedding(quantised, frames) - exact
     moved = ModelProto()
     moved.CopyFrom(quantised)
     name = _centring(moved).input[1]
@@ -174,7 +178,8 @@ def _centring(proto: ModelProto) -> NodeProto:
     return next(node for node in reversed(chain) if node.op_type == "Sub")
 
 
-def _mean_embedding(proto: ModelProto, frames: NDArray[np.uint8]) -> NDArray[np.float64]:
+def mean_embedding(proto: ModelProto, frames: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """The embedding of every location in front of the subtraction of its mean, over all frames."""
     probe = ModelProto()
     probe.CopyFrom(proto)
     name = _centring(probe).input[0]

@@ -14,7 +14,7 @@ from edgeseg.export.engine import build_engine
 from edgeseg.export.engine_options import EngineOptions
 from edgeseg.export.graph import GraphOptions, save_graph, set_metadata
 from edgeseg.export.precision import HalfPlan, to_half
-from edgeseg.export.quantise import Int8Plan, Quantiser, correct_mean
+from edgeseg.export.quantise import Int8Plan, Quantiser, correct_mean, mean_embedding
 
 pytest.importorskip("tensorrt_rtx", reason="needs TensorRT-RTX: pip install edgeseg[trt-rtx]")
 
@@ -31,7 +31,7 @@ def make_graph(name: str, precision: str) -> ModelProto:
         return graph
     images = good_frames(4)
     quantised = Quantiser(graph, images, target="trt").quantise(Int8Plan())
-    return api._half_form(correct_mean(quantised, graph, images))
+    return api._half_form(correct_mean(quantised, mean_embedding(graph, images), images))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])

@@ -9,7 +9,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from edgeseg.errors import ExportError
 from edgeseg.export import choose
-from edgeseg.export.choose import choose_half, mean_error
+from edgeseg.export.choose import choose_half, exact_maps, mean_error
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
 from edgeseg.export.precision import HalfPlan, emulated, to_half
 from edgeseg.export.quantise import run_exactly
@@ -154,7 +154,7 @@ def test_parts_return_to_fp32_until_the_error_is_small(
     errors = choice.report["mean_error"]
     assert isinstance(errors, dict)
     assert list(errors) == [ALL.text, BACKBONE.text, FACTORS.text]
-    assert errors[FACTORS.text] == mean_error(choice.graph, model, images)
+    assert errors[FACTORS.text] == mean_error(choice.graph, exact_maps(model, images), images)
     assert errors[FACTORS.text] < 0.3 * errors[BACKBONE.text]
     found = types(choice.graph)
     assert (found["factor"], found[mean_of(choice.graph)]) == (HALF, FLOAT)
@@ -169,7 +169,7 @@ def test_good_images_take_out_what_rounding_adds_to_every_frame(name: str) -> No
     assert types(corrected) == types(plain)
     for rounds in (True, False):  # every result, or constants alone: a compiler is in between
         before, after = (
-            mean_error(emulated(graph, rounds=rounds), model, images[8:])
+            mean_error(emulated(graph, rounds=rounds), exact_maps(model, images[8:]), images[8:])
             for graph in (plain, corrected)
         )
         assert after < 0.95 * before
