@@ -5,9 +5,9 @@ from pathlib import Path
 from edgeseg.bench.compare_report import report_of
 from edgeseg.bench.comparison import CompareOptions, Comparison
 from edgeseg.bench.experiments import available, left_out
-from edgeseg.bench.machine import busy_warning, describe
+from edgeseg.bench.machine import describe
 from edgeseg.bench.report import Report, write_report
-from edgeseg.bench.speed import timing_units
+from edgeseg.bench.speed import timing_notes, timing_units
 from edgeseg.bench.trial import Recipe
 from edgeseg.bench.work import Say, Store, run_units
 from edgeseg.errors import EdgesegError
@@ -35,10 +35,6 @@ def run_compare(
         say(line)
     store = Store(out, fresh=fresh)
     done = run_units(list(comparison.accuracy_units(recipes)), store, say=say)
-    warning = busy_warning()
-    if warning:
-        say(warning)
-        notes.append(f"While timing, {warning}.")
     timed = run_units(
         timing_units(
             comparison.candidates(done),
@@ -50,6 +46,7 @@ def run_compare(
         store,
         say=say,
     )
+    notes += timing_notes(timed, say=say)
     report = report_of(comparison, done, timed, facts=facts, notes=notes, title=title, name=name)
     write_report(report, out)
     return report

@@ -10,12 +10,13 @@ import sys
 import time
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 PACKAGES = (
     *("edgeseg", "torch", "torchvision", "onnx", "onnxruntime", "onnxruntime-gpu", "openvino"),
     *("tensorrt", "tensorrt-rtx", "numpy", "opencv-python-headless", "anomalib"),
 )
+BUSY = 0.1  # share of the cores; more, and times are not to be quoted
 _SOURCE = Path(__file__).resolve().parent
 
 
@@ -50,15 +51,46 @@ def load_average() -> float:
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
-def busy_warning() -> str | None:
-    """A sentence for a machine that is too busy to time anything on, or None."""
-    load, cores = load_average(), available_cores()
-    if load < 0.5 * cores:
+class CoreWatch:
+    """Who used the cores of this process meanwhile: `with CoreWatch() as cores: ...`.
+
+    A load average would count this process too, and what it did in the minute before.
+    """
+
+    others: float = 0.0  # share of the cores that other processes took
+    stolen: float = 0.0  # share that the host of a virtual machine kept for itself
+
+    def __enter__(self) -> Self:
+        self._before = (time.perf_counter(), time.process_time(), *_core_seconds())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        now = (time.perf_counter(), time.process_time(), *_core_seconds())
+        elapsed, own, busy, stolen = (b - a for a, b in zip(self._before, now, strict=True))
+        whole = max(elapsed * available_cores(), 1e-9)
+        self.others, self.stolen = max(0.0, busy - own) / whole, stolen / whole
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence about a machine that was too busy to time anything on, or None."""
+        return disturbance(others=self.others, stolen=self.stolen)
+
+
+def disturbance(*, others: float, stolen: float) -> str | None:
+    """A sentence if too much of the cores was not ours, or None."""
+    if others + stolen < BUSY:
         return None
     return (
-        f"the machine is busy (load {load:.1f} on {cores} cores): "
-        "timings come out too long, and ratios uncertain"
+        f"the machine was busy (other processes took {others:.0%} of the cores, the host of a "
+        f"virtual machine {stolen:.0%}): times come out too long, and ratios uncertain"
     )
+
+
+def busy_warning(*, seconds: float = 0.5) -> str | None:
+    """A sentence for a machine that is too busy to time anything on, or None; a short look."""
+    with CoreWatch() as cores:
+        time.sleep(seconds)
+    return cores.warning
 
 
 def processor() -> str:
@@ -107,6 +139,19 @@ def peak_mb() -> float:
     # Elsewhere the kernel's own figure, which on Linux would count the parent's memory too.
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def _core_seconds() -> tuple[float, float]:
+    """Seconds that our cores have been busy, and that a host has taken from them, since boot."""
+    names = {f"cpu{n}" for n in os.sched_getaffinity(0)} if hasattr(os, "sched_getaffinity") else ()
+    busy = stolen = 0.0
+    for line in _read(Path("/proc/stat")).splitlines():
+        name, *ticks = line.split()
+        if name in names:
+            user, nice, system, _idle, _iowait, irq, softirq, steal = map(float, ticks[:8])
+            busy, stolen = busy + user + nice + system + irq + softirq, stolen + steal
+    tick = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 1
+    return busy / tick, stolen / tick
 
 
 def _gpu() -> str | None:

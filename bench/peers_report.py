@@ -6,10 +6,10 @@ from typing import Any
 
 from edgeseg.bench.accuracy import METRICS
 from edgeseg.bench.figures import Dot, pareto
-from edgeseg.bench.machine import busy_warning, describe
+from edgeseg.bench.machine import describe
 from edgeseg.bench.peers import TITLES, PeerOptions, PeerRun
 from edgeseg.bench.report import Figure, Report, write_report
-from edgeseg.bench.speed import speed_table, timing_units
+from edgeseg.bench.speed import speed_table, timing_notes, timing_units
 from edgeseg.bench.tabular import Cell, Column, Table
 from edgeseg.bench.work import FAILED, Done, Result, Say, Store, run_units
 from edgeseg.progress import Progress, silent
@@ -40,9 +40,6 @@ def run_peers(
     run = PeerRun(options, out)
     store = Store(out, fresh=fresh)
     done = run_units(list(run.units()), store, say=say)
-    warning = busy_warning()
-    if warning:
-        say(warning)
     units = timing_units(
         run.candidates(done),
         schedule=options.schedule,
@@ -51,7 +48,7 @@ def run_peers(
         progress=progress,
     )
     timed = run_units(units, store, say=say)
-    notes = [*NOTES, *([f"While timing, {warning}."] if warning else [])]
+    notes = [*NOTES, *timing_notes(timed, say=say)]
     if options.limit is not None:
         notes.append(f"A rehearsal with --limit {options.limit}: no result.")
     report = _report(run, done, timed, facts=facts, notes=notes)

@@ -9,7 +9,7 @@ from typing import Any
 from edgeseg.bench.coldstart import cold_start
 from edgeseg.bench.figures import bars
 from edgeseg.bench.latency import Candidate, Schedule, measure_latency
-from edgeseg.bench.machine import busy_warning, describe, processor
+from edgeseg.bench.machine import CoreWatch, describe, disturbance, processor
 from edgeseg.bench.report import Figure, Report, write_report
 from edgeseg.bench.sampling import Ratio
 from edgeseg.bench.tabular import Column, Table
@@ -80,15 +80,20 @@ def timing_units(
     files = {item.key: sha256_of(item.path) for item in candidates}
 
     def rounds() -> dict[str, Any]:
-        timings = measure_latency(
-            candidates, schedule=schedule, threads=threads, size_hw=size_hw, progress=progress
-        )
-        return {"timings": [timing.to_dict(timings[0]) for timing in timings]}
+        with CoreWatch() as cores:
+            timings = measure_latency(
+                candidates, schedule=schedule, threads=threads, size_hw=size_hw, progress=progress
+            )
+        return {
+            "timings": [timing.to_dict(timings[0]) for timing in timings],
+            "cores": {"others": cores.others, "stolen": cores.stolen},
+        }
 
     units = [
         Unit(
             name="rounds",
-            settings=common | {"files": files, "schedule": asdict(schedule)},
+            settings=common
+            | {"files": files, "schedule": asdict(schedule), "result": ["timings", "cores"]},
             run=rounds,
             weight=len(candidates) * schedule.rounds / 10,
         )
@@ -105,6 +110,15 @@ def timing_units(
             )
         )
     return units
+
+
+def timing_notes(done: Done, *, say: Say) -> list[str]:
+    """What disturbed the rounds, if anything did; said at once and kept for the report."""
+    warning = disturbance(**done.results["rounds"]["cores"])
+    if warning is None:
+        return []
+    say(warning)
+    return [f"While timing, {warning}."]
 
 
 def speed_table(done: Done, *, title: str = "Latency") -> Table:
@@ -147,16 +161,13 @@ def run_latency(
 ) -> Report:
     """Measure, write the report and return it."""
     facts = describe(threads=threads)
-    warning = busy_warning()
-    if warning:
-        say(warning)
     units = timing_units(
         candidates, schedule=schedule, threads=threads, size_hw=size_hw, progress=progress
     )
     done = run_units(units, Store(out, fresh=fresh), say=say)
     table = speed_table(done)
     timings = done.results["rounds"]["timings"]
-    notes = [warning] if warning else []
+    notes = timing_notes(done, say=say)
     figures = _figures(timings, out)
     if not figures:
         notes.append("No figure: matplotlib is not installed.")
