@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
@@ -112,14 +113,17 @@ def versions() -> dict[str, str]:
     return found
 
 
+@cache
 def commit() -> str:
-    """The commit of the code, marked if files differ from it; a release has only its version."""
+    """The commit of the code, marked if files differ from it; a release has only its version.
+
+    Asked once: the code of a running process does not change with its checkout.
+    """
     head = _output("git", "-C", str(_SOURCE), "rev-parse", "--short=12", "HEAD")
     if not head:
         return f"release {metadata.version('edgeseg')}"
-    changed = _output(
-        "git", "-C", str(_SOURCE), "status", "--porcelain", "--", "..", ":!../bench/results"
-    )
+    tracked = ("status", "--porcelain", "--untracked-files=no")
+    changed = _output("git", "-C", str(_SOURCE), *tracked, "--", "..", ":!../bench/results")
     return f"{head} with changes" if changed else head
 
 
