@@ -11,6 +11,8 @@ from edgeseg.bench.speed import speed_table
 from edgeseg.bench.tabular import Cell, Column, Table
 from edgeseg.bench.work import Done
 
+NOTABLE = 0.005  # of PRO or AUROC: less is not worth a sentence
+
 
 def report_of(
     comparison: Comparison,
@@ -127,6 +129,22 @@ def _findings(rows: list[tuple[Any, ...]], dots: list[Dot]) -> Iterator[str]:
     for key in edge:
         if key in paper:
             yield edge_beside_paper(edge[key], paper[key])
+    yield from costs_of_precision(rows)
+
+
+def costs_of_precision(rows: list[tuple[Any, ...]]) -> Iterator[str]:
+    """Graphs that are less accurate than their own fp32 form."""
+    exact = {(*row[:2], row[3]): row for row in rows if row[2] == "fp32"}
+    for row in rows:
+        reference = exact.get((*row[:2], row[3]), row)
+        lost = [
+            f"{name} {row[index]:.3f} against {reference[index]:.3f}"
+            for name, index in (("PRO", 4), ("image AUROC", 6))
+            if row[index] is not None and reference[index] - row[index] > NOTABLE
+        ]
+        if lost:
+            name = f"{row[0]} {row[1]} in {row[2]}"
+            yield f"{name} is less accurate than in fp32: {', '.join(lost)}."
 
 
 def edge_beside_paper(edge: tuple[Any, ...], paper: tuple[Any, ...]) -> str:
