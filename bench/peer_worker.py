@@ -45,15 +45,21 @@ def run(request: dict[str, Any]) -> None:
         # PatchCore with a batch fixed at two.
         fixed: dict[str, Any] = {"dynamic_axes": {}}
         result["step"] = "export to ONNX"
-        result["onnx"] = str(model.to_onnx(out, input_size=size_hw, **fixed))
+        result["onnx"] = below(out, model.to_onnx(out, input_size=size_hw, **fixed))
         result["step"] = "export to OpenVINO"
-        result["openvino"] = str(model.to_openvino(out, input_size=size_hw, onnx_kwargs=fixed))
+        written = model.to_openvino(out, input_size=size_hw, onnx_kwargs=fixed)
+        result["openvino"] = below(out, written)
         result["step"] = "done"
     except Exception as error:  # whatever it is, the row has to say it
         lines = str(error).strip().splitlines() or [""]
         result["error"] = f"{type(error).__name__}: {lines[0][:200]}"
     finally:
         Path(request["result"]).write_text(json.dumps(result), encoding="utf-8")
+
+
+def below(folder: Path, path: Any) -> str:
+    """A file by its place in the folder of results, which may be moved."""
+    return str(Path(path).resolve().relative_to(folder.resolve()))
 
 
 def build(request: dict[str, Any]) -> Any:

@@ -160,7 +160,7 @@ class PeerRun:
         )
         found: Result = {"accuracy": raw.to_dict()}
         if "onnx" in result:
-            path = Path(result["onnx"])
+            path = folder / result["onnx"]
             predict = onnx_predictor(
                 path,
                 threads=self.options.threads,
@@ -185,7 +185,7 @@ class PeerRun:
             result = done.results.get(f"{first} {peer}", {})
             for key, backend in (("onnx", "cpu"), ("openvino", "openvino")):
                 if key in result:
-                    path = Path(result[key])
+                    path = self.folder(first, peer) / result[key]
                     found.append(Candidate(name=TITLES[peer], path=path, backend=backend))
         gone = [item.path for item in found if not item.path.is_file()]
         if gone:

@@ -60,11 +60,7 @@ def _report(
     run: PeerRun, done: Done, timed: Done, *, facts: dict[str, Any], notes: list[str]
 ) -> Report:
     rows = list(_rows(run, done, timed))
-    dots = [
-        Dot(name=str(row[0]), ms=row[7], value=row[1], size_mb=row[8], group=_group(str(row[0])))
-        for row in rows
-        if isinstance(row[1], float) and isinstance(row[7], float) and isinstance(row[8], float)
-    ]
+    dots = [dot for row in rows if (dot := _dot(row)) is not None]
     figures = []
     if dots:
         pareto(dots, run.out / "pareto.png", value_name="mean PRO")
@@ -185,8 +181,12 @@ def _mean(values: Sequence[Any]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _group(name: str) -> str:
-    return name.split(" ", maxsplit=1)[0]
+def _dot(row: tuple[Cell, ...]) -> Dot | None:
+    group, _, name = str(row[0]).partition(" ")  # edgeseg or anomalib
+    pro, ms, megabytes = row[1], row[7], row[8]
+    if not isinstance(pro, float) or not isinstance(ms, float) or not isinstance(megabytes, float):
+        return None
+    return Dot(name=name, ms=ms, value=pro, size_mb=megabytes, group=group)
 
 
 def _findings(rows: list[tuple[Cell, ...]]) -> Iterator[str]:
