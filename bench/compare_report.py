@@ -36,6 +36,7 @@ def report_of(
         figures=tuple(_figures(comparison)),
         facts=facts
         | {
+            "cores_taken": timed.results["rounds"]["cores"],
             "commits": sorted({*done.commits, *timed.commits}),
             "work_seconds": done.seconds + timed.seconds,
         },

@@ -30,7 +30,6 @@ def describe(*, threads: int, seeds: tuple[int, ...] = ()) -> dict[str, Any]:
         "memory_gb": round(_memory_bytes() / 1e9, 1),
         "gpu": _gpu(),
         "system": f"{platform.system()} {platform.release()}",
-        "load_at_start": round(load_average(), 2),
         "python": platform.python_version(),
         "versions": versions(),
         "commit": commit(),
@@ -45,11 +44,6 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def load_average() -> float:
-    """How many other processes wanted a core during the last minute."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 class CoreWatch:

@@ -75,6 +75,7 @@ def _report(
         facts=facts
         | {
             "versions": facts["versions"] | {"anomalib": ", ".join(anomalib) or "none"},
+            "cores_taken": timed.results["rounds"]["cores"],
             "commits": sorted({*done.commits, *timed.commits}),
             "work_seconds": done.seconds + timed.seconds,
         },

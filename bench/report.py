@@ -133,11 +133,16 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         f"- {facts['date']}, commit {facts['commit']}, seeds {facts['seeds'] or 'none'}",
         f"- {facts['processor']}, {facts['cores']} cores ({facts['threads']} threads used), "
         f"{facts['memory_gb']} GB, GPU: {facts['gpu'] or 'none'}, {facts['system']}",
-        f"- load of the machine at the start: {facts['load_at_start']}",
         f"- Python {facts['python']}, {versions}",
     ]
-    if len(facts.get("commits", [])) > 1:
-        lines.append(f"- results were made with several commits: {', '.join(facts['commits'])}")
+    if "cores_taken" in facts:
+        others, stolen = facts["cores_taken"]["others"], facts["cores_taken"]["stolen"]
+        taken = f"other processes {others:.1%}, the host of a virtual machine {stolen:.1%}"
+        lines.append(f"- took cores from us while timing: {taken}")
+    if set(facts.get("commits", [])) - {facts["commit"]}:
+        lines.append(
+            f"- measured with commits {', '.join(facts['commits'])}, written with this one"
+        )
     if facts.get("work_seconds") is not None:
         lines.append(f"- the measurements took {facts['work_seconds'] / 60:.1f} minutes in all")
     return lines

@@ -178,7 +178,12 @@ def run_latency(
         findings=tuple(_findings(timings)),
         tables=(table,),
         figures=figures,
-        facts=facts | {"commits": list(done.commits), "work_seconds": done.seconds},
+        facts=facts
+        | {
+            "cores_taken": done.results["rounds"]["cores"],
+            "commits": list(done.commits),
+            "work_seconds": done.seconds,
+        },
         notes=tuple(notes),
         raw=done.results,
     )
