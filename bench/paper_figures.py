@@ -42,7 +42,7 @@ def _curve(findings: Findings, folder: Path) -> Iterator[Figure]:
                     name=name,
                     x=[size for size, _ in known],
                     y=[mean for _, (mean, _) in known],
-                    spread=[spread for _, (_, spread) in known],
+                    spread=[spread or 0.0 for _, (_, spread) in known],
                 )
             )
     if not lines:
