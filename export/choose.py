@@ -42,6 +42,7 @@ class Choice:
 
     graph: ModelProto
     report: dict[str, object]
+    next_best: "Callable[[], Choice] | None" = None  # if this one turns out to be too far off
 
 
 def choose_half(
@@ -103,13 +104,18 @@ def choose_int8(
         kept, error = (*kept, best), errors[best]
         steps.append({"kept": list(kept), "mean_error": _told(error)})
     factors = "int8" if target == "cpu" else "fp16"
-    if error > allowed:
+
+    def exact_backbone() -> Choice:
         text = f"{factors} factors; the whole backbone stays fp32, its int8 form is too far off"
         return Choice(graph=finish(proto), report={"precision": text, "steps": steps})
+
+    if error > allowed:
+        return exact_backbone()
     graph = quantiser.quantise(Int8Plan(keep=kept))
     graph = finish(correct_mean(graph, mean_embedding(proto, frames), frames))
     text = f"int8 backbone, {factors} factors; {len(kept)} layers kept in fp32"
-    return Choice(graph=graph, report={"precision": text, "kept": list(kept), "steps": steps})
+    report: dict[str, object] = {"precision": text, "kept": list(kept), "steps": steps}
+    return Choice(graph=graph, report=report, next_best=exact_backbone)
 
 
 def exact_maps(model: Model, frames: NDArray[np.uint8]) -> NDArray[np.float32]:

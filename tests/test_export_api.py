@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,7 +14,7 @@ from edgeseg.artefact import file_sha256, save_artefact
 from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.export import api
 from edgeseg.export.api import Exported, ExportOptions, export_onnx
-from edgeseg.export.verify import Tolerance
+from edgeseg.export.verify import Agreement, Tolerance
 from edgeseg.metadata import KEY, ModelMetadata
 from edgeseg.runtime.session import open_session
 
@@ -169,6 +170,31 @@ def test_a_fixed_batch_is_calibrated_and_verified_as_one(tmp_path: Path) -> None
     assert all(row.passed and row.images == 6 for row in exported.agreements)
     (entry,) = onnx.load(exported.path).graph.input
     assert entry.type.tensor_type.shape.dim[0].dim_value == 4
+
+
+@pytest.mark.parametrize(("target", "factors"), [("cpu", "int8"), ("trt", "fp16")])
+def test_an_int8_backbone_that_is_refused_stays_fp32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, factors: str
+) -> None:
+    real, graphs, notes = api._verified, [], []
+
+    def refuse_the_first(graph: onnx.ModelProto, *args: Any) -> tuple[Agreement, ...]:
+        graphs.append(graph)
+        rows = real(graph, *args)
+        failures = ("mean error: expected less",) if len(graphs) == 1 else ()
+        return tuple(replace(row, failures=failures) for row in rows)
+
+    monkeypatch.setattr(api, "_verified", refuse_the_first)
+    out, options = tmp_path / "short.onnx", ExportOptions(precision="int8", target=target)
+    exported = export(out, options=options, notes=notes)
+    assert all(row.passed for row in exported.agreements)
+    assert str(exported.report["precision"]).startswith(f"{factors} factors; the whole backbone")
+    assert "stays fp32" in notes[1]
+    first, second = ({node.op_type for node in graph.graph.node} for graph in graphs)
+    assert "DequantizeLinear" in first
+    assert "DequantizeLinear" not in second
+    assert embedded(out).precision == "int8"
+    assert names(tmp_path) == ["short.json", "short.onnx"]
 
 
 class TestFailedVerification:
