@@ -38,6 +38,8 @@ ABLATION = {
     "Sampled features": Variant(embedding="sampled", sizes=(100,)),
     "Semi-orthogonal": Variant(embedding="semi_orthogonal", sizes=(100,)),
 }
+# With all features kept, sampling is a rotation like ours: equal but for the last printed digit.
+ROUNDING = 0.0005
 RANDOM_ROWS = ("Gaussian", "Sampled features", "Semi-orthogonal")
 
 
@@ -174,12 +176,12 @@ class Findings:
             if ours is None or len(known) < len(others):
                 return
             best = max(known, key=lambda kind: known[kind])
-            if known[best] > ours[0]:
+            if known[best] > ours[0] + ROUNDING:
                 beaten.append(f"{best} at k={size} ({known[best]:.3f} against {ours[0]:.3f})")
         if beaten:
             yield f"Over k, not as published: above semi-orthogonal is {', '.join(beaten)}."
         else:
-            yield "Over k, as published: semi-orthogonal is the highest at every size."
+            yield "Over k, as published: nothing is above semi-orthogonal at any size."
 
     def notes(self) -> list[str]:
         """What keeps ours and the published numbers from being the same measurement."""

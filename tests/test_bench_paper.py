@@ -35,8 +35,9 @@ def findings(curves: Curves, *, seeds: int = 1) -> Findings:
 
 
 def test_the_curve_as_published_is_said_to_be_so() -> None:
-    (sentence,) = findings(ORDERED).sentences()
-    assert sentence == "Over k, as published: semi-orthogonal is the highest at every size."
+    tie = {"sampled": (0.6, 0.9301)}
+    (sentence,) = findings(ORDERED | tie).sentences()
+    assert sentence == "Over k, as published: nothing is above semi-orthogonal at any size."
 
 
 def test_a_curve_that_disagrees_is_named_with_its_sizes() -> None:
