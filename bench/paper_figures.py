@@ -11,6 +11,7 @@ from edgeseg.bench.paper_studies import KIND_NAMES
 from edgeseg.bench.report import Figure
 from edgeseg.bench.whiten import Variant
 
+NOTHING = 1e-12  # an eigenvalue that is zero but for rounding
 EIGEN_CATEGORIES = ("grid", "metal_nut")  # the paper's
 
 
@@ -71,16 +72,20 @@ def _eigenvalues(findings: Findings, folder: Path) -> Iterator[Figure]:
         everything = findings.eigenvalues(category, ABLATION["Full-rank (local)"])
         if not lines:
             continue
+        note = "Mean over locations, falling order, seed 0."
         if everything is not None:
             smallest = everything[-len(lines[0].x) :]
-            lines.append(Line(name="k smallest of C", x=lines[0].x, y=smallest, dashed=True))
+            if smallest[0] > NOTHING:
+                lines.append(Line(name="k smallest of C", x=lines[0].x, y=smallest, dashed=True))
+                note += " k smallest of C: every eighth row of the grid."
+            else:
+                note += " The k smallest of C are zero: it has more features than images."
         file = f"eigenvalues-{category}.png"
         curves(lines, folder / file, x_name="number", y_name="eigenvalue", log_y=True)
         yield Figure(
             title=f"Eigenvalues of the embedded covariance: {category}",
             file=file,
-            note="Mean over locations, falling order, seed 0; k smallest of C: every eighth row "
-            "of the grid.",
+            note=note,
         )
 
 
