@@ -23,6 +23,8 @@ def interrupt(*arguments: object, when: Callable[[], bool], log: Path) -> str:
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
+            # A suite that runs in the background hands on that Ctrl-C is ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         try:
             deadline = time.monotonic() + 120
