@@ -1,17 +1,32 @@
 """The report of a comparison: summary, categories, Pareto picture, example maps."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgeseg.bench.accuracy import METRICS, group_means
 from edgeseg.bench.comparison import Comparison
 from edgeseg.bench.figures import Dot, pareto, pareto_front
 from edgeseg.bench.report import Figure, Report
-from edgeseg.bench.speed import speed_table
+from edgeseg.bench.speed import speed_table, timing_facts
 from edgeseg.bench.tabular import Cell, Column, Table
 from edgeseg.bench.work import Done
 
 NOTABLE = 0.005  # of PRO or AUROC: less is not worth a sentence
+
+
+class Row(NamedTuple):
+    """One graph on one backend, in the order of the summary's columns."""
+
+    backbone: str
+    preset: str
+    precision: str
+    backend: str
+    pro: float | None
+    pixel_auroc: float | None
+    image_auroc: float | None
+    spread: float | None
+    p50_ms: float
+    megabytes: float
 
 
 def report_of(
@@ -34,40 +49,39 @@ def report_of(
         findings=tuple(_findings(rows, dots)),
         tables=(_summary(rows, comparison), *_by_category(comparison, done), speed_table(timed)),
         figures=tuple(_figures(comparison)),
-        facts=facts
-        | {
-            "cores_taken": timed.results["rounds"]["cores"],
-            "commits": sorted({*done.commits, *timed.commits}),
-            "work_seconds": done.seconds + timed.seconds,
-        },
+        facts=facts | timing_facts(timed, done),
         notes=tuple(notes),
         raw={"accuracy": done.results, "timing": timed.results},
     )
 
 
-def _row(comparison: Comparison, done: Done, timing: dict[str, Any]) -> tuple[Cell, ...]:
-    """One graph on one backend: names, mean accuracies, deviation, milliseconds, megabytes."""
+def _row(comparison: Comparison, done: Done, timing: dict[str, Any]) -> Row:
     label, _, backend = timing["key"].rpartition(" on ")
     backbone, preset, precision = label.split(" ")
     recipe = next(r for r in comparison.options.recipes if r.name == f"{backbone} {preset}")
     found = comparison.accuracy(done, recipe, precision)
-    means = [
+    pro, pixel_auroc, image_auroc = (
         group_means({c: values[metric][0] for c, values in found.items()})["overall"]
         for metric in METRICS
-    ]
+    )
     spreads = [s for values in found.values() if (s := values["pro"][1]) is not None]
     spread = sum(spreads) / len(spreads) if spreads else None
     p50, megabytes = float(timing["host_ms"]["p50"]), timing["size_bytes"] / 1e6
-    return (backbone, preset, precision, backend, *means, spread, p50, megabytes)
+    names = (backbone, preset, precision, backend)
+    return Row(*names, pro, pixel_auroc, image_auroc, spread, p50, megabytes)
 
 
-def _dot(row: tuple[Cell, ...]) -> Dot | None:
-    backbone, preset, precision, backend, pro, *_, p50, megabytes = row
-    if not isinstance(pro, float) or not isinstance(p50, float) or not isinstance(megabytes, float):
+def _dot(row: Row) -> Dot | None:
+    if row.pro is None:
         return None
-    where = "" if backend == "cpu" else f", {backend}"
-    name = f"{backbone} {precision}{where}"
-    return Dot(name=name, ms=p50, value=pro, size_mb=megabytes, group=str(preset))
+    where = "" if row.backend == "cpu" else f", {row.backend}"
+    return Dot(
+        name=f"{row.backbone} {row.precision}{where}",
+        ms=row.p50_ms,
+        value=row.pro,
+        size_mb=row.megabytes,
+        group=row.preset,
+    )
 
 
 def _figures(comparison: Comparison) -> Iterator[Figure]:
@@ -83,7 +97,7 @@ def _figures(comparison: Comparison) -> Iterator[Figure]:
         yield Figure(title=f"Example maps: {first}", file=file, shareable=False)
 
 
-def _summary(rows: list[tuple[Any, ...]], comparison: Comparison) -> Table:
+def _summary(rows: list[Row], comparison: Comparison) -> Table:
     names = [dataset.name for dataset in comparison.datasets]
     return Table(
         title="Summary",
@@ -117,14 +131,18 @@ def _by_category(comparison: Comparison, done: Done) -> Iterator[Table]:
         yield Table(title=title, columns=tuple(columns), rows=tuple(rows))
 
 
-def _findings(rows: list[tuple[Any, ...]], dots: list[Dot]) -> Iterator[str]:
+def _findings(rows: list[Row], dots: list[Dot]) -> Iterator[str]:
     for dot in pareto_front(dots):
         yield (
             f"{dot.name} ({dot.group}): mean PRO {dot.value:.3f} in {dot.ms:.1f} ms, "
             f"{dot.size_mb:.0f} MB; nothing here is faster and as accurate."
         )
     edge, paper = (
-        {(row[0], row[3]): row for row in rows if row[1:3] == (preset, "fp32")}
+        {
+            (row.backbone, row.backend): row
+            for row in rows
+            if (row.preset, row.precision) == (preset, "fp32")
+        }
         for preset in ("edge", "paper")
     )
     for key in edge:
@@ -133,36 +151,42 @@ def _findings(rows: list[tuple[Any, ...]], dots: list[Dot]) -> Iterator[str]:
     yield from costs_of_precision(rows)
 
 
-def costs_of_precision(rows: list[tuple[Any, ...]]) -> Iterator[str]:
+def edge_beside_paper(edge: Row, paper: Row) -> str:
+    """Whether the preset `edge` keeps its promise: more accurate in less time."""
+    where = "" if edge.backend == "cpu" else f" on {edge.backend}"
+    pairs = _accuracies(edge, paper)
+    parts = [f"{name} {ours:.3f} against {theirs:.3f}" for name, ours, theirs in pairs]
+    parts.append(f"{edge.p50_ms:.1f} ms against {paper.p50_ms:.1f}")
+    broken = [name for name, ours, theirs in pairs if ours < theirs]
+    broken += ["speed"] * (edge.p50_ms >= paper.p50_ms)
+    verdict = "better in all of it" if not broken else f"not as expected in {' and '.join(broken)}"
+    listed = ", ".join(parts)
+    return (
+        f"{edge.backbone} {edge.precision}{where}, preset edge against paper: {listed}; {verdict}."
+    )
+
+
+def costs_of_precision(rows: list[Row]) -> Iterator[str]:
     """Graphs that are less accurate than their own fp32 form."""
-    exact = {(*row[:2], row[3]): row for row in rows if row[2] == "fp32"}
+    exact = {
+        (row.backbone, row.preset, row.backend): row for row in rows if row.precision == "fp32"
+    }
     for row in rows:
-        reference = exact.get((*row[:2], row[3]), row)
+        reference = exact.get((row.backbone, row.preset, row.backend), row)
         lost = [
-            f"{name} {row[index]:.3f} against {reference[index]:.3f}"
-            for name, index in (("PRO", 4), ("image AUROC", 6))
-            if row[index] is not None and reference[index] - row[index] > NOTABLE
+            f"{name} {found:.3f} against {wanted:.3f}"
+            for name, found, wanted in _accuracies(row, reference)
+            if wanted - found > NOTABLE
         ]
         if lost:
-            name = f"{row[0]} {row[1]} in {row[2]}"
+            name = f"{row.backbone} {row.preset} in {row.precision}"
             yield f"{name} is less accurate than in fp32: {', '.join(lost)}."
 
 
-def edge_beside_paper(edge: tuple[Any, ...], paper: tuple[Any, ...]) -> str:
-    """Whether the preset `edge` keeps its promise: more accurate in less time."""
-    backbone, _, precision, backend, *_ = edge
-    where = "" if backend == "cpu" else f" on {backend}"
-    parts, broken = [], []
-    for name, index in (("PRO", 4), ("image AUROC", 6)):
-        ours, theirs = edge[index], paper[index]
-        if ours is None or theirs is None:
-            continue
-        parts.append(f"{name} {ours:.3f} against {theirs:.3f}")
-        if ours < theirs:
-            broken.append(name)
-    parts.append(f"{edge[8]:.1f} ms against {paper[8]:.1f}")
-    if edge[8] >= paper[8]:
-        broken.append("speed")
-    verdict = "better in all of it" if not broken else f"not as expected in {' and '.join(broken)}"
-    listed = ", ".join(parts)
-    return f"{backbone} {precision}{where}, preset edge against paper: {listed}; {verdict}."
+def _accuracies(one: Row, other: Row) -> list[tuple[str, float, float]]:
+    """PRO and image AUROC of both, where both were measured."""
+    pairs = (
+        ("PRO", one.pro, other.pro),
+        ("image AUROC", one.image_auroc, other.image_auroc),
+    )
+    return [(name, a, b) for name, a, b in pairs if a is not None and b is not None]

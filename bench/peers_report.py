@@ -9,7 +9,7 @@ from edgeseg.bench.figures import Dot, pareto
 from edgeseg.bench.machine import describe
 from edgeseg.bench.peers import TITLES, PeerOptions, PeerRun
 from edgeseg.bench.report import Figure, Report, write_report
-from edgeseg.bench.speed import speed_table, timing_notes, timing_units
+from edgeseg.bench.speed import speed_table, timing_facts, timing_notes, timing_units
 from edgeseg.bench.tabular import Cell, Column, Table
 from edgeseg.bench.work import FAILED, Done, Result, Say, Store, run_units
 from edgeseg.progress import Progress, silent
@@ -73,12 +73,8 @@ def _report(
         tables=(_table(rows, run), _by_category(run, done), speed_table(timed)),
         figures=tuple(figures),
         facts=facts
-        | {
-            "versions": facts["versions"] | {"anomalib": ", ".join(anomalib) or "none"},
-            "cores_taken": timed.results["rounds"]["cores"],
-            "commits": sorted({*done.commits, *timed.commits}),
-            "work_seconds": done.seconds + timed.seconds,
-        },
+        | timing_facts(timed, done)
+        | {"versions": facts["versions"] | {"anomalib": ", ".join(anomalib) or "none"}},
         notes=tuple(notes),
         raw={"accuracy": done.results, "timing": timed.results},
     )

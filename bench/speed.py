@@ -121,6 +121,16 @@ def timing_notes(done: Done, *, say: Say) -> list[str]:
     return [f"While timing, {warning}."]
 
 
+def timing_facts(timed: Done, *others: Done) -> dict[str, Any]:
+    """What a report says of how it was timed, with all else that was measured for it."""
+    parts = (timed, *others)
+    return {
+        "cores_taken": timed.results["rounds"]["cores"],
+        "commits": sorted({commit for part in parts for commit in part.commits}),
+        "work_seconds": sum(part.seconds for part in parts),
+    }
+
+
 def speed_table(done: Done, *, title: str = "Latency") -> Table:
     """All that was timed, in the order of the candidates."""
     rows = []
@@ -178,12 +188,7 @@ def run_latency(
         findings=tuple(_findings(timings)),
         tables=(table,),
         figures=figures,
-        facts=facts
-        | {
-            "cores_taken": done.results["rounds"]["cores"],
-            "commits": list(done.commits),
-            "work_seconds": done.seconds,
-        },
+        facts=facts | timing_facts(done),
         notes=tuple(notes),
         raw=done.results,
     )

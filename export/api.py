@@ -104,18 +104,21 @@ def export_onnx(
         batch=options.batch,
         outputs=[output.name for output in choice.graph.graph.output],
     )
-    set_metadata(choice.graph, metadata)
-    rows: tuple[Agreement, ...] = ()
-    if options.verify:
-        rows = _verified(choice.graph, out, artefact, model, frames, options)
+
+    def compare(graph: ModelProto) -> tuple[Agreement, ...]:
+        set_metadata(graph, metadata)
+        if not options.verify:
+            return ()
+        rows = _verified(graph, out, artefact, model, frames, options)
         note(table(list(rows)))
-        if choice.next_best is not None and not all(row.passed for row in rows):
-            note("the int8 backbone is too far off and stays fp32; only the factors are int8")
-            choice = choice.next_best()
-            set_metadata(choice.graph, metadata)
-            rows = _verified(choice.graph, out, artefact, model, frames, options)
-            note(table(list(rows)))
-        _set_aside_if_wrong(choice.graph, out, rows)
+        return rows
+
+    rows = compare(choice.graph)
+    if choice.next_best is not None and not all(row.passed for row in rows):
+        choice = choice.next_best()
+        note(str(choice.report["precision"]))
+        rows = compare(choice.graph)
+    _set_aside_if_wrong(choice.graph, out, rows)
     save_graph(choice.graph, out)
     metadata = replace(metadata, onnx_sha256=file_sha256(out))
     write_text(out.with_suffix(".json"), metadata.to_json(indent=2) + "\n")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgeseg.bench.compare_report import costs_of_precision, edge_beside_paper
+from edgeseg.bench.compare_report import Row, costs_of_precision, edge_beside_paper
 from edgeseg.bench.examples import write_png
 from edgeseg.bench.figures import Dot, Line, bars, curves, pareto, pareto_front
 from edgeseg.bench.machine import describe
@@ -121,20 +121,22 @@ def test_the_front_leaves_out_what_is_beaten() -> None:
     ],
 )
 def test_the_report_says_where_edge_breaks_its_promise(
-    edge: tuple[float | None, ...], verdict: str
+    edge: tuple[float, float, float, None, float], verdict: str
 ) -> None:
-    paper = ("resnet18", "paper", "fp32", "cpu", 0.93, 0.96, 0.88, None, 25.0, 177.0)
-    sentence = edge_beside_paper(("resnet18", "edge", "fp32", "cpu", *edge, 27.0), paper)
+    paper = Row("resnet18", "paper", "fp32", "cpu", 0.93, 0.96, 0.88, None, 25.0, 177.0)
+    sentence = edge_beside_paper(Row("resnet18", "edge", "fp32", "cpu", *edge, 27.0), paper)
     assert sentence.startswith("resnet18 fp32, preset edge against paper: PRO")
     assert sentence.endswith(f"{verdict}.")
 
 
 def test_the_report_names_precisions_that_cost_accuracy() -> None:
     rows = [
-        ("net", "edge", "fp32", "cpu", 0.950, 0.98, 0.960, None, 20.0, 27.0),
-        ("net", "edge", "fp16", "cpu", 0.949, 0.98, 0.957, None, 20.0, 14.0),
-        ("net", "edge", "int8", "cpu", 0.930, 0.98, 0.959, None, 10.0, 7.0),
-        ("net", "paper", "int8", "cpu", 0.900, 0.98, 0.900, None, 10.0, 7.0),  # nothing to compare
+        Row("net", "edge", "fp32", "cpu", 0.950, 0.98, 0.960, None, 20.0, 27.0),
+        Row("net", "edge", "fp16", "cpu", 0.949, 0.98, 0.957, None, 20.0, 14.0),
+        Row("net", "edge", "int8", "cpu", 0.930, 0.98, 0.959, None, 10.0, 7.0),
+        Row(
+            "net", "paper", "int8", "cpu", 0.900, 0.98, 0.900, None, 10.0, 7.0
+        ),  # nothing to compare
     ]
     sentence = "net edge in int8 is less accurate than in fp32: PRO 0.930 against 0.950."
     assert list(costs_of_precision(rows)) == [sentence]

@@ -157,10 +157,8 @@ def test_int8_is_within_its_tolerance(target: str) -> None:
 def test_the_corrected_mean_lowers_the_error_on_images_it_has_not_seen(target: str) -> None:
     original, plain = traced(EDGE), quantised(EDGE, target)
     corrected = correct_mean(plain, mean_embedding(original, SEEN), SEEN)
-    model = artefact(EDGE).model()
-    before, after = (
-        mean_error(graph, exact_maps(model, UNSEEN), UNSEEN) for graph in (plain, corrected)
-    )
+    maps = exact_maps(artefact(EDGE).model(), UNSEEN)
+    before, after = (mean_error(graph, maps, UNSEEN) for graph in (plain, corrected))
     assert after < 0.9 * before
     changed = [
         name
