@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.metadata import KEY
+from edgeseg.runtime.ov_session import FLOAT32
 
 Feed = dict[str, NDArray[Any]]
 BACKENDS = ("cpu", "cuda", "openvino", "tensorrt")
@@ -147,7 +148,11 @@ class OpenVinoRunner(Runner):
                 for port in model.inputs
             }
             model.reshape({name: list(shape) for name, (shape, _) in self.inputs.items()})
-            settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads}
+            settings = {
+                "PERFORMANCE_HINT": "LATENCY",
+                "INFERENCE_NUM_THREADS": threads,
+                **FLOAT32,
+            }
             self._compiled = core.compile_model(model, "CPU", settings)
         except RuntimeError as error:
             raise RuntimeFailure(f"{path}: OpenVINO cannot load it ({_first(error)})") from None

@@ -12,6 +12,11 @@ from edgeseg.runtime.modelfile import BackendUnavailable, first_line, onnx_metad
 from edgeseg.runtime.session import Outputs, Session
 
 
+# Without it OpenVINO rounds an fp32 file to bfloat16 on processors that have it, and the good images
+# of a model whose threshold was found in float32 are flagged.
+FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
+
+
 class OpenVinoSession(Session):
     """An ONNX file compiled for the CPU, with the lowest latency of a single stream."""
 
@@ -20,7 +25,7 @@ class OpenVinoSession(Session):
             raise BackendUnavailable("OpenVINO is not installed; `pip install edgeseg[openvino]`")
         import openvino
 
-        settings: dict[str, object] = {"PERFORMANCE_HINT": "LATENCY"}
+        settings: dict[str, object] = {"PERFORMANCE_HINT": "LATENCY", **FLOAT32}
         if threads is not None:
             settings["INFERENCE_NUM_THREADS"] = threads
         try:

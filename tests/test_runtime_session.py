@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgeseg.bench.runners import open_runner
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.runtime.modelfile import thresholds
 from edgeseg.runtime.ort_session import OrtSession
@@ -107,6 +108,25 @@ def test_threads_are_named(model: Path) -> None:
         assert session.backend == "ONNX Runtime CPU, 1 thread"
     with open_session(model, backend="openvino", threads=1) as session:
         assert session.backend == "OpenVINO CPU, 1 thread"
+
+
+def test_openvino_runs_in_float32_in_the_stream_and_in_the_benchmark(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its default is bfloat16 where a processor has it, which is not what was verified."""
+    import openvino
+
+    asked: list[dict[str, object]] = []
+
+    class Recording(openvino.Core):
+        def compile_model(self, graph: object, device: str, settings: dict[str, object]) -> object:
+            asked.append(settings)
+            return super().compile_model(graph, device, settings)
+
+    monkeypatch.setattr(openvino, "Core", Recording)
+    open_session(model, backend="openvino", threads=1).close()
+    open_runner(model, backend="openvino", threads=1)
+    assert [settings["INFERENCE_PRECISION_HINT"] for settings in asked] == ["f32", "f32"]
 
 
 def test_a_model_without_metadata_is_refused(tmp_path: Path) -> None:
