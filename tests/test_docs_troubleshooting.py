@@ -13,7 +13,7 @@ PARTS = ("edgeseg", "export", "runtime")
 def templates() -> Iterator[str]:
     """Every string of the source, with `...` for what is put in while it runs."""
     for part in PARTS:
-        for path in (REPO / part).glob("*.py"):
+        for path in (REPO / part).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.JoinedStr):
                     yield "".join(_fixed(piece) for piece in node.values)

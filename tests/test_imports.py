@@ -35,10 +35,14 @@ def sources(part: str) -> dict[str, Path]:
     """Modules of a part by their installed name."""
     folder = REPO / part
     package = "edgeseg" if part == "edgeseg" else f"edgeseg.{part}"
-    return {
-        package if path.stem == "__init__" else f"{package}.{path.stem}": path
-        for path in sorted(folder.glob("*.py"))
-    }
+    found = {}
+    for path in sorted(folder.rglob("*.py")):
+        inside = path.relative_to(folder).with_suffix("").parts
+        if part == "edgeseg" and inside[0] in PARTS:
+            continue  # links to the parts that stand beside it
+        names = inside[:-1] if inside[-1] == "__init__" else inside
+        found[".".join((package, *names))] = path
+    return found
 
 
 def imported(path: Path, *, module_level: bool = False) -> Iterator[str]:
