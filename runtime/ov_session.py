@@ -11,9 +11,8 @@ from edgeseg.metadata import KEY
 from edgeseg.runtime.modelfile import BackendUnavailable, first_line, onnx_metadata
 from edgeseg.runtime.session import Outputs, Session
 
-
-# Without it OpenVINO rounds an fp32 file to bfloat16 on processors that have it, and the good images
-# of a model whose threshold was found in float32 are flagged.
+# Without it OpenVINO rounds an fp32 file to bfloat16 on processors that have it, and flags the good
+# images of a model whose threshold was found in float32.
 FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
 
 
