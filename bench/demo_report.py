@@ -11,8 +11,8 @@ from edgeseg.bench.machine import available_cores, describe
 from edgeseg.bench.report import Figure, Report, write_report
 from edgeseg.bench.speed import candidates_of
 from edgeseg.bench.tabular import Cell, Column, Table
-from edgeseg.images import read_image
-from edgeseg.metadata import ModelMetadata
+from edgeseg.contract.images import read_image
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.runtime.result import STAGES
 from edgeseg.visual import contact_sheet, headed
 

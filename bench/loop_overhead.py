@@ -15,7 +15,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.metadata import ModelMetadata
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.runtime.camera import Capture, Grab, Wait
 from edgeseg.runtime.events import frame_event
 from edgeseg.runtime.faults import Faults

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.metadata import KEY
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.metadata import KEY
 from edgeseg.runtime.ov_session import FLOAT32
 
 Feed = dict[str, NDArray[Any]]

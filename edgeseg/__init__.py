@@ -19,9 +19,9 @@ __all__ = ["EdgesegError", "FitConfig", "FitOptions", "JudgedPrediction", "Model
 if TYPE_CHECKING:
     from edgeseg.api import Model, fit, load
     from edgeseg.config import FitConfig
+    from edgeseg.contract.prediction import JudgedPrediction
     from edgeseg.errors import EdgesegError
     from edgeseg.fit_options import FitOptions
-    from edgeseg.prediction import JudgedPrediction
 else:
     # Loaded when they are used: `import edgeseg` costs nothing, and a device has no torch.
     _HOMES = {
@@ -31,7 +31,7 @@ else:
         "FitConfig": "edgeseg.config",
         "EdgesegError": "edgeseg.errors",
         "FitOptions": "edgeseg.fit_options",
-        "JudgedPrediction": "edgeseg.prediction",
+        "JudgedPrediction": "edgeseg.contract.prediction",
     }
 
     def __getattr__(name: str) -> object:

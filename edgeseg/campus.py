@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.images import open_array
 from edgeseg.errors import DatasetError
-from edgeseg.images import open_array
 from edgeseg.layouts import Found, folders_in, images_in
 from edgeseg.samples import Sample
 

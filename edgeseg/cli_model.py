@@ -133,8 +133,8 @@ def predict(
     edgeseg predict bottle.edgeseg part1.png part2.png --out out/
     """
     from edgeseg.api import load
+    from edgeseg.contract.images import read_image, resize_image
     from edgeseg.gallery import Gallery
-    from edgeseg.images import read_image, resize_image
 
     started = time.perf_counter()
     model = load(artefact)

@@ -4,8 +4,8 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import UsageError
-from edgeseg.tiles import Tiling
 
 EMBEDDINGS = ("semi_orthogonal", "sampled", "gaussian", "identity")
 CHOICES: dict[str, tuple[str, ...]] = {

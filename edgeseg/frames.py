@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.config import FitConfig
+from edgeseg.contract.images import resize_image
+from edgeseg.contract.prediction import Channels, check_frame
 from edgeseg.datasets import Dataset, load_batches, open_dataset
 from edgeseg.errors import DatasetError
 from edgeseg.gallery import write_picture
-from edgeseg.images import resize_image
-from edgeseg.prediction import Channels, check_frame
 from edgeseg.samples import frames_at_once
 
 Folder = str | os.PathLike[str]

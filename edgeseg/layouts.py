@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeseg.contract.images import is_image_file, read_mask
 from edgeseg.errors import DatasetError
-from edgeseg.images import is_image_file, read_mask
 from edgeseg.samples import GOOD, Sample
 
 KOLEKTOR_FOLDS = 3

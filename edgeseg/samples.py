@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import DatasetError, UsageError
-from edgeseg.images import (
+from edgeseg.contract.images import (
     read_image,
     read_mask,
     read_mask_stack,
@@ -19,6 +18,7 @@ from edgeseg.images import (
     resize_image,
     resize_mask,
 )
+from edgeseg.errors import DatasetError, UsageError
 
 GOOD = "good"
 # Pixels that go through a backbone at once: eight images of 512x512. Activations need about 250

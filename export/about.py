@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from edgeseg.artefact import Artefact
 from edgeseg.calibrate import GoodImages
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.export.graph import INPUT
-from edgeseg.metadata import ModelMetadata
 
 _QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
 

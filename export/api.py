@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 
 from edgeseg.artefact import Artefact, file_sha256
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.evaluate import torch_predictor
 from edgeseg.export.about import describe_model
@@ -27,7 +28,6 @@ from edgeseg.export.precision import HalfPlan, to_half
 from edgeseg.export.quantise import quantise_form
 from edgeseg.export.verify import TOLERANCES, Agreement, agreement, installed_backends, table
 from edgeseg.files import write_text
-from edgeseg.metadata import ModelMetadata
 from edgeseg.model import Model
 from edgeseg.progress import Progress, silent
 from edgeseg.samples import frames_at_once

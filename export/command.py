@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgeseg.cli_fit import note, quiet_option
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import UsageError
 from edgeseg.export.engine_options import EngineOptions
 from edgeseg.files import size_text
-from edgeseg.metadata import ModelMetadata
 
 if TYPE_CHECKING:
     from edgeseg.artefact import Artefact

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import RuntimeFailure
-from edgeseg.metadata import KEY, ModelMetadata
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto

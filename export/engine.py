@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.export.engine_check import (
     Gpu,
@@ -24,7 +25,6 @@ from edgeseg.export.engine_config import (
 )
 from edgeseg.export.engine_options import BUILDERS, PLAN_SUFFIXES, EngineOptions
 from edgeseg.files import atomic_path, write_text
-from edgeseg.metadata import ModelMetadata
 
 # The oldest GPU that a hardware-compatible plan runs on, whichever GPU built it.
 _AMPERE = "sm80"

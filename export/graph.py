@@ -21,9 +21,9 @@ from onnx import (
 )
 from torch import nn
 
+from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError
 from edgeseg.files import atomic_path
-from edgeseg.metadata import KEY, ModelMetadata
 from edgeseg.model import Model
 
 OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it

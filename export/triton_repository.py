@@ -6,10 +6,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.export.engine_options import PLAN_SUFFIXES
 from edgeseg.files import atomic_path, write_text
-from edgeseg.metadata import KEY, ModelMetadata
 
 _VERSION = "1"  # Triton serves the highest numbered folder
 _MARK = f'key: "{KEY}"'  # in every config.pbtxt of ours

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.metadata import ModelMetadata
-from edgeseg.prediction import Channels, JudgedPrediction, check_frame, judged
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.prediction import Channels, JudgedPrediction, check_frame, judged
 from edgeseg.runtime.modelfile import thresholds
 from edgeseg.runtime.session import Backend, Say, Session, open_session
 from edgeseg.runtime.tiling import blend, cut, fit_into

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
-from edgeseg.metadata import ModelMetadata
 
 
 @dataclass(frozen=True, kw_only=True)

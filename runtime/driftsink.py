@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.metadata import ModelMetadata
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.runtime.drift import DriftState, DriftWatch
 from edgeseg.runtime.driftbaseline import DriftBaseline
 from edgeseg.runtime.events import SCHEMA

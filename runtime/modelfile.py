@@ -4,8 +4,8 @@ import hashlib
 import math
 from pathlib import Path
 
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
-from edgeseg.metadata import ModelMetadata
 
 PLAN_SUFFIXES = (".plan", ".engine")
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.metadata import KEY
 from edgeseg.errors import RuntimeFailure
-from edgeseg.metadata import KEY
 from edgeseg.runtime.modelfile import BackendUnavailable, first_line, onnx_metadata
 from edgeseg.runtime.session import Outputs, Session
 

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.prediction import Region
+from edgeseg.contract.prediction import Region
 from edgeseg.runtime.result import FrameResult, Verdict
 
 Colour = tuple[int, int, int]  # RGB

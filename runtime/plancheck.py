@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
-from edgeseg.metadata import ModelMetadata
 from edgeseg.runtime.modelfile import BackendUnavailable
 
 _MODULES = {"tensorrt": "tensorrt", "rtx": "tensorrt_rtx"}

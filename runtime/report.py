@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import write_json, write_text
-from edgeseg.metadata import ModelMetadata
 from edgeseg.runtime.latency import RELATIVE_ERROR
 from edgeseg.runtime.result import PipelineSnapshot
 

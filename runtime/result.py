@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.prediction import Prediction, Region
+from edgeseg.contract.prediction import Prediction, Region
 
 Verdict = Literal["good", "defect", "invalid"]  # invalid: the model returned no finite score
 SourceEventKind = Literal["source_open", "source_lost", "source_back", "source_end"]

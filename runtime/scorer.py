@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.prediction import Prediction, find_regions
+from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.prediction import Prediction, find_regions
 from edgeseg.runtime.framebuffer import Frame
 from edgeseg.runtime.meters import Meters
 from edgeseg.runtime.modelfile import thresholds
@@ -15,7 +16,6 @@ from edgeseg.runtime.result import FrameResult, StageTimes
 from edgeseg.runtime.session import Session
 from edgeseg.runtime.tiling import Roi, blend, cut, fit_into
 from edgeseg.runtime.verdict import Alarm, Debounce, judge
-from edgeseg.tiles import Tiling
 
 
 @dataclass(frozen=True, kw_only=True)

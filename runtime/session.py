@@ -10,9 +10,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.prediction import Prediction
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.metadata import ModelMetadata
-from edgeseg.prediction import Prediction
 from edgeseg.runtime.modelfile import PLAN_SUFFIXES, BackendUnavailable, check_usable, onnx_beside
 
 Backend = Literal["auto", "tensorrt", "cuda", "cpu", "openvino"]

@@ -6,9 +6,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.prediction import Prediction
+from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import UsageError
-from edgeseg.prediction import Prediction
-from edgeseg.tiles import Tiling
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from importlib.resources import files
 from typing import Protocol
 
-from edgeseg.metadata import ModelMetadata
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.runtime.access import Access
 from edgeseg.runtime.drift import DriftState
 from edgeseg.runtime.driftsink import DriftSink, drift_picture

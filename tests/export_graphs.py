@@ -12,7 +12,7 @@ import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 from runtime_models import brightness_metadata
 
-from edgeseg.metadata import KEY, ModelMetadata
+from edgeseg.contract.metadata import KEY, ModelMetadata
 
 SIZE_HW, GRID_HW = (32, 48), (4, 6)
 _RANDOM = np.random.default_rng(7)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
-from edgeseg.metadata import ModelMetadata
 from edgeseg.runtime.camera import Grab
 from edgeseg.runtime.result import FrameResult, SourceEvent
 from edgeseg.runtime.session import Outputs, Session

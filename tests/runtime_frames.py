@@ -5,7 +5,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.prediction import Prediction
+from edgeseg.contract.prediction import Prediction
 from edgeseg.runtime.drift import DriftState
 from edgeseg.runtime.result import (
     STAGES,

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, helper
 
-from edgeseg.metadata import KEY, ModelMetadata
+from edgeseg.contract.metadata import KEY, ModelMetadata
 
 
 def brightness_metadata(

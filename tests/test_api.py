@@ -14,9 +14,9 @@ import edgeseg
 import edgeseg.runtime
 from edgeseg.api import Model, fit, load
 from edgeseg.artefact import load_artefact
+from edgeseg.contract.images import read_image, resize_image
 from edgeseg.errors import ArtefactError, DatasetError, UsageError
 from edgeseg.frames import Data
-from edgeseg.images import read_image, resize_image
 
 IN_MEMORY = [{"action": "fit", "images": 10, "from": "part", "when": "1970-01-01T00:00:00Z"}]
 

@@ -14,9 +14,9 @@ from small_models import frames
 
 import edgeseg.runtime
 from edgeseg.api import Model, load
+from edgeseg.contract.images import read_image
+from edgeseg.contract.prediction import JudgedPrediction, Prediction, judged
 from edgeseg.errors import ExportError, RuntimeFailure, UsageError
-from edgeseg.images import read_image
-from edgeseg.prediction import JudgedPrediction, Prediction, judged
 from edgeseg.runtime.ort_session import OrtSession
 from edgeseg.runtime.session import Session
 

@@ -13,11 +13,12 @@ from export_graphs import write_graph
 from runtime_models import brightness_metadata, write_brightness_model
 from safetensors import safe_open
 
-from edgeseg import artefact, metadata
+from edgeseg import artefact
 from edgeseg.artefact import Artefact
 from edgeseg.config import FitConfig
+from edgeseg.contract import metadata
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.export.about import describe_model
-from edgeseg.metadata import ModelMetadata
 from edgeseg.runtime import driftsink, events, report
 from edgeseg.runtime.drift import DriftWatch
 from edgeseg.runtime.driftbaseline import DriftBaseline

@@ -11,11 +11,11 @@ import pytest
 from export_models import SHORT, artefact, good_frames, names, reference, remember_traces
 
 from edgeseg.artefact import file_sha256, save_artefact
+from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.export import api
 from edgeseg.export.api import Exported, ExportOptions, export_onnx
 from edgeseg.export.verify import Agreement, Tolerance
-from edgeseg.metadata import KEY, ModelMetadata
 from edgeseg.runtime.session import open_session
 
 IMPOSSIBLE = Tolerance(max_error=0.0, mean_error=0.0, min_rank_correlation=1.1, max_flips=0.0)

@@ -21,9 +21,9 @@ from export_models import (
 )
 
 from edgeseg.artefact import file_sha256
+from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.export import api
 from edgeseg.export.verify import Tolerance
-from edgeseg.metadata import KEY, ModelMetadata
 from edgeseg.runtime.session import open_session
 
 COARSE = Tolerance(max_error=0.8, mean_error=0.2, min_rank_correlation=0.0, max_flips=0.5)

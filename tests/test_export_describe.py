@@ -13,11 +13,11 @@ from export_models import SHORT, artefact, good_frames, remember_traces, traced
 from onnx import TensorProto, helper
 
 from edgeseg.artefact import file_sha256
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
 from edgeseg.export import graph
 from edgeseg.export.api import ExportOptions, export_onnx
 from edgeseg.export.describe import describe
-from edgeseg.metadata import ModelMetadata
 
 K, RANK, BLOCKS = 16, 10, 8 * 8  # 16x16 cells, four of which share a Gaussian
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from export_graphs import SIZE_HW, write_graph
 
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import ExportError
 from edgeseg.export.engine import build_engine
 from edgeseg.export.engine_check import find_gpu
 from edgeseg.export.engine_options import BUILDERS, EngineOptions
-from edgeseg.metadata import ModelMetadata
 from edgeseg.runtime.modelfile import BackendUnavailable, onnx_beside, plan_metadata
 from edgeseg.runtime.plancheck import check_gpu, import_builder
 from edgeseg.runtime.session import open_session

@@ -13,10 +13,10 @@ import pytest
 from export_fake_trt import PLAN, FakeConfig, FakeCuda, FakeTensorRt
 from export_graphs import SIZE_HW, write_graph
 
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.export.engine import build_engine
 from edgeseg.export.engine_options import EngineOptions
-from edgeseg.metadata import ModelMetadata
 from edgeseg.runtime.modelfile import BackendUnavailable, plan_metadata
 from edgeseg.runtime.plancheck import check_gpu
 

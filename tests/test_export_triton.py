@@ -11,9 +11,9 @@ import pytest
 from export_graphs import GRID_HW, SIZE_HW, write_graph
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
+from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.export.triton_repository import write_triton
-from edgeseg.metadata import KEY, ModelMetadata
 
 PLAN = {
     "builder": "tensorrt",

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.errors import DatasetError, UsageError
-from edgeseg.images import (
+from edgeseg.contract.images import (
     is_image_file,
     read_image,
     read_mask,
@@ -17,6 +16,7 @@ from edgeseg.images import (
     resize_image,
     resize_mask,
 )
+from edgeseg.errors import DatasetError, UsageError
 
 
 @pytest.fixture

@@ -14,21 +14,47 @@ PARTS = ("export", "runtime", "bench")
 
 # Modules of the core that import nothing heavy: the runtime and the command line build on them.
 LIGHT = {
-    "edgeseg", "edgeseg.errors", "edgeseg.files", "edgeseg.prediction", "edgeseg.metadata",
-    "edgeseg.config", "edgeseg.progress", "edgeseg.tiles",
-    "edgeseg.images", "edgeseg.samples", "edgeseg.layouts", "edgeseg.campus", "edgeseg.datasets",
-    "edgeseg.metrics", "edgeseg.pro", "edgeseg.ranks", "edgeseg.regions", "edgeseg.visual",
-    "edgeseg.synthetic", "edgeseg.synthetic_part", "edgeseg.synthetic_defects",
-    "edgeseg.header", "edgeseg.completion", "edgeseg.cli", "edgeseg.cli_fit", "edgeseg.cli_model",
-    "edgeseg.cli_grow", "edgeseg.cli_settings",
-}  # fmt: skip
+    "edgeseg",
+    "edgeseg.errors",
+    "edgeseg.files",
+    "edgeseg.contract.prediction",
+    "edgeseg.contract.metadata",
+    "edgeseg.config",
+    "edgeseg.progress",
+    "edgeseg.contract.tiles",
+    "edgeseg.contract.images",
+    "edgeseg.samples",
+    "edgeseg.layouts",
+    "edgeseg.campus",
+    "edgeseg.datasets",
+    "edgeseg.metrics",
+    "edgeseg.pro",
+    "edgeseg.ranks",
+    "edgeseg.regions",
+    "edgeseg.visual",
+    "edgeseg.synthetic",
+    "edgeseg.synthetic_part",
+    "edgeseg.synthetic_defects",
+    "edgeseg.header",
+    "edgeseg.completion",
+    "edgeseg.cli",
+    "edgeseg.cli_fit",
+    "edgeseg.cli_model",
+    "edgeseg.cli_grow",
+    "edgeseg.cli_settings",
+}
 LIGHT_PACKAGES = {"numpy", "cv2", "click"}
 # What the device has: one of the backends, and never torch or onnx.
 BACKENDS = {"onnxruntime", "tensorrt", "tensorrt_rtx", "cuda", "openvino", "prometheus_client"}
 OF_THE_CORE_FOR_RUNTIME = {
-    "edgeseg", "edgeseg.errors", "edgeseg.files", "edgeseg.synthetic", "edgeseg.metadata",
-    "edgeseg.prediction", "edgeseg.tiles",
-}  # fmt: skip
+    "edgeseg",
+    "edgeseg.errors",
+    "edgeseg.files",
+    "edgeseg.synthetic",
+    "edgeseg.contract.metadata",
+    "edgeseg.contract.prediction",
+    "edgeseg.contract.tiles",
+}
 
 
 def sources(part: str) -> dict[str, Path]:

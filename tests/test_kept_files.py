@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from edgeseg.artefact import Artefact, load_artefact
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.datasets import open_dataset
 from edgeseg.fit_options import Checkpoints, FitOptions
 from edgeseg.fitting import fit
-from edgeseg.metadata import ModelMetadata
 from edgeseg.runtime.session import open_session
 from edgeseg.shards import merge_shards
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
-from edgeseg.metadata import ModelMetadata
 
 
 def metadata(**changes: Any) -> ModelMetadata:

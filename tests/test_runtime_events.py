@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.prediction import Prediction
+from edgeseg.contract.prediction import Prediction
 from edgeseg.runtime import events as module
 from edgeseg.runtime.events import EventLog, frame_event
 from edgeseg.runtime.result import FrameResult, Region, SourceEvent, StageTimes

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from runtime_frames import THRESHOLD, make_drift_state, make_result
 
-from edgeseg.prediction import Region
+from edgeseg.contract.prediction import Region
 from edgeseg.runtime.driftsink import drift_picture
 from edgeseg.runtime.overlay import annotate, annotate_result, strip_height
 

@@ -13,7 +13,7 @@ from chromium import Browser, open_browser
 from runtime_frames import THRESHOLD, FakeView, make_result, passing_part
 from runtime_models import brightness_metadata
 
-from edgeseg.prediction import Region
+from edgeseg.contract.prediction import Region
 from edgeseg.runtime.driftsink import DriftSink, drift_event
 from edgeseg.runtime.web import PageSink
 

@@ -8,8 +8,8 @@ import cv2
 import numpy as np
 import pytest
 
+from edgeseg.contract.prediction import Prediction
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.prediction import Prediction
 from edgeseg.runtime.recording import Recorder
 from edgeseg.runtime.result import FrameResult, StageTimes
 from tests.runtime_fakes import grey

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from edgeseg.contract.images import resize_image
 from edgeseg.errors import UsageError
-from edgeseg.images import resize_image
 from edgeseg.runtime.tiling import Roi, fit_into
 
 

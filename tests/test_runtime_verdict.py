@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
+from edgeseg.contract.prediction import MAX_REGIONS, find_regions
 from edgeseg.errors import UsageError
-from edgeseg.prediction import MAX_REGIONS, find_regions
 from edgeseg.runtime.verdict import Alarm, Debounce, judge
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import UsageError
-from edgeseg.tiles import Tiling
 
 tilings = st.builds(
     lambda tile_h, tile_w, more_h, more_w, share: Tiling(

@@ -2,8 +2,8 @@ import cv2
 import numpy as np
 import pytest
 
+from edgeseg.contract.images import read_image, read_mask
 from edgeseg.errors import UsageError
-from edgeseg.images import read_image, read_mask
 from edgeseg.visual import DECISION, PAPER, TRUTH, contact_sheet, heat, overlay, render_panel
 
 

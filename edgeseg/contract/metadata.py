@@ -4,8 +4,8 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import RuntimeFailure
-from edgeseg.tiles import Tiling
 
 SCHEMA = 1
 KEY = "edgeseg"  # the key in an ONNX file's metadata_props

@@ -1,0 +1,1 @@
+"""What workstation and device must agree on: files, pictures, predictions."""
