@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.bench.sampling import mean_std
-from edgeseg.datasets import Dataset, Sample, load_batches, open_dataset
+from edgeseg.data.datasets import Dataset, Sample, load_batches, open_dataset
+from edgeseg.data.layouts import folders_in
 from edgeseg.errors import DatasetError, EdgesegError
-from edgeseg.layouts import folders_in
 from edgeseg.metrics import MapEvaluator, auroc
 from edgeseg.progress import Progress, silent
 

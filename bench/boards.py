@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from edgeseg.cli_settings import parse_size
 from edgeseg.contract.images import resize_image, resize_mask
-from edgeseg.datasets import open_dataset
+from edgeseg.data.datasets import open_dataset
+from edgeseg.data.samples import Sample, read_sample, sample_size
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.files import atomic_path
-from edgeseg.samples import Sample, read_sample, sample_size
 
 _PART = 270  # pixels of a part: 8 x 14 of them on 2160x3840, near the size of the originals
 _SHIFT = 3  # pixels that a part may move each way

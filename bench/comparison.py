@@ -14,7 +14,7 @@ from edgeseg.bench.accuracy import (
 from edgeseg.bench.latency import Candidate, Schedule
 from edgeseg.bench.trial import Recipe, draw_decisions, export_and_measure
 from edgeseg.bench.work import FAILED, Done, Result, Unit
-from edgeseg.datasets import Dataset
+from edgeseg.data.datasets import Dataset
 from edgeseg.errors import UsageError
 from edgeseg.fitting import FitOptions, fit
 

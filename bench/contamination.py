@@ -17,7 +17,7 @@ import numpy as np
 from edgeseg.bench.accuracy import open_limited
 from edgeseg.bench.tabular import Column, Table
 from edgeseg.config import PRESETS, FitConfig
-from edgeseg.datasets import Dataset, Sample
+from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.errors import DatasetError
 from edgeseg.evaluate import evaluate, torch_predictor
 from edgeseg.files import size_text, write_json

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from edgeseg.artefact import Artefact
 from edgeseg.bench.disturb import Disturbance, Frame, disturbances
 from edgeseg.config import FitConfig
-from edgeseg.datasets import Dataset, open_dataset, read_sample
+from edgeseg.data.datasets import Dataset, open_dataset, read_sample
 from edgeseg.files import size_text, write_json
 from edgeseg.fitting import FitOptions, fit
 from edgeseg.runtime.drift import DriftWatch

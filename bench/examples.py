@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from edgeseg.bench.experiments import Source
-from edgeseg.datasets import Sample, read_sample
+from edgeseg.data.datasets import Sample, read_sample
 from edgeseg.errors import EdgesegError
 from edgeseg.files import atomic_path
 from edgeseg.visual import TRUTH, heat

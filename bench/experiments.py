@@ -15,7 +15,7 @@ from edgeseg.bench.features import FeatureBank, build_bank
 from edgeseg.bench.whiten import Variant, distance_grids, eigenvalues
 from edgeseg.bench.work import Result, Unit
 from edgeseg.config import FitConfig
-from edgeseg.datasets import Dataset, split_holdout
+from edgeseg.data.datasets import Dataset, split_holdout
 from edgeseg.errors import WeightsError
 from edgeseg.model import upsampling_operator
 from edgeseg.progress import Progress, silent

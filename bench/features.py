@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from edgeseg.backbones import Backbone, Tap
 from edgeseg.bench.accuracy import fingerprint
-from edgeseg.datasets import Dataset, Sample, load_batches
+from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
 from edgeseg.model import Preprocess

@@ -17,7 +17,7 @@ from edgeseg.bench.staging import stage
 from edgeseg.bench.tabular import Cell, Column, Table
 from edgeseg.bench.trial import Recipe
 from edgeseg.bench.work import FAILED, Done, Result, Say, Store, Unit, run_units
-from edgeseg.datasets import Dataset
+from edgeseg.data.datasets import Dataset
 from edgeseg.weights import find_weights
 
 COUNTS = (50, 400)  # images: memory must not grow with them

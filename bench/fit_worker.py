@@ -43,7 +43,7 @@ def in_process(module: str, request: dict[str, Any], folder: Path) -> dict[str, 
 def run(request: dict[str, Any]) -> dict[str, Any]:
     """Fit, save, and say how long it took and how much it needed."""
     from edgeseg.config import FitConfig
-    from edgeseg.datasets import open_dataset
+    from edgeseg.data.datasets import open_dataset
 
     dataset = open_dataset(Path(request["data"]))
     import torch  # after a look at the data: it takes seconds

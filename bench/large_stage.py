@@ -19,9 +19,9 @@ def export(request: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     from edgeseg.artefact import load_artefact
-    from edgeseg.datasets import open_dataset
+    from edgeseg.data.datasets import open_dataset
+    from edgeseg.data.in_memory import calibration_frames
     from edgeseg.export.api import ExportOptions, export_onnx
-    from edgeseg.frames import calibration_frames
 
     torch.set_num_threads(int(request["threads"]))
     artefact, out = load_artefact(Path(request["artefact"])), Path(request["graph"])

@@ -18,7 +18,7 @@ from edgeseg.bench.runners import size_on_disk
 from edgeseg.bench.staging import Staged, stage
 from edgeseg.bench.trial import Recipe, export_and_measure, onnx_predictor
 from edgeseg.bench.work import FAILED, Done, Result, Unit
-from edgeseg.datasets import Dataset, open_dataset, read_sample
+from edgeseg.data.datasets import Dataset, open_dataset, read_sample
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.weights import find_weights
 

@@ -175,7 +175,7 @@ def main(
     """Time fits by 1 and 2 processes, shards, merge and update on the good images of DATA."""
     from edgeseg.bench.scaling_worker import frame_costs
     from edgeseg.bench.staging import stage
-    from edgeseg.datasets import open_dataset
+    from edgeseg.data.datasets import open_dataset
 
     warning = busy_warning()
     if warning:

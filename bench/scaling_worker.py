@@ -26,7 +26,7 @@ def frame_costs(data: Path, *, backbone: str, size: int, weights: str | None) ->
     import torch
 
     from edgeseg.config import FitConfig
-    from edgeseg.datasets import open_dataset, read_sample
+    from edgeseg.data.datasets import open_dataset, read_sample
     from edgeseg.network import CPU, Network
     from edgeseg.torchrun import choose_device
 

@@ -8,8 +8,8 @@ from edgeseg.bench.latency import Schedule
 from edgeseg.bench.report import Report
 from edgeseg.bench.trial import Recipe
 from edgeseg.bench.work import Say
+from edgeseg.data.synthetic.scene import write_dataset
 from edgeseg.progress import Progress, silent
-from edgeseg.synthetic import write_dataset
 
 BACKBONE = "efficientnet_lite0"  # its weights come with a package
 PRESETS = ("edge", "paper")

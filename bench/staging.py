@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from edgeseg.bench.accuracy import fingerprint
 from edgeseg.bench.examples import write_png
-from edgeseg.datasets import Dataset, read_sample
+from edgeseg.data.datasets import Dataset, read_sample
 from edgeseg.files import write_text
 
 

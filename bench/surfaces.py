@@ -5,10 +5,10 @@ from pathlib import Path
 from edgeseg.bench.accuracy import fingerprint, measure_accuracy, open_limited
 from edgeseg.bench.experiments import PAPER, Source, unit_name
 from edgeseg.bench.work import Result, Unit
-from edgeseg.datasets import Dataset, open_dataset
+from edgeseg.data.datasets import Dataset, open_dataset
+from edgeseg.data.layouts import KOLEKTOR_FOLDS
 from edgeseg.evaluate import torch_predictor
 from edgeseg.fitting import FitOptions, fit
-from edgeseg.layouts import KOLEKTOR_FOLDS
 
 KOLEKTOR_HW = (704, 256)
 MSTC_RIDGE = 0.3  # the value in the authors' code for this dataset

@@ -12,7 +12,7 @@ from edgeseg.bench.examples import write_png
 from edgeseg.bench.runners import OrtRunner, size_on_disk
 from edgeseg.bench.work import FAILED, Result
 from edgeseg.config import FitConfig
-from edgeseg.datasets import Dataset, Sample, read_sample
+from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.errors import ExportError
 from edgeseg.export.api import ExportOptions, export_onnx
 from edgeseg.visual import contact_sheet, render_panel

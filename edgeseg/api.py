@@ -22,14 +22,14 @@ from edgeseg.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.contract.images import resize_image
 from edgeseg.contract.prediction import Channels, JudgedPrediction, Prediction, check_frame, judged
-from edgeseg.datasets import open_dataset
+from edgeseg.data.datasets import open_dataset
+from edgeseg.data.in_memory import Data, Folder, calibration_frames, open_data
 from edgeseg.errors import UsageError
 from edgeseg.evaluate import Evaluation, Visitor, frame_predictor, torch_predictor
 from edgeseg.evaluate import evaluate as evaluate_on
 from edgeseg.files import check_writable
 from edgeseg.fit_options import FitOptions
 from edgeseg.fitting import fit as fit_artefact
-from edgeseg.frames import Data, Folder, calibration_frames, open_data
 from edgeseg.progress import Progress, silent
 
 Precision = Literal["fp32", "fp16", "int8"]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from edgeseg.data.layouts import images_in
 from edgeseg.errors import UsageError
 from edgeseg.fit_job import FitJob, run_all
-from edgeseg.layouts import images_in
 from edgeseg.many import datasets_below, table
 
 

@@ -17,8 +17,8 @@ from edgeseg.files import size_text
 if TYPE_CHECKING:
     import torch
 
+    from edgeseg.data.samples import Sample
     from edgeseg.distributed import Group
-    from edgeseg.samples import Sample
 
 LAYOUT_NAMES = ("mvtec", "kolektor", "kolektor2", "mstc", "folder")
 
@@ -214,7 +214,7 @@ def find_device(wish: str) -> "torch.device":
 
 
 def _anomalies(folder: Path | None) -> "tuple[Sample, ...]":
-    from edgeseg.layouts import find_folder
+    from edgeseg.data.layouts import find_folder
 
     if folder is None:
         return ()
@@ -239,7 +239,7 @@ def synthesize(
     \b
     edgeseg synthesize plate --train 40
     """
-    from edgeseg.synthetic import write_dataset
+    from edgeseg.data.synthetic.scene import write_dataset
 
     write_dataset(
         out,

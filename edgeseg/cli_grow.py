@@ -22,7 +22,7 @@ from edgeseg.errors import UsageError
 from edgeseg.files import check_writable, size_text
 
 if TYPE_CHECKING:
-    from edgeseg.datasets import Dataset
+    from edgeseg.data.datasets import Dataset
     from edgeseg.fitting import FitOptions
 
 _folder = click.Path(path_type=Path, file_okay=False)
@@ -76,7 +76,7 @@ def moments(
     edgeseg merge s_0 s_1 --out bottle.edgeseg
     """
     from edgeseg.checkpoint import Checkpoint
-    from edgeseg.datasets import open_dataset
+    from edgeseg.data.datasets import open_dataset
     from edgeseg.fit_options import Checkpoints, Shard
     from edgeseg.shards import write_shard
 
@@ -228,7 +228,7 @@ def _options(*, max_bad: int, batch_size: int, quiet: bool, device: str = "cpu")
 
 
 def _folder_of(folder: Path | None, option: str) -> "Dataset | None":
-    from edgeseg.datasets import open_dataset
+    from edgeseg.data.datasets import open_dataset
 
     if folder is None:
         return None

@@ -10,7 +10,7 @@ from edgeseg.config import CHOICES, EMBEDDINGS, PRESETS, FitConfig
 from edgeseg.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgeseg.datasets import Dataset
+    from edgeseg.data.datasets import Dataset
 
 
 def parse_size(value: str | tuple[int, int]) -> tuple[int, int]:
@@ -161,7 +161,7 @@ def cut_into_tiles(config: FitConfig, settings: dict[str, Any], dataset: "Datase
     tile = settings["tile"]
     if tile is None:
         return config
-    from edgeseg.samples import sample_size
+    from edgeseg.data.samples import sample_size
 
     overlap = settings["overlap"]
     return config.with_options(

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from edgeseg.config import FitConfig
-from edgeseg.datasets import Dataset, Sample, load_batches
+from edgeseg.data.datasets import Dataset, Sample, load_batches
+from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import DatasetError
 from edgeseg.metrics import MapEvaluator, auroc, f1_at
 from edgeseg.model import Model
 from edgeseg.progress import Progress, silent
-from edgeseg.samples import frames_at_once
 
 # uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,)
 Predictor = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.float32]]]

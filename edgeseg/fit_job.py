@@ -12,7 +12,7 @@ from edgeseg.checkpoint import discard
 from edgeseg.cli_fit import parts_of
 from edgeseg.cli_settings import cut_into_tiles, read_settings
 from edgeseg.config import FitConfig
-from edgeseg.datasets import LAYOUTS, Dataset, open_dataset
+from edgeseg.data.datasets import LAYOUTS, Dataset, open_dataset
 from edgeseg.errors import ArtefactError, EdgesegError, UsageError
 from edgeseg.files import check_writable
 from edgeseg.fit_options import Checkpoints, FitOptions

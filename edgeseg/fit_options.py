@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-from edgeseg.datasets import Sample
+from edgeseg.data.datasets import Sample
+from edgeseg.data.samples import frames_at_once
 from edgeseg.distributed import ALONE, Group
 from edgeseg.errors import UsageError
 from edgeseg.progress import Progress, silent
-from edgeseg.samples import frames_at_once
 
 
 def _ignore(_: str) -> None:

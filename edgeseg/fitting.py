@@ -11,7 +11,7 @@ from edgeseg import __version__
 from edgeseg.artefact import Artefact
 from edgeseg.calibrate import Calibration, GoodImages, calibrate
 from edgeseg.config import FitConfig
-from edgeseg.datasets import Dataset, Sample, load_batches
+from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.distributed import sum_moments_
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.evaluate import frame_predictor, torch_predictor

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.calibrate import Calibration
-from edgeseg.datasets import Sample
+from edgeseg.data.datasets import Sample
 from edgeseg.errors import EdgesegError
 from edgeseg.files import atomic_path
 from edgeseg.visual import contact_sheet, render_panel

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeseg.datasets import LAYOUTS, detect_layout
+from edgeseg.data.datasets import LAYOUTS, detect_layout
+from edgeseg.data.layouts import folders_in
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.files import size_text
-from edgeseg.layouts import folders_in
 
 HEAD = ("model", "good images", "seconds", "threshold", "false alarms", "size", "")
 

@@ -11,6 +11,7 @@ from edgeseg.artefact import Artefact, build_model
 from edgeseg.backbones import Backbone
 from edgeseg.blocks import Blocks
 from edgeseg.config import FitConfig
+from edgeseg.data.samples import frames_at_once
 from edgeseg.distributed import ALONE, Group
 from edgeseg.embedding import embedding_matrix
 from edgeseg.errors import UsageError
@@ -18,7 +19,6 @@ from edgeseg.factors import Factors, expected_d2, make_factors
 from edgeseg.gaussian import Moments
 from edgeseg.memory import check_memory, machine_bytes, with_moments
 from edgeseg.model import Model
-from edgeseg.samples import frames_at_once
 from edgeseg.weights import WeightsOrigin, load_backbone
 
 CPU = torch.device("cpu")

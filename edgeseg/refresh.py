@@ -9,7 +9,7 @@ import torch
 
 from edgeseg.artefact import Artefact
 from edgeseg.calibrate import GoodImages, calibrate
-from edgeseg.datasets import Dataset
+from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError
 from edgeseg.fit_options import FitOptions, Shard
 from edgeseg.fitting import needed_images, share_facts, versions, warn_about

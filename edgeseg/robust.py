@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from edgeseg.config import FitConfig
-from edgeseg.datasets import Dataset, Sample, load_batches
+from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.errors import EdgesegError
 from edgeseg.factors import Factors
 from edgeseg.files import size_text

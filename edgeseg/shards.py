@@ -14,7 +14,7 @@ from edgeseg.artefact import Artefact, under, write_tensors
 from edgeseg.backbones import Backbone, backbone_spec, weight_tensors
 from edgeseg.checkpoint import describe_sweep, difference
 from edgeseg.config import FitConfig
-from edgeseg.datasets import Dataset
+from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fit_options import FitOptions, Shard
 from edgeseg.fitting import finish, share_facts

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.config import FitConfig
-from edgeseg.datasets import Dataset, Sample, read_sample
+from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.files import write_json
 from edgeseg.gallery import write_picture
 from edgeseg.outliers import EXPECTED_BY_CHANCE

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from edgeseg.checkpoint import Checkpoint
 from edgeseg.config import FitConfig
-from edgeseg.datasets import Dataset, Sample, load_batches, split_holdout
+from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
 from edgeseg.errors import DatasetError
 from edgeseg.fit_options import FitOptions, Shard
 from edgeseg.gaussian import Moments

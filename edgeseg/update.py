@@ -8,7 +8,7 @@ import torch
 
 from edgeseg.artefact import Artefact
 from edgeseg.checkpoint import describe_network, difference
-from edgeseg.datasets import Dataset
+from edgeseg.data.datasets import Dataset
 from edgeseg.errors import UsageError
 from edgeseg.factors import in_parallel
 from edgeseg.fit_options import FitOptions

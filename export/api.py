@@ -13,6 +13,8 @@ from onnx import ModelProto
 
 from edgeseg.artefact import Artefact, file_sha256
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.data.samples import frames_at_once
+from edgeseg.data.synthetic.scene import SceneGenerator
 from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.evaluate import torch_predictor
 from edgeseg.export.about import describe_model
@@ -30,8 +32,6 @@ from edgeseg.export.verify import TOLERANCES, Agreement, agreement, installed_ba
 from edgeseg.files import write_text
 from edgeseg.model import Model
 from edgeseg.progress import Progress, silent
-from edgeseg.samples import frames_at_once
-from edgeseg.synthetic import SceneGenerator
 
 PRECISIONS = ("fp32", "fp16", "int8")
 _SYNTHETIC_FRAMES = 8

@@ -10,9 +10,9 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from edgeseg.data.samples import frames_at_once
 from edgeseg.evaluate import Predictor
 from edgeseg.export.sessions import exact_session, session_options
-from edgeseg.samples import frames_at_once
 
 Maps = NDArray[np.float32]
 Frames = NDArray[np.uint8]

@@ -194,7 +194,7 @@ class SyntheticCamera:
     """The scene generator as a camera: needs no hardware, and says what it drew."""
 
     def __init__(self, options: SyntheticOptions, *, wait: Wait) -> None:
-        from edgeseg.synthetic import KINDS, SceneGenerator
+        from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
 
         self.fps = options.fps
         self._options = options

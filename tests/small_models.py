@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from edgeseg.artefact import Artefact
 from edgeseg.config import FitConfig
-from edgeseg.datasets import open_dataset
+from edgeseg.data.datasets import open_dataset
+from edgeseg.data.synthetic.scene import SceneGenerator, write_dataset
 from edgeseg.fitting import FitOptions, fit
-from edgeseg.synthetic import SceneGenerator, write_dataset
 
 SIZE_HW = (96, 96)
 SMALL = FitConfig(

@@ -15,8 +15,8 @@ import edgeseg.runtime
 from edgeseg.api import Model, fit, load
 from edgeseg.artefact import load_artefact
 from edgeseg.contract.images import read_image, resize_image
+from edgeseg.data.in_memory import Data
 from edgeseg.errors import ArtefactError, DatasetError, UsageError
-from edgeseg.frames import Data
 
 IN_MEMORY = [{"action": "fit", "images": 10, "from": "part", "when": "1970-01-01T00:00:00Z"}]
 

@@ -148,7 +148,7 @@ def test_five_lines(plate, tmp_path):
     """Twice `fit`, after `load`: the function keeps its name whatever else is imported."""
     code = (
         "import sys, edgeseg\n"
-        "from edgeseg.synthetic import SceneGenerator\n"
+        "from edgeseg.data.synthetic.scene import SceneGenerator\n"
         "small = edgeseg.FitConfig(backbone='mobilenet_v3_small', size_hw=(64, 64), k=8)\n"
         "options = edgeseg.FitOptions(weights='random')\n"
         "for name in 'ab':\n"

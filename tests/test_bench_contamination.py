@@ -10,10 +10,10 @@ from small_models import RANDOM, SMALL
 
 from edgeseg.bench import contamination
 from edgeseg.bench.contamination import Reached, Row, main, mixed, rows, table
-from edgeseg.datasets import Dataset, open_dataset
+from edgeseg.data.datasets import Dataset, open_dataset
+from edgeseg.data.synthetic.scene import write_dataset
 from edgeseg.errors import DatasetError
 from edgeseg.robust import Screening, Suspect
-from edgeseg.synthetic import write_dataset
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from edgeseg.bench import large
 from edgeseg.bench.boards import BoardPlan, write_boards
 from edgeseg.config import FitConfig
-from edgeseg.datasets import open_dataset, read_sample
+from edgeseg.data.datasets import open_dataset, read_sample
 from edgeseg.errors import DatasetError
 
 PLAN = BoardPlan(size_hw=(300, 560), train=2, test_good=1, test_defective=1, defects=1)

@@ -110,7 +110,7 @@ def test_rows_say_what_was_measured_and_what_failed(
 
 def test_staged_images_are_what_peers_are_given(plate: Path, stub: Path, tmp_path: Path) -> None:
     from edgeseg.bench.peers import PeerRun
-    from edgeseg.datasets import open_dataset, read_sample
+    from edgeseg.data.datasets import open_dataset, read_sample
 
     options = PeerOptions(data=plate, python=stub, peers=("padim",), size_hw=(64, 64), threads=1)
     run = PeerRun(options, tmp_path / "out")

@@ -25,9 +25,9 @@ from edgeseg.bench.peer_environment import find_python
 from edgeseg.bench.peer_process import PeerRequest, run_peer
 from edgeseg.bench.staging import stage
 from edgeseg.bench.trial import Recipe
-from edgeseg.datasets import open_dataset, read_sample
+from edgeseg.data.datasets import open_dataset, read_sample
+from edgeseg.data.synthetic.scene import KINDS
 from edgeseg.errors import DatasetError, EdgesegError, UsageError
-from edgeseg.synthetic import KINDS
 
 RECIPE = Recipe(backbone="mobilenet_v3_small", preset="edge", precisions=("fp32",))
 

@@ -13,7 +13,7 @@ from edgeseg.bench.accuracy import open_limited
 from edgeseg.bench.features import FeatureBank, Projector, build_bank, resize_matrix
 from edgeseg.bench.whiten import FULL, Variant, distance_grids, eigenvalues
 from edgeseg.config import FitConfig
-from edgeseg.datasets import load_batches
+from edgeseg.data.datasets import load_batches
 from edgeseg.embedding import embedding_matrix
 from edgeseg.errors import UsageError
 from edgeseg.fitting import FitOptions, fit

@@ -5,8 +5,8 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg import campus
-from edgeseg.datasets import load_batches, open_dataset, read_sample
+from edgeseg.data import mstc as campus
+from edgeseg.data.datasets import load_batches, open_dataset, read_sample
 from edgeseg.errors import DatasetError
 
 

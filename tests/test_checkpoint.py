@@ -12,7 +12,7 @@ from small_models import RANDOM
 
 from edgeseg.artefact import save_artefact
 from edgeseg.checkpoint import discard
-from edgeseg.datasets import open_dataset
+from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fit_options import Checkpoints
 from edgeseg.fitting import FitOptions, fit

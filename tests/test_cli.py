@@ -12,7 +12,7 @@ from commands import fail, run, succeed
 from edgeseg import __version__
 from edgeseg.cli import COMMANDS, SUMMARIES, cli
 from edgeseg.cli_fit import LAYOUT_NAMES, parse_layers, parse_size
-from edgeseg.datasets import LAYOUTS
+from edgeseg.data.datasets import LAYOUTS
 
 
 def test_help_lists_every_command():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.datasets import (
+from edgeseg.data.datasets import (
     Dataset,
     Sample,
     load_batches,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from small_models import SIZE_HW, frames
 
 from edgeseg.artefact import Artefact
-from edgeseg.datasets import Sample, load_batches, open_dataset
+from edgeseg.data.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.evaluate import Evaluation, Predictor, evaluate, torch_predictor
 from edgeseg.gallery import Gallery

@@ -15,7 +15,7 @@ from edgeseg import network as network_module
 from edgeseg import sweep as sweep_module
 from edgeseg.artefact import Artefact, build_model, save_artefact
 from edgeseg.config import FitConfig
-from edgeseg.datasets import Sample, load_batches, open_dataset
+from edgeseg.data.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import EdgesegError
 from edgeseg.factors import make_factors
 from edgeseg.fitting import FitOptions, fit

@@ -15,7 +15,7 @@ import torch
 
 from edgeseg.artefact import Artefact, load_artefact
 from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.datasets import open_dataset
+from edgeseg.data.datasets import open_dataset
 from edgeseg.fit_options import Checkpoints, FitOptions
 from edgeseg.fitting import fit
 from edgeseg.runtime.session import open_session

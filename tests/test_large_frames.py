@@ -14,12 +14,12 @@ from small_models import RANDOM, SMALL, fit_small, write_plate
 from edgeseg import memory
 from edgeseg.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.config import FitConfig
-from edgeseg.datasets import load_batches, open_dataset, split_holdout
+from edgeseg.data.datasets import load_batches, open_dataset, split_holdout
+from edgeseg.data.in_memory import calibration_frames
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.evaluate import frame_predictor, torch_predictor
 from edgeseg.factors import Factors
 from edgeseg.fitting import fit
-from edgeseg.frames import calibration_frames
 from edgeseg.judge import permutation
 from edgeseg.model import Model
 from edgeseg.network import Network

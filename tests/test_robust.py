@@ -12,7 +12,7 @@ from small_models import RANDOM, SMALL, write_plate
 
 from edgeseg import robust
 from edgeseg.config import FitConfig
-from edgeseg.datasets import Sample, open_dataset
+from edgeseg.data.datasets import Sample, open_dataset
 from edgeseg.errors import EdgesegError
 from edgeseg.network import Network
 from edgeseg.outliers import EXPECTED_BY_CHANCE, Yardstick, cut_for

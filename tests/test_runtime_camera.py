@@ -7,10 +7,10 @@ import cv2
 import numpy as np
 import pytest
 
+from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.camera import ImageFiles, Pace, open_capture, three_channels
 from edgeseg.runtime.sources import parse_source
-from edgeseg.synthetic import KINDS, SceneGenerator
 
 
 def never(seconds: float) -> bool:

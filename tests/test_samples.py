@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
+from edgeseg.data.samples import Sample, load_batches
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.samples import Sample, load_batches
 
 
 def write_picture(path: Path, *, value: int = 100) -> Path:

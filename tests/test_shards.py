@@ -12,7 +12,7 @@ from small_models import RANDOM, fit_small
 
 from edgeseg.artefact import load_artefact, save_artefact
 from edgeseg.config import FitConfig
-from edgeseg.datasets import open_dataset
+from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.fit_options import FitOptions, Shard
 from edgeseg.shards import is_shard, merge_shards, write_shard

@@ -10,8 +10,8 @@ from commands import FIT, fail, run, succeed
 from small_models import write_plate
 
 from edgeseg.artefact import load_artefact, read_header
-from edgeseg.datasets import open_dataset
-from edgeseg.samples import Sample
+from edgeseg.data.datasets import open_dataset
+from edgeseg.data.samples import Sample
 from edgeseg.suspects import name_of
 
 FIT_64 = [*FIT, "--size", "64", "-k", "8", "--rank", "5"]

@@ -12,7 +12,7 @@ from parts import FIT_TINY, TINY, assert_same_model, assert_same_moments, part, 
 from small_models import RANDOM, fit_small
 
 from edgeseg.artefact import Artefact, load_artefact, save_artefact
-from edgeseg.datasets import load_batches, open_dataset
+from edgeseg.data.datasets import load_batches, open_dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.gaussian import Moments
 from edgeseg.history import timestamp

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeseg.campus import find_mstc
-from edgeseg.errors import DatasetError, UsageError
-from edgeseg.layouts import (
+from edgeseg.data.layouts import (
     KOLEKTOR_FOLDS,
     Found,
     find_folder,
@@ -18,7 +16,9 @@ from edgeseg.layouts import (
     folders_in,
     kolektor_commutators,
 )
-from edgeseg.samples import Batch, Sample, load_batches, read_sample
+from edgeseg.data.mstc import find_mstc
+from edgeseg.data.samples import Batch, Sample, load_batches, read_sample
+from edgeseg.errors import DatasetError, UsageError
 
 __all__ = [
     "LAYOUTS",

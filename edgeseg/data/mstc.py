@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.images import open_array
+from edgeseg.data.layouts import Found, folders_in, images_in
+from edgeseg.data.samples import Sample
 from edgeseg.errors import DatasetError
-from edgeseg.layouts import Found, folders_in, images_in
-from edgeseg.samples import Sample
 
 FRAME_STEP = 5  # neighbouring frames are nearly the same picture
 TRAIN_SAMPLES = 5000  # as in the published comparisons on this dataset

@@ -8,10 +8,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.data.synthetic.defects import DEFECTS, damage
+from edgeseg.data.synthetic.part import Part, Plane, make_part
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
-from edgeseg.synthetic_defects import DEFECTS, damage
-from edgeseg.synthetic_part import Part, Plane, make_part
 
 KINDS = tuple(DEFECTS)
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from edgeseg.config import FitConfig
 from edgeseg.contract.images import resize_image
 from edgeseg.contract.prediction import Channels, check_frame
-from edgeseg.datasets import Dataset, load_batches, open_dataset
+from edgeseg.data.datasets import Dataset, load_batches, open_dataset
+from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import DatasetError
 from edgeseg.gallery import write_picture
-from edgeseg.samples import frames_at_once
 
 Folder = str | os.PathLike[str]
 Data = Folder | Iterable[NDArray[np.uint8]]  # images are uint8 (height, width, 3)

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.synthetic_part import BORE, HOLE, HOLES, ROOT, Part, Plane
+from edgeseg.data.synthetic.part import BORE, HOLE, HOLES, ROOT, Part, Plane
 
 Points = NDArray[np.float64]  # (N, 2): x, y in pixels of the scene
 

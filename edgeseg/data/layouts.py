@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeseg.contract.images import is_image_file, read_mask
+from edgeseg.data.samples import GOOD, Sample
 from edgeseg.errors import DatasetError
-from edgeseg.samples import GOOD, Sample
 
 KOLEKTOR_FOLDS = 3
 

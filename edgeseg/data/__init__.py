@@ -1,0 +1,1 @@
+"""A folder or arrays to samples."""

@@ -1,0 +1,1 @@
+"""An inspection scene without a camera."""
