@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from edgeseg.artefact import load_artefact
 from edgeseg.export.graph import INPUT, OPSET, fold_scale
 from edgeseg.files import atomic_path
-from edgeseg.model import Model
+from edgeseg.model.reference import Model
 
 
 class _Backbone(nn.Module):

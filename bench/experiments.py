@@ -17,9 +17,9 @@ from edgeseg.bench.work import Result, Unit
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, split_holdout
 from edgeseg.errors import WeightsError
-from edgeseg.model import upsampling_operator
+from edgeseg.model.reference import upsampling_operator
+from edgeseg.model.weights import load_backbone
 from edgeseg.progress import Progress, silent
-from edgeseg.weights import load_backbone
 
 PAPER = FitConfig.preset("paper")
 EIGEN_THRESHOLD = 1e-4

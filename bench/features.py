@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from edgeseg.backbones import Backbone, Tap
 from edgeseg.bench.accuracy import fingerprint
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
-from edgeseg.model import Preprocess
+from edgeseg.model.backbones import Backbone, Tap
+from edgeseg.model.reference import Preprocess
+from edgeseg.model.weights import load_backbone
 from edgeseg.progress import Progress, silent
-from edgeseg.weights import load_backbone
 
 _BATCH = 16
 
@@ -142,7 +142,7 @@ def _settings(folder: Path) -> dict[str, Any] | None:
 class Projector:
     """W'x on whole rows of the grid, from maps at their own resolution.
 
-    The same as edgeseg.embedding.GridEmbedding, a few rows at a time: resizing is a matrix per
+    The same as edgeseg.model.embedding.GridEmbedding, a few rows at a time: resizing is a matrix per
     axis, so a row of the grid needs only the rows of a map that its matrix touches.
     """
 

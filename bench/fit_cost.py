@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeseg.backbones import backbone_spec
 from edgeseg.bench.accuracy import fingerprint, open_limited
 from edgeseg.bench.figures import Line, curves
 from edgeseg.bench.fit_worker import fit_in_process
@@ -18,7 +17,8 @@ from edgeseg.bench.tabular import Cell, Column, Table
 from edgeseg.bench.trial import Recipe
 from edgeseg.bench.work import FAILED, Done, Result, Say, Store, Unit, run_units
 from edgeseg.data.datasets import Dataset
-from edgeseg.weights import find_weights
+from edgeseg.model.backbones import backbone_spec
+from edgeseg.model.weights import find_weights
 
 COUNTS = (50, 400)  # images: memory must not grow with them
 METHODS = ("cholesky", "eigenvectors")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import torch
 
 from edgeseg.bench.work import Result, Unit
-from edgeseg.factors import make_factors
-from edgeseg.gaussian import Moments
+from edgeseg.model.factors import make_factors
+from edgeseg.model.moments import Moments
 
 LOCATIONS = 64 * 64
 METHODS = ("cholesky", "eigenvectors", "svd")

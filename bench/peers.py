@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from edgeseg.artefact import load_artefact
-from edgeseg.backbones import backbone_spec
 from edgeseg.bench.accuracy import accuracy_of, categories_in, fingerprint, measure_accuracy
 from edgeseg.bench.accuracy import open_limited as open_cut
 from edgeseg.bench.fit_worker import fit_in_process
@@ -20,7 +19,8 @@ from edgeseg.bench.trial import Recipe, export_and_measure, onnx_predictor
 from edgeseg.bench.work import FAILED, Done, Result, Unit
 from edgeseg.data.datasets import Dataset, open_dataset, read_sample
 from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.weights import find_weights
+from edgeseg.model.backbones import backbone_spec
+from edgeseg.model.weights import find_weights
 
 TITLES = {
     "padim": "anomalib PaDiM",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from edgeseg.gaussian import Moments
+    from edgeseg.model.moments import Moments
     from edgeseg.network import Network
 
 FIGURES = "EDGESEG_SCALING_FIGURES"  # where each process leaves its figures: a prefix of a path

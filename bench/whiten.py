@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from edgeseg.bench.features import FeatureBank, Projector
-from edgeseg.embedding import embedding_matrix
 from edgeseg.errors import UsageError
+from edgeseg.model.embedding import embedding_matrix
 
 METHODS = ("inverse", "global", "eigen")
 FULL = 1 << 20  # a size beyond any backbone's features: all of them

@@ -11,18 +11,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from edgeseg.backbones import Backbone, backbone_spec, weight_tensors, weights_sha256
 from edgeseg.calibrate import Calibration, GoodImages
 from edgeseg.config import FitConfig
-from edgeseg.embedding import GridEmbedding
 from edgeseg.errors import ArtefactError, EdgesegError
-from edgeseg.factors import Factors
 from edgeseg.files import atomic_path
-from edgeseg.gaussian import Moments
 from edgeseg.header import KEY, SCHEMA, check_schema
 from edgeseg.header import read_header as read_header
-from edgeseg.model import Model
-from edgeseg.weights import WeightsOrigin, load_checked
+from edgeseg.model.backbones import Backbone, backbone_spec, weight_tensors, weights_sha256
+from edgeseg.model.embedding import GridEmbedding
+from edgeseg.model.factors import Factors
+from edgeseg.model.moments import Moments
+from edgeseg.model.reference import Model
+from edgeseg.model.weights import WeightsOrigin, load_checked
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from edgeseg.artefact import write_tensors
 from edgeseg.data.datasets import Sample
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fit_options import Checkpoints, FitOptions, Shard
-from edgeseg.gaussian import Moments
+from edgeseg.model.moments import Moments
 from edgeseg.network import Network
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from edgeseg.gaussian import Moments
+from edgeseg.model.moments import Moments
 
 Value = TypeVar("Value")
 

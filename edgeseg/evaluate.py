@@ -15,7 +15,7 @@ from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import DatasetError
 from edgeseg.metrics import MapEvaluator, auroc, f1_at
-from edgeseg.model import Model
+from edgeseg.model.reference import Model
 from edgeseg.progress import Progress, silent
 
 # uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,)

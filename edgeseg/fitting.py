@@ -16,10 +16,10 @@ from edgeseg.distributed import sum_moments_
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.evaluate import frame_predictor, torch_predictor
 from edgeseg.fit_options import FitOptions, Shard
-from edgeseg.gaussian import Moments
 from edgeseg.history import Origin, entry
 from edgeseg.judge import Judge
-from edgeseg.model import Model
+from edgeseg.model.moments import Moments
+from edgeseg.model.reference import Model
 from edgeseg.network import CPU, Network
 from edgeseg.sweep import Gathered, gather, split
 

@@ -9,8 +9,8 @@ import torch
 from edgeseg.calibrate import GoodImages
 from edgeseg.data.samples import frames_at_once
 from edgeseg.distributed import ALONE, Group, sum_moments_
-from edgeseg.gaussian import Moments
-from edgeseg.model import Model
+from edgeseg.model.moments import Moments
+from edgeseg.model.reference import Model
 from edgeseg.network import Network
 from edgeseg.progress import Progress, silent
 from edgeseg.spool import EmbeddingSpool

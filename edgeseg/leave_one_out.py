@@ -26,7 +26,7 @@ from torch import Tensor
 
 from edgeseg.config import FitConfig
 from edgeseg.errors import UsageError
-from edgeseg.gaussian import Moments
+from edgeseg.model.moments import Moments
 
 _CHUNK_BYTES = 64 << 20  # of rows in float64
 

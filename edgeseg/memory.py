@@ -8,8 +8,8 @@ from pathlib import Path
 from edgeseg.config import FitConfig
 from edgeseg.data.samples import MOST_PIXELS
 from edgeseg.errors import UsageError
-from edgeseg.factors import kept_directions
 from edgeseg.files import size_text
+from edgeseg.model.factors import kept_directions
 
 # Moments of single cells up to this size are kept: they can be pooled anew. Beyond it, moments of
 # whole windows (blocks.py) are kept instead, which is share x share times less.

@@ -8,18 +8,18 @@ import torch
 from torch import Tensor
 
 from edgeseg.artefact import Artefact, build_model
-from edgeseg.backbones import Backbone
-from edgeseg.blocks import Blocks
 from edgeseg.config import FitConfig
 from edgeseg.data.samples import frames_at_once
 from edgeseg.distributed import ALONE, Group
-from edgeseg.embedding import embedding_matrix
 from edgeseg.errors import UsageError
-from edgeseg.factors import Factors, expected_d2, make_factors
-from edgeseg.gaussian import Moments
 from edgeseg.memory import check_memory, machine_bytes, with_moments
-from edgeseg.model import Model
-from edgeseg.weights import WeightsOrigin, load_backbone
+from edgeseg.model.backbones import Backbone
+from edgeseg.model.embedding import embedding_matrix
+from edgeseg.model.factors import Factors, expected_d2, make_factors
+from edgeseg.model.moments import Moments
+from edgeseg.model.reference import Model
+from edgeseg.model.weights import WeightsOrigin, load_backbone
+from edgeseg.model.windows import Blocks
 
 CPU = torch.device("cpu")
 

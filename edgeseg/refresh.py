@@ -13,8 +13,8 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError
 from edgeseg.fit_options import FitOptions, Shard
 from edgeseg.fitting import needed_images, share_facts, versions, warn_about
-from edgeseg.gaussian import Moments
 from edgeseg.judge import Judge
+from edgeseg.model.moments import Moments
 from edgeseg.network import CPU, Network
 from edgeseg.spool import EmbeddingSpool
 from edgeseg.sweep import Gathered, gather

@@ -18,11 +18,11 @@ from torch import Tensor
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.errors import EdgesegError
-from edgeseg.factors import Factors
 from edgeseg.files import size_text
 from edgeseg.fit_options import FitOptions
-from edgeseg.gaussian import Moments
 from edgeseg.leave_one_out import LeaveOneOut
+from edgeseg.model.factors import Factors
+from edgeseg.model.moments import Moments
 from edgeseg.network import CPU, Network
 from edgeseg.outliers import Yardstick, cut_for
 from edgeseg.progress import Progress

@@ -11,19 +11,19 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from edgeseg.artefact import Artefact, under, write_tensors
-from edgeseg.backbones import Backbone, backbone_spec, weight_tensors
 from edgeseg.checkpoint import describe_sweep, difference
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fit_options import FitOptions, Shard
 from edgeseg.fitting import finish, share_facts
-from edgeseg.gaussian import Moments
 from edgeseg.history import Origin
+from edgeseg.model.backbones import Backbone, backbone_spec, weight_tensors
+from edgeseg.model.moments import Moments
+from edgeseg.model.weights import WeightsOrigin, load_checked
 from edgeseg.network import Network
 from edgeseg.spool import EmbeddingSpool
 from edgeseg.sweep import Gathered, gather, split
-from edgeseg.weights import WeightsOrigin, load_checked
 
 SCHEMA = 1
 KEY = "edgeseg-shard"

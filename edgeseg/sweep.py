@@ -16,8 +16,8 @@ from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
 from edgeseg.errors import DatasetError
 from edgeseg.fit_options import FitOptions, Shard
-from edgeseg.gaussian import Moments
 from edgeseg.judge import permutation
+from edgeseg.model.moments import Moments
 from edgeseg.network import CPU, Network
 from edgeseg.spool import EmbeddingSpool
 

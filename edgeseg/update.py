@@ -10,10 +10,10 @@ from edgeseg.artefact import Artefact
 from edgeseg.checkpoint import describe_network, difference
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import UsageError
-from edgeseg.factors import in_parallel
 from edgeseg.fit_options import FitOptions
-from edgeseg.gaussian import Moments
 from edgeseg.history import entry
+from edgeseg.model.factors import in_parallel
+from edgeseg.model.moments import Moments
 from edgeseg.network import Network
 from edgeseg.refresh import gathered, moments_of, refreshed
 from edgeseg.sweep import Gathered

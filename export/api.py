@@ -30,7 +30,7 @@ from edgeseg.export.precision import HalfPlan, to_half
 from edgeseg.export.quantise import quantise_form
 from edgeseg.export.verify import TOLERANCES, Agreement, agreement, installed_backends, table
 from edgeseg.files import write_text
-from edgeseg.model import Model
+from edgeseg.model.reference import Model
 from edgeseg.progress import Progress, silent
 
 PRECISIONS = ("fp32", "fp16", "int8")

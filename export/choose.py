@@ -19,7 +19,7 @@ from edgeseg.export.quantise import (
     run_exactly,
 )
 from edgeseg.export.verify import TOLERANCES
-from edgeseg.model import Model
+from edgeseg.model.reference import Model
 from edgeseg.progress import Progress
 
 # A layer whose return to fp32 removes less of the error than this is not worth its milliseconds.

@@ -24,7 +24,7 @@ from torch import nn
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError
 from edgeseg.files import atomic_path
-from edgeseg.model import Model
+from edgeseg.model.reference import Model
 
 OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it
 INPUT = "frames"

@@ -17,14 +17,14 @@ from small_models import write_plate
 from torch import nn
 
 from edgeseg.artefact import Artefact, save_artefact
-from edgeseg.backbones import Backbone, backbone_spec
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
 from edgeseg.export import api
 from edgeseg.export.graph import GraphOptions, build_graph
 from edgeseg.fitting import FitOptions, fit
-from edgeseg.model import Model
+from edgeseg.model.backbones import Backbone, backbone_spec
+from edgeseg.model.reference import Model
 
 SIZE_HW = (64, 64)
 EDGE = FitConfig(size_hw=SIZE_HW, k=16, rank=10, folds=3, false_alarm_rate=0.1)

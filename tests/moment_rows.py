@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgeseg.gaussian import Moments
+from edgeseg.model.moments import Moments
 
 TIGHT = 1e-10
 

@@ -9,7 +9,7 @@ import torch
 from small_models import SMALL, write_plate
 
 from edgeseg.artefact import Artefact
-from edgeseg.gaussian import Moments
+from edgeseg.model.moments import Moments
 
 TINY = replace(SMALL, size_hw=(64, 64))
 # TINY as people type it.

@@ -10,7 +10,8 @@ from sklearn.datasets import load_sample_images
 from torch import Tensor
 from torch.nn import functional
 
-from edgeseg.backbones import (
+from edgeseg.errors import UsageError
+from edgeseg.model.backbones import (
     BACKBONES,
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -19,9 +20,8 @@ from edgeseg.backbones import (
     weight_tensors,
     weights_sha256,
 )
-from edgeseg.efficientnet_lite import EfficientNetLite0, SameConv
-from edgeseg.errors import UsageError
-from edgeseg.weights import load_backbone
+from edgeseg.model.efficientnet_lite import EfficientNetLite0, SameConv
+from edgeseg.model.weights import load_backbone
 
 FEATURES = {
     "resnet18": 448,

@@ -14,9 +14,9 @@ from edgeseg.bench.features import FeatureBank, Projector, build_bank, resize_ma
 from edgeseg.bench.whiten import FULL, Variant, distance_grids, eigenvalues
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import load_batches
-from edgeseg.embedding import embedding_matrix
 from edgeseg.errors import UsageError
 from edgeseg.fitting import FitOptions, fit
+from edgeseg.model.embedding import embedding_matrix
 
 SIZE_HW = (64, 64)
 BACKBONE = "mobilenet_v3_small"

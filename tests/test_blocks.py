@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgeseg.blocks import Blocks
-from edgeseg.factors import expected_d2, make_factors
-from edgeseg.gaussian import Moments
+from edgeseg.model.factors import expected_d2, make_factors
+from edgeseg.model.moments import Moments
+from edgeseg.model.windows import Blocks
 
 GRID_HW = (12, 24)  # shared by 1 to 4 cells each way
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from edgeseg.calibrate import Calibration, GoodImages, calibrate, conformal_threshold
 from edgeseg.errors import DatasetError
-from edgeseg.factors import Factors, make_factors
-from edgeseg.gaussian import Moments
+from edgeseg.model.factors import Factors, make_factors
+from edgeseg.model.moments import Moments
 
 
 def good_images(scores: NDArray[np.float32]) -> GoodImages:

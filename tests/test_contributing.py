@@ -14,8 +14,8 @@ from small_models import RANDOM, SMALL, frames
 
 import edgeseg.runtime
 from edgeseg.api import fit, load
-from edgeseg.backbones import BACKBONES, Backbone, backbone_spec
 from edgeseg.data.datasets import LAYOUTS, open_dataset
+from edgeseg.model.backbones import BACKBONES, Backbone, backbone_spec
 from edgeseg.runtime.session import ONNX_BACKENDS, open_session
 from tests.runtime_models import write_brightness_model
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgeseg import distributed
 from edgeseg.distributed import ALONE, Group, sum_moments_
-from edgeseg.gaussian import Moments
+from edgeseg.model.moments import Moments
 
 
 class Threads(Group):

@@ -6,9 +6,9 @@ import torch
 from scipy import stats
 from torch.nn import functional
 
-from edgeseg.backbones import Tap
-from edgeseg.embedding import GridEmbedding, embedding_matrix
 from edgeseg.errors import UsageError
+from edgeseg.model.backbones import Tap
+from edgeseg.model.embedding import GridEmbedding, embedding_matrix
 
 TAPS = (
     Tap(module="fine", channels=3, stride=4),

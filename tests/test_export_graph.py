@@ -19,7 +19,6 @@ from export_models import (
 )
 from onnx import ModelProto, TensorProto
 
-from edgeseg.backbones import BACKBONES
 from edgeseg.config import FitConfig
 from edgeseg.errors import ExportError
 from edgeseg.evaluate import torch_predictor
@@ -35,6 +34,7 @@ from edgeseg.export.graph import (
     save_graph,
 )
 from edgeseg.export.verify import TOLERANCES, Agreement, agreement, installed_backends
+from edgeseg.model.backbones import BACKBONES
 
 # Operators that TensorRT 10, TensorRT 11, TensorRT-RTX, ONNX Runtime and OpenVINO all take.
 KNOWN = {

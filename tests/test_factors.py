@@ -6,10 +6,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgeseg import factors as factors_module
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.factors import Factors, expected_d2, kept_directions, make_factors
-from edgeseg.gaussian import Moments
+from edgeseg.model import factors as factors_module
+from edgeseg.model.factors import Factors, expected_d2, kept_directions, make_factors
+from edgeseg.model.moments import Moments
 
 K, LOCATIONS, RIDGE = 5, 7, 0.01
 

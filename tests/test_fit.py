@@ -17,10 +17,10 @@ from edgeseg.artefact import Artefact, build_model, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import EdgesegError
-from edgeseg.factors import make_factors
 from edgeseg.fitting import FitOptions, fit
-from edgeseg.gaussian import Moments
-from edgeseg.model import Model
+from edgeseg.model.factors import make_factors
+from edgeseg.model.moments import Moments
+from edgeseg.model.reference import Model
 
 
 def train_frames(data: Path, size_hw: tuple[int, int] = SMALL.size_hw) -> torch.Tensor:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from moment_rows import TIGHT, assert_same, rows
 
 from edgeseg.errors import UsageError
-from edgeseg.gaussian import Moments
+from edgeseg.model.moments import Moments
 
 
 def test_batch_is_the_definition():

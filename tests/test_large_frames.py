@@ -18,10 +18,10 @@ from edgeseg.data.datasets import load_batches, open_dataset, split_holdout
 from edgeseg.data.in_memory import calibration_frames
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.evaluate import frame_predictor, torch_predictor
-from edgeseg.factors import Factors
 from edgeseg.fitting import fit
 from edgeseg.judge import permutation
-from edgeseg.model import Model
+from edgeseg.model.factors import Factors
+from edgeseg.model.reference import Model
 from edgeseg.network import Network
 from edgeseg.update import Changes, update
 

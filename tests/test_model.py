@@ -11,13 +11,13 @@ from small_models import SMALL, frames
 from torch.nn import functional
 
 from edgeseg.artefact import Artefact, build_model
-from edgeseg.backbones import IMAGENET_MEAN, IMAGENET_STD
 from edgeseg.config import FitConfig
-from edgeseg.embedding import embedding_matrix
-from edgeseg.factors import Factors, make_factors
-from edgeseg.gaussian import Moments
-from edgeseg.model import Model, Preprocess, upsampling_operator
-from edgeseg.weights import load_backbone
+from edgeseg.model.backbones import IMAGENET_MEAN, IMAGENET_STD
+from edgeseg.model.embedding import embedding_matrix
+from edgeseg.model.factors import Factors, make_factors
+from edgeseg.model.moments import Moments
+from edgeseg.model.reference import Model, Preprocess, upsampling_operator
+from edgeseg.model.weights import load_backbone
 
 Array = NDArray[np.float64]
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from edgeseg.embedding import embedding_matrix
-from edgeseg.factors import expected_d2, make_factors
-from edgeseg.gaussian import Moments
+from edgeseg.model.embedding import embedding_matrix
+from edgeseg.model.factors import expected_d2, make_factors
+from edgeseg.model.moments import Moments
 
 Matrix = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from small_models import RANDOM, fit_small
 from edgeseg.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.data.datasets import load_batches, open_dataset
 from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.gaussian import Moments
 from edgeseg.history import timestamp
+from edgeseg.model.moments import Moments
 from edgeseg.refresh import joined_scores
 from edgeseg.update import Changes, merge_models, update
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgeseg.backbones import BACKBONES, Backbone, weight_tensors, weights_sha256
 from edgeseg.errors import WeightsError
-from edgeseg.weights import find_weights, load_backbone, load_checked, read_tensors
+from edgeseg.model.backbones import BACKBONES, Backbone, weight_tensors, weights_sha256
+from edgeseg.model.weights import find_weights, load_backbone, load_checked, read_tensors
 
 SPEC = BACKBONES["mobilenet_v3_small"]
 LAYERS = (1, 2)

@@ -8,8 +8,8 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
-from edgeseg.efficientnet_lite import EfficientNetLite0
 from edgeseg.errors import UsageError
+from edgeseg.model.efficientnet_lite import EfficientNetLite0
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.gaussian import Moments
+from edgeseg.model.moments import Moments
 
 # A chunk of float64 work space: 64 MB holds 800 locations of k=100, and bounds Wide ResNet-50-2
 # with k=300 as well.

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from edgeseg.backbones import Tap
 from edgeseg.errors import UsageError
+from edgeseg.model.backbones import Tap
 
 
 def embedding_matrix(kind: str, *, features: int, k: int, seed: int) -> Tensor:

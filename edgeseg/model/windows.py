@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from edgeseg.factors import Factors
-from edgeseg.gaussian import Moments
+from edgeseg.model.factors import Factors
+from edgeseg.model.moments import Moments
 
 
 @dataclass(frozen=True, kw_only=True)

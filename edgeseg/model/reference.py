@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from edgeseg.backbones import Backbone
-from edgeseg.embedding import GridEmbedding
-from edgeseg.factors import Factors
+from edgeseg.model.backbones import Backbone
+from edgeseg.model.embedding import GridEmbedding
+from edgeseg.model.factors import Factors
 
 
 class Preprocess(nn.Module):

@@ -11,8 +11,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from edgeseg.backbones import Backbone, BackboneSpec, backbone_spec, weight_tensors, weights_sha256
 from edgeseg.errors import WeightsError
+from edgeseg.model.backbones import (
+    Backbone,
+    BackboneSpec,
+    backbone_spec,
+    weight_tensors,
+    weights_sha256,
+)
 
 RANDOM = "random"
 FOLDER_VARIABLE = "EDGESEG_WEIGHTS"

@@ -1,0 +1,1 @@
+"""Pixels to distances: backbone, embedding, Gaussians, the one reference forward."""
