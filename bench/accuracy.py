@@ -13,7 +13,7 @@ from edgeseg.bench.sampling import mean_std
 from edgeseg.data.datasets import Dataset, Sample, load_batches, open_dataset
 from edgeseg.data.layouts import folders_in
 from edgeseg.errors import DatasetError, EdgesegError
-from edgeseg.metrics import MapEvaluator, auroc
+from edgeseg.evaluation.metrics import MapEvaluator, auroc
 from edgeseg.progress import Progress, silent
 
 TEXTURES = frozenset({"carpet", "grid", "leather", "tile", "wood"})

@@ -19,7 +19,7 @@ from edgeseg.bench.tabular import Column, Table
 from edgeseg.config import PRESETS, FitConfig
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.errors import DatasetError
-from edgeseg.evaluate import evaluate, torch_predictor
+from edgeseg.evaluation.evaluate import evaluate, torch_predictor
 from edgeseg.files import size_text, write_json
 from edgeseg.fitting import FitOptions, fit
 from edgeseg.robust import screen

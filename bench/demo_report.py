@@ -13,8 +13,8 @@ from edgeseg.bench.speed import candidates_of
 from edgeseg.bench.tabular import Cell, Column, Table
 from edgeseg.contract.images import read_image
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.evaluation.panels import contact_sheet, headed
 from edgeseg.runtime.result import STAGES
-from edgeseg.visual import contact_sheet, headed
 
 # A model's name, its times and what was measured of its accuracy.
 Measured = tuple[str, Timing, dict[str, Any]]

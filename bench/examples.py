@@ -10,8 +10,8 @@ from torch import Tensor
 from edgeseg.bench.experiments import Source
 from edgeseg.data.datasets import Sample, read_sample
 from edgeseg.errors import EdgesegError
+from edgeseg.evaluation.panels import TRUTH, heat
 from edgeseg.files import atomic_path
-from edgeseg.visual import TRUTH, heat
 
 Picture = NDArray[np.uint8]
 VALUE_RANGE = (0.0, 10.0)  # the paper clamps its maps so

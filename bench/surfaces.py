@@ -7,7 +7,7 @@ from edgeseg.bench.experiments import PAPER, Source, unit_name
 from edgeseg.bench.work import Result, Unit
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.layouts import KOLEKTOR_FOLDS
-from edgeseg.evaluate import torch_predictor
+from edgeseg.evaluation.evaluate import torch_predictor
 from edgeseg.fitting import FitOptions, fit
 
 KOLEKTOR_HW = (704, 256)

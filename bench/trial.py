@@ -14,8 +14,8 @@ from edgeseg.bench.work import FAILED, Result
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.errors import ExportError
+from edgeseg.evaluation.panels import contact_sheet, render_panel
 from edgeseg.export.api import ExportOptions, export_onnx
-from edgeseg.visual import contact_sheet, render_panel
 
 CALIBRATION_IMAGES = 32
 _PANELS = 3

@@ -25,8 +25,8 @@ from edgeseg.contract.prediction import Channels, JudgedPrediction, Prediction, 
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.in_memory import Data, Folder, calibration_frames, open_data
 from edgeseg.errors import UsageError
-from edgeseg.evaluate import Evaluation, Visitor, frame_predictor, torch_predictor
-from edgeseg.evaluate import evaluate as evaluate_on
+from edgeseg.evaluation.evaluate import Evaluation, Visitor, frame_predictor, torch_predictor
+from edgeseg.evaluation.evaluate import evaluate as evaluate_on
 from edgeseg.files import check_writable
 from edgeseg.fit_options import FitOptions
 from edgeseg.fitting import fit as fit_artefact

@@ -11,9 +11,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from edgeseg.calibrate import Calibration, GoodImages
 from edgeseg.config import FitConfig
 from edgeseg.errors import ArtefactError, EdgesegError
+from edgeseg.evaluation.threshold import Calibration, GoodImages
 from edgeseg.files import atomic_path
 from edgeseg.header import KEY, SCHEMA, check_schema
 from edgeseg.header import read_header as read_header

@@ -62,7 +62,7 @@ def evaluate(
     edgeseg eval bottle.edgeseg mvtec_ad/bottle --json r.json --pictures out/
     """
     from edgeseg.api import load
-    from edgeseg.gallery import Gallery
+    from edgeseg.evaluation.gallery import Gallery
     from edgeseg.progress import bar, silent
 
     say = (lambda _: None) if quiet else note
@@ -134,7 +134,7 @@ def predict(
     """
     from edgeseg.api import load
     from edgeseg.contract.images import read_image, resize_image
-    from edgeseg.gallery import Gallery
+    from edgeseg.evaluation.gallery import Gallery
 
     started = time.perf_counter()
     model = load(artefact)

@@ -9,12 +9,12 @@ import torchvision
 
 from edgeseg import __version__
 from edgeseg.artefact import Artefact
-from edgeseg.calibrate import Calibration, GoodImages, calibrate
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.distributed import sum_moments_
 from edgeseg.errors import DatasetError, EdgesegError
-from edgeseg.evaluate import frame_predictor, torch_predictor
+from edgeseg.evaluation.evaluate import frame_predictor, torch_predictor
+from edgeseg.evaluation.threshold import Calibration, GoodImages, calibrate
 from edgeseg.fit_options import FitOptions, Shard
 from edgeseg.history import Origin, entry
 from edgeseg.judge import Judge

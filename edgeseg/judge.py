@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from edgeseg.calibrate import GoodImages
 from edgeseg.data.samples import frames_at_once
 from edgeseg.distributed import ALONE, Group, sum_moments_
+from edgeseg.evaluation.threshold import GoodImages
 from edgeseg.model.moments import Moments
 from edgeseg.model.reference import Model
 from edgeseg.network import Network

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from edgeseg.artefact import Artefact
-from edgeseg.calibrate import GoodImages, calibrate
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError
+from edgeseg.evaluation.threshold import GoodImages, calibrate
 from edgeseg.fit_options import FitOptions, Shard
 from edgeseg.fitting import needed_images, share_facts, versions, warn_about
 from edgeseg.judge import Judge

@@ -6,11 +6,11 @@ from typing import Any
 
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, read_sample
+from edgeseg.evaluation.gallery import write_picture
+from edgeseg.evaluation.panels import contact_sheet, render_panel
 from edgeseg.files import write_json
-from edgeseg.gallery import write_picture
 from edgeseg.outliers import EXPECTED_BY_CHANCE
 from edgeseg.robust import Screening, Suspect
-from edgeseg.visual import contact_sheet, render_panel
 
 MOST_PICTURES = 24
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.artefact import Artefact
-from edgeseg.calibrate import GoodImages
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.evaluation.threshold import GoodImages
 from edgeseg.export.graph import INPUT
 
 _QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)

@@ -7,7 +7,13 @@ from pathlib import Path
 from edgeseg.artefact import Artefact, file_sha256
 from edgeseg.contract.metadata import KEY
 from edgeseg.data.datasets import open_dataset
-from edgeseg.evaluate import Evaluation, Predictor, evaluate, frame_predictor, torch_predictor
+from edgeseg.evaluation.evaluate import (
+    Evaluation,
+    Predictor,
+    evaluate,
+    frame_predictor,
+    torch_predictor,
+)
 from edgeseg.export.api import Exported
 from edgeseg.export.verify import installed_backends
 from edgeseg.files import write_text

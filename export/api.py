@@ -16,7 +16,7 @@ from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.data.samples import frames_at_once
 from edgeseg.data.synthetic.scene import SceneGenerator
 from edgeseg.errors import ExportError, UsageError, VerificationError
-from edgeseg.evaluate import torch_predictor
+from edgeseg.evaluation.evaluate import torch_predictor
 from edgeseg.export.about import describe_model
 from edgeseg.export.choose import Choice, choose_half, choose_int8
 from edgeseg.export.graph import (

@@ -11,7 +11,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from edgeseg.data.samples import frames_at_once
-from edgeseg.evaluate import Predictor
+from edgeseg.evaluation.evaluate import Predictor
 from edgeseg.export.sessions import exact_session, session_options
 
 Maps = NDArray[np.float32]

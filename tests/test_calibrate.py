@@ -7,8 +7,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from edgeseg.calibrate import Calibration, GoodImages, calibrate, conformal_threshold
 from edgeseg.errors import DatasetError
+from edgeseg.evaluation.threshold import Calibration, GoodImages, calibrate, conformal_threshold
 from edgeseg.model.factors import Factors, make_factors
 from edgeseg.model.moments import Moments
 

@@ -14,9 +14,9 @@ from small_models import SIZE_HW, frames
 from edgeseg.artefact import Artefact
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import DatasetError, EdgesegError
-from edgeseg.evaluate import Evaluation, Predictor, evaluate, torch_predictor
-from edgeseg.gallery import Gallery
-from edgeseg.metrics import auroc, evaluate_maps
+from edgeseg.evaluation.evaluate import Evaluation, Predictor, evaluate, torch_predictor
+from edgeseg.evaluation.gallery import Gallery
+from edgeseg.evaluation.metrics import auroc, evaluate_maps
 
 DEFECTS = 4  # one of each kind
 

@@ -21,7 +21,7 @@ from onnx import ModelProto, TensorProto
 
 from edgeseg.config import FitConfig
 from edgeseg.errors import ExportError
-from edgeseg.evaluate import torch_predictor
+from edgeseg.evaluation.evaluate import torch_predictor
 from edgeseg.export.graph import (
     GraphOptions,
     ancestors,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from edgeseg.evaluate import Predictor
+from edgeseg.evaluation.evaluate import Predictor
 from edgeseg.export.verify import (
     TOLERANCES,
     Agreement,

@@ -17,7 +17,7 @@ from edgeseg.config import FitConfig
 from edgeseg.data.datasets import load_batches, open_dataset, split_holdout
 from edgeseg.data.in_memory import calibration_frames
 from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.evaluate import frame_predictor, torch_predictor
+from edgeseg.evaluation.evaluate import frame_predictor, torch_predictor
 from edgeseg.fitting import fit
 from edgeseg.judge import permutation
 from edgeseg.model.factors import Factors

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn import metrics as sk
 
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.metrics import (
+from edgeseg.evaluation.metrics import (
     MapEvaluator,
     auroc,
     best_f1_threshold,

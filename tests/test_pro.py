@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from sklearn import metrics as sk
 
-from edgeseg import ranks
-from edgeseg.metrics import MapEvaluator, MapScores, pixel_auroc, pro_score
+from edgeseg.evaluation import ranks
+from edgeseg.evaluation.metrics import MapEvaluator, MapScores, pixel_auroc, pro_score
 
 Image = tuple[NDArray[np.float32], NDArray[np.bool_] | None]
 

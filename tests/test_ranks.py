@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from edgeseg import ranks
 from edgeseg.errors import EdgesegError
-from edgeseg.metrics import MapEvaluator, evaluate_maps
+from edgeseg.evaluation import ranks
+from edgeseg.evaluation.metrics import MapEvaluator, evaluate_maps
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 ZEROS = st.sampled_from([-0.0, 0.0, 1.0])

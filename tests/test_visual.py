@@ -4,7 +4,15 @@ import pytest
 
 from edgeseg.contract.images import read_image, read_mask
 from edgeseg.errors import UsageError
-from edgeseg.visual import DECISION, PAPER, TRUTH, contact_sheet, heat, overlay, render_panel
+from edgeseg.evaluation.panels import (
+    DECISION,
+    PAPER,
+    TRUTH,
+    contact_sheet,
+    heat,
+    overlay,
+    render_panel,
+)
 
 
 def case(size_hw: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from edgeseg.contract.prediction import Channels, check_frame
 from edgeseg.data.datasets import Dataset, load_batches, open_dataset
 from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import DatasetError
-from edgeseg.gallery import write_picture
+from edgeseg.evaluation.gallery import write_picture
 
 Folder = str | os.PathLike[str]
 Data = Folder | Iterable[NDArray[np.uint8]]  # images are uint8 (height, width, 3)

@@ -7,11 +7,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.calibrate import Calibration
 from edgeseg.data.datasets import Sample
 from edgeseg.errors import EdgesegError
+from edgeseg.evaluation.panels import contact_sheet, render_panel
+from edgeseg.evaluation.threshold import Calibration
 from edgeseg.files import atomic_path
-from edgeseg.visual import contact_sheet, render_panel
 
 SHEET_ROWS = 12
 

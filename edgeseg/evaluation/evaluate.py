@@ -14,7 +14,7 @@ from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import DatasetError
-from edgeseg.metrics import MapEvaluator, auroc, f1_at
+from edgeseg.evaluation.metrics import MapEvaluator, auroc, f1_at
 from edgeseg.model.reference import Model
 from edgeseg.progress import Progress, silent
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.ranks import (
+from edgeseg.evaluation.ranks import (
     BYTES_PER_KEY,
     BYTES_PER_TAGGED_KEY,
     Ranked,
@@ -29,7 +29,7 @@ from edgeseg.ranks import (
     rank,
     tag_keys,
 )
-from edgeseg.regions import find_regions
+from edgeseg.evaluation.truth import find_regions
 
 LIMIT = 0.3  # MVTec AD's
 MEMORY_BYTES = 1 << 30

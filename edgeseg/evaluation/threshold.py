@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.errors import DatasetError
-from edgeseg.metrics import best_f1_threshold
+from edgeseg.evaluation.metrics import best_f1_threshold
 
 
 @dataclass(frozen=True, kw_only=True)

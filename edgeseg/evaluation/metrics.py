@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.pro import LIMIT, MapEvaluator, MapScores, ProCurve
+from edgeseg.evaluation.pro import LIMIT, MapEvaluator, MapScores, ProCurve
 
 __all__ = [
     "Decision",

@@ -1,0 +1,1 @@
+"""Maps and scores against the truth, and the threshold."""
