@@ -7,7 +7,7 @@ import click
 import torch
 from torch import Tensor, nn
 
-from edgeseg.artefact import load_artefact
+from edgeseg.artefact.artefact import load_artefact
 from edgeseg.export.graph import INPUT, OPSET, fold_scale
 from edgeseg.files import atomic_path
 from edgeseg.model.reference import Model

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from edgeseg.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.bench.disturb import Disturbance, Frame, disturbances
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset, read_sample

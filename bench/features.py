@@ -142,7 +142,7 @@ def _settings(folder: Path) -> dict[str, Any] | None:
 class Projector:
     """W'x on whole rows of the grid, from maps at their own resolution.
 
-    The same as edgeseg.model.embedding.GridEmbedding, a few rows at a time: resizing is a matrix per
+    The same as GridEmbedding, a few rows at a time: resizing is a matrix per
     axis, so a row of the grid needs only the rows of a map that its matrix touches.
     """
 

@@ -48,7 +48,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     dataset = open_dataset(Path(request["data"]))
     import torch  # after a look at the data: it takes seconds
 
-    from edgeseg.artefact import save_artefact
+    from edgeseg.artefact.artefact import save_artefact
     from edgeseg.fitting import FitOptions, fit
 
     torch.set_num_threads(int(request["threads"]))

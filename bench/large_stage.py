@@ -18,7 +18,7 @@ def export(request: dict[str, Any]) -> dict[str, Any]:
     """Export and verify a graph; its size on disk, with the weights beside it if it has any."""
     import torch
 
-    from edgeseg.artefact import load_artefact
+    from edgeseg.artefact.artefact import load_artefact
     from edgeseg.data.datasets import open_dataset
     from edgeseg.data.in_memory import calibration_frames
     from edgeseg.export.api import ExportOptions, export_onnx

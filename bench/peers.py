@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeseg.artefact import load_artefact
+from edgeseg.artefact.artefact import load_artefact
 from edgeseg.bench.accuracy import accuracy_of, categories_in, fingerprint, measure_accuracy
 from edgeseg.bench.accuracy import open_limited as open_cut
 from edgeseg.bench.fit_worker import fit_in_process

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.bench.accuracy import Predict, measure_accuracy
 from edgeseg.bench.examples import write_png
 from edgeseg.bench.runners import OrtRunner, size_on_disk

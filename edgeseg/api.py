@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.contract.images import resize_image
 from edgeseg.contract.prediction import Channels, JudgedPrediction, Prediction, check_frame, judged

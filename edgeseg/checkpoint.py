@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
-from edgeseg.artefact import write_tensors
+from edgeseg.artefact.artefact import write_tensors
 from edgeseg.data.datasets import Sample
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fit_options import Checkpoints, FitOptions, Shard

@@ -123,7 +123,7 @@ def merge(
     edgeseg merge s_* --out bottle.edgeseg
     edgeseg merge line1.edgeseg line2.edgeseg --out both.edgeseg
     """
-    from edgeseg.artefact import load_artefact, read_header, save_artefact
+    from edgeseg.artefact.artefact import load_artefact, read_header, save_artefact
     from edgeseg.shards import is_shard, merge_shards
     from edgeseg.update import merge_models
 
@@ -190,7 +190,7 @@ def update(
     edgeseg update part.edgeseg --forget bad/ --out mended.edgeseg
     edgeseg update part.edgeseg today/ --decay 0.95
     """
-    from edgeseg.artefact import load_artefact, save_artefact
+    from edgeseg.artefact.artefact import load_artefact, save_artefact
     from edgeseg.update import Changes
     from edgeseg.update import update as run_update
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from edgeseg.artefact.header import read_header
 from edgeseg.cli_fit import (
     batch_option,
     dataset_option,
@@ -19,7 +20,6 @@ from edgeseg.cli_fit import (
     quiet_option,
 )
 from edgeseg.files import size_text, write_json
-from edgeseg.header import read_header
 
 artefact_argument = click.argument("artefact", type=click.Path(path_type=Path))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgeseg.artefact import read_header, save_artefact
+from edgeseg.artefact.artefact import read_header, save_artefact
 from edgeseg.checkpoint import discard
 from edgeseg.cli_fit import parts_of
 from edgeseg.cli_settings import cut_into_tiles, read_settings

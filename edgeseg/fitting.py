@@ -8,7 +8,8 @@ import torch
 import torchvision
 
 from edgeseg import __version__
-from edgeseg.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.history import Origin, entry
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.distributed import sum_moments_
@@ -16,7 +17,6 @@ from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.evaluation.evaluate import frame_predictor, torch_predictor
 from edgeseg.evaluation.threshold import Calibration, GoodImages, calibrate
 from edgeseg.fit_options import FitOptions, Shard
-from edgeseg.history import Origin, entry
 from edgeseg.judge import Judge
 from edgeseg.model.moments import Moments
 from edgeseg.model.reference import Model

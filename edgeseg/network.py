@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgeseg.artefact import Artefact, build_model
+from edgeseg.artefact.artefact import Artefact, build_model
 from edgeseg.config import FitConfig
 from edgeseg.data.samples import frames_at_once
 from edgeseg.distributed import ALONE, Group

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from edgeseg.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError
 from edgeseg.evaluation.threshold import GoodImages, calibrate

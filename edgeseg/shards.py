@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from edgeseg.artefact import Artefact, under, write_tensors
+from edgeseg.artefact.artefact import Artefact, under, write_tensors
+from edgeseg.artefact.history import Origin
 from edgeseg.checkpoint import describe_sweep, difference
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fit_options import FitOptions, Shard
 from edgeseg.fitting import finish, share_facts
-from edgeseg.history import Origin
 from edgeseg.model.backbones import Backbone, backbone_spec, weight_tensors
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights import WeightsOrigin, load_checked

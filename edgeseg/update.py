@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from edgeseg.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.history import entry
 from edgeseg.checkpoint import describe_network, difference
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import UsageError
 from edgeseg.fit_options import FitOptions
-from edgeseg.history import entry
 from edgeseg.model.factors import in_parallel
 from edgeseg.model.moments import Moments
 from edgeseg.network import Network

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.evaluation.threshold import GoodImages
 from edgeseg.export.graph import INPUT

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.artefact import Artefact, file_sha256
+from edgeseg.artefact.artefact import Artefact, file_sha256
 from edgeseg.contract.metadata import KEY
 from edgeseg.data.datasets import open_dataset
 from edgeseg.evaluation.evaluate import (

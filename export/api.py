@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
 
-from edgeseg.artefact import Artefact, file_sha256
+from edgeseg.artefact.artefact import Artefact, file_sha256
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.data.samples import frames_at_once
 from edgeseg.data.synthetic.scene import SceneGenerator

@@ -16,7 +16,7 @@ from edgeseg.export.engine_options import EngineOptions
 from edgeseg.files import size_text
 
 if TYPE_CHECKING:
-    from edgeseg.artefact import Artefact
+    from edgeseg.artefact.artefact import Artefact
     from edgeseg.export.api import Exported, ExportOptions
 
 # Options that EngineOptions takes under the same name.
@@ -117,7 +117,7 @@ def export(
     edgeseg export bottle.edgeseg --trt --precision fp16
     edgeseg export bottle.edgeseg --trt --builder rtx --target sm86,sm89
     """
-    from edgeseg.artefact import load_artefact
+    from edgeseg.artefact.artefact import load_artefact
 
     started = time.perf_counter()
     say = (lambda _: None) if quiet else note

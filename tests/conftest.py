@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from edgeseg.artefact import Artefact
+    from edgeseg.artefact.artefact import Artefact
 
 REPO = Path(__file__).resolve().parent.parent
 # Helpers such as small_models.py stand beside the tests; pytest's importlib mode finds only tests.
@@ -53,7 +53,7 @@ def small_artefact_path(
     small_artefact: "Artefact", tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """The same model as a file, to be read only."""
-    from edgeseg.artefact import save_artefact
+    from edgeseg.artefact.artefact import save_artefact
 
     path = tmp_path_factory.mktemp("models") / "plate.edgeseg"
     save_artefact(small_artefact, path)

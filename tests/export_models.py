@@ -16,7 +16,7 @@ from onnx import ModelProto
 from small_models import write_plate
 from torch import nn
 
-from edgeseg.artefact import Artefact, save_artefact
+from edgeseg.artefact.artefact import Artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator

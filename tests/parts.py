@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from small_models import SMALL, write_plate
 
-from edgeseg.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.model.moments import Moments
 
 TINY = replace(SMALL, size_hw=(64, 64))

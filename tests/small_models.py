@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.synthetic.scene import SceneGenerator, write_dataset

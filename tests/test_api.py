@@ -13,7 +13,7 @@ from small_models import RANDOM, SIZE_HW, SMALL, frames
 import edgeseg
 import edgeseg.runtime
 from edgeseg.api import Model, fit, load
-from edgeseg.artefact import load_artefact
+from edgeseg.artefact.artefact import load_artefact
 from edgeseg.contract.images import read_image, resize_image
 from edgeseg.data.in_memory import Data
 from edgeseg.errors import ArtefactError, DatasetError, UsageError

@@ -12,8 +12,14 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from small_models import RANDOM, fit_small, frames
 
-from edgeseg import artefact as artefact_module
-from edgeseg.artefact import Artefact, file_sha256, load_artefact, read_header, save_artefact
+from edgeseg.artefact import artefact as artefact_module
+from edgeseg.artefact.artefact import (
+    Artefact,
+    file_sha256,
+    load_artefact,
+    read_header,
+    save_artefact,
+)
 from edgeseg.errors import ArtefactError
 from edgeseg.fitting import FitOptions
 

@@ -10,7 +10,7 @@ from commands import fail, succeed
 from parts import FIT_TINY, TINY, write_tiny
 from small_models import RANDOM
 
-from edgeseg.artefact import save_artefact
+from edgeseg.artefact.artefact import save_artefact
 from edgeseg.checkpoint import discard
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import ArtefactError, UsageError

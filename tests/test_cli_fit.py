@@ -6,7 +6,7 @@ import pytest
 from commands import FIT, fail, succeed
 from small_models import SIZE_HW, write_plate
 
-from edgeseg.artefact import load_artefact, read_header
+from edgeseg.artefact.artefact import load_artefact, read_header
 
 
 def test_fit(plate, tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from commands import fail, succeed
 
-from edgeseg.artefact import load_artefact
+from edgeseg.artefact.artefact import load_artefact
 
 
 def test_eval(plate, artefact_copy, tmp_path):

@@ -13,8 +13,8 @@ from export_graphs import write_graph
 from runtime_models import brightness_metadata, write_brightness_model
 from safetensors import safe_open
 
-from edgeseg import artefact
-from edgeseg.artefact import Artefact
+from edgeseg.artefact import artefact
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.contract import metadata
 from edgeseg.contract.metadata import ModelMetadata

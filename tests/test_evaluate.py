@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from small_models import SIZE_HW, frames
 
-from edgeseg.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.evaluation.evaluate import Evaluation, Predictor, evaluate, torch_predictor

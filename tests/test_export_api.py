@@ -10,7 +10,7 @@ import onnx
 import pytest
 from export_models import SHORT, artefact, good_frames, names, reference, remember_traces
 
-from edgeseg.artefact import file_sha256, save_artefact
+from edgeseg.artefact.artefact import file_sha256, save_artefact
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.export import api

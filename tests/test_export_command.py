@@ -20,7 +20,7 @@ from export_models import (
     saved,
 )
 
-from edgeseg.artefact import file_sha256
+from edgeseg.artefact.artefact import file_sha256
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.export import api
 from edgeseg.export.verify import Tolerance

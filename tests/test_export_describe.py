@@ -12,7 +12,7 @@ from export_graphs import write_graph
 from export_models import SHORT, artefact, good_frames, remember_traces, traced
 from onnx import TensorProto, helper
 
-from edgeseg.artefact import file_sha256
+from edgeseg.artefact.artefact import file_sha256
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
 from edgeseg.export import graph

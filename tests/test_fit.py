@@ -13,7 +13,7 @@ from small_models import RANDOM, SMALL, fit_small, frames, write_plate
 
 from edgeseg import network as network_module
 from edgeseg import sweep as sweep_module
-from edgeseg.artefact import Artefact, build_model, save_artefact
+from edgeseg.artefact.artefact import Artefact, build_model, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import EdgesegError

@@ -10,7 +10,7 @@ import pytest
 from commands import FIT, fail, run, succeed
 from small_models import write_plate
 
-from edgeseg.artefact import load_artefact
+from edgeseg.artefact.artefact import load_artefact
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.many import Outcome, datasets_below, table
 

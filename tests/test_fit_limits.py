@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_models import RANDOM, SMALL, fit_small, frames, write_plate
 
-from edgeseg.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.fitting import FitOptions, fit

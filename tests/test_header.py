@@ -11,9 +11,9 @@ import torch
 from commands import fail
 from safetensors.torch import save_file
 
-from edgeseg.artefact import load_artefact
+from edgeseg.artefact.artefact import load_artefact
+from edgeseg.artefact.header import SCHEMA, read_header
 from edgeseg.errors import ArtefactError
-from edgeseg.header import SCHEMA, read_header
 
 FOREIGN = {"a": torch.zeros(2)}
 

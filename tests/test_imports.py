@@ -35,7 +35,7 @@ LIGHT = {
     "edgeseg.data.synthetic.scene",
     "edgeseg.data.synthetic.part",
     "edgeseg.data.synthetic.defects",
-    "edgeseg.header",
+    "edgeseg.artefact.header",
     "edgeseg.completion",
     "edgeseg.cli",
     "edgeseg.cli_fit",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from edgeseg.artefact import Artefact, load_artefact
+from edgeseg.artefact.artefact import Artefact, load_artefact
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.data.datasets import open_dataset
 from edgeseg.fit_options import Checkpoints, FitOptions

@@ -12,7 +12,7 @@ from commands import FIT, fail, succeed
 from small_models import RANDOM, SMALL, fit_small, write_plate
 
 from edgeseg import memory
-from edgeseg.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import load_batches, open_dataset, split_holdout
 from edgeseg.data.in_memory import calibration_frames

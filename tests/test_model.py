@@ -10,7 +10,7 @@ from scipy import ndimage
 from small_models import SMALL, frames
 from torch.nn import functional
 
-from edgeseg.artefact import Artefact, build_model
+from edgeseg.artefact.artefact import Artefact, build_model
 from edgeseg.config import FitConfig
 from edgeseg.model.backbones import IMAGENET_MEAN, IMAGENET_STD
 from edgeseg.model.embedding import embedding_matrix

@@ -10,7 +10,7 @@ from parts import FIT_TINY, TINY, assert_same_model, write_tiny
 from safetensors.torch import save_file
 from small_models import RANDOM, fit_small
 
-from edgeseg.artefact import load_artefact, save_artefact
+from edgeseg.artefact.artefact import load_artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import DatasetError, UsageError

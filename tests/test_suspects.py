@@ -9,7 +9,7 @@ import pytest
 from commands import FIT, fail, run, succeed
 from small_models import write_plate
 
-from edgeseg.artefact import load_artefact, read_header
+from edgeseg.artefact.artefact import load_artefact, read_header
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import Sample
 from edgeseg.suspects import name_of

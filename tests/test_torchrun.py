@@ -11,7 +11,7 @@ import torch
 from parts import FIT_TINY, TINY, assert_same_model, write_tiny
 from small_models import RANDOM, fit_small
 
-from edgeseg.artefact import load_artefact
+from edgeseg.artefact.artefact import load_artefact
 from edgeseg.distributed import ALONE
 from edgeseg.torchrun import choose_device, processes
 

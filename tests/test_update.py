@@ -11,10 +11,10 @@ from commands import fail, succeed
 from parts import FIT_TINY, TINY, assert_same_model, assert_same_moments, part, write_tiny
 from small_models import RANDOM, fit_small
 
-from edgeseg.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.artefact.history import timestamp
 from edgeseg.data.datasets import load_batches, open_dataset
 from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.history import timestamp
 from edgeseg.model.moments import Moments
 from edgeseg.refresh import joined_scores
 from edgeseg.update import Changes, merge_models, update

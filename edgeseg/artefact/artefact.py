@@ -11,12 +11,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from edgeseg.artefact.header import KEY, SCHEMA, check_schema
+from edgeseg.artefact.header import read_header as read_header
 from edgeseg.config import FitConfig
 from edgeseg.errors import ArtefactError, EdgesegError
 from edgeseg.evaluation.threshold import Calibration, GoodImages
 from edgeseg.files import atomic_path
-from edgeseg.header import KEY, SCHEMA, check_schema
-from edgeseg.header import read_header as read_header
 from edgeseg.model.backbones import Backbone, backbone_spec, weight_tensors, weights_sha256
 from edgeseg.model.embedding import GridEmbedding
 from edgeseg.model.factors import Factors
@@ -39,7 +39,7 @@ class Artefact:
     data: dict[str, Any]
     versions: dict[str, str]
     accuracy: list[dict[str, Any]] = field(default_factory=list)
-    history: list[dict[str, Any]] = field(default_factory=list)  # see edgeseg.history
+    history: list[dict[str, Any]] = field(default_factory=list)  # see edgeseg.artefact.history
 
     def model(self) -> Model:
         """The reference forward with these values."""
