@@ -16,7 +16,7 @@ from edgeseg.bench.trial import Recipe, draw_decisions, export_and_measure
 from edgeseg.bench.work import FAILED, Done, Result, Unit
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import UsageError
-from edgeseg.fitting import FitOptions, fit
+from edgeseg.fitting.fitting import FitOptions, fit
 
 
 @dataclass(frozen=True, kw_only=True)

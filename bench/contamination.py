@@ -21,8 +21,8 @@ from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.evaluate import evaluate, torch_predictor
 from edgeseg.files import size_text, write_json
-from edgeseg.fitting import FitOptions, fit
-from edgeseg.robust import screen
+from edgeseg.fitting.fitting import FitOptions, fit
+from edgeseg.fitting.screening.screen import screen
 
 SHARES = (0.0, 0.05, 0.10)
 

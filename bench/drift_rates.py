@@ -19,7 +19,7 @@ from edgeseg.bench.disturb import Disturbance, Frame, disturbances
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset, read_sample
 from edgeseg.files import size_text, write_json
-from edgeseg.fitting import FitOptions, fit
+from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.runtime.drift import DriftWatch
 from edgeseg.runtime.driftbaseline import DriftBaseline
 from edgeseg.runtime.encode import encode_png

@@ -49,7 +49,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     import torch  # after a look at the data: it takes seconds
 
     from edgeseg.artefact.artefact import save_artefact
-    from edgeseg.fitting import FitOptions, fit
+    from edgeseg.fitting.fitting import FitOptions, fit
 
     torch.set_num_threads(int(request["threads"]))
     before = peak_mb()

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from edgeseg.fitting.feature_space import Network
     from edgeseg.model.moments import Moments
-    from edgeseg.network import Network
 
 FIGURES = "EDGESEG_SCALING_FIGURES"  # where each process leaves its figures: a prefix of a path
 # What two hosts on a common network exchange; the reduction is once per fit, so it hardly counts.
@@ -27,8 +27,8 @@ def frame_costs(data: Path, *, backbone: str, size: int, weights: str | None) ->
 
     from edgeseg.config import FitConfig
     from edgeseg.data.datasets import open_dataset, read_sample
-    from edgeseg.network import CPU, Network
-    from edgeseg.torchrun import choose_device
+    from edgeseg.fitting.feature_space import CPU, Network
+    from edgeseg.fitting.parallel.torchrun import choose_device
 
     torch.set_num_threads(1)
     device = choose_device()

@@ -8,7 +8,7 @@ from edgeseg.bench.work import Result, Unit
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.layouts import KOLEKTOR_FOLDS
 from edgeseg.evaluation.evaluate import torch_predictor
-from edgeseg.fitting import FitOptions, fit
+from edgeseg.fitting.fitting import FitOptions, fit
 
 KOLEKTOR_HW = (704, 256)
 MSTC_RIDGE = 0.3  # the value in the authors' code for this dataset

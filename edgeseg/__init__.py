@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgeseg.config import FitConfig
     from edgeseg.contract.prediction import JudgedPrediction
     from edgeseg.errors import EdgesegError
-    from edgeseg.fit_options import FitOptions
+    from edgeseg.fitting.options import FitOptions
 else:
     # Loaded when they are used: `import edgeseg` costs nothing, and a device has no torch.
     _HOMES = {
@@ -30,7 +30,7 @@ else:
         "load": "edgeseg.api",
         "FitConfig": "edgeseg.config",
         "EdgesegError": "edgeseg.errors",
-        "FitOptions": "edgeseg.fit_options",
+        "FitOptions": "edgeseg.fitting.options",
         "JudgedPrediction": "edgeseg.contract.prediction",
     }
 

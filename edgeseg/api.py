@@ -28,8 +28,8 @@ from edgeseg.errors import UsageError
 from edgeseg.evaluation.evaluate import Evaluation, Visitor, frame_predictor, torch_predictor
 from edgeseg.evaluation.evaluate import evaluate as evaluate_on
 from edgeseg.files import check_writable
-from edgeseg.fit_options import FitOptions
-from edgeseg.fitting import fit as fit_artefact
+from edgeseg.fitting.fitting import fit as fit_artefact
+from edgeseg.fitting.options import FitOptions
 from edgeseg.progress import Progress, silent
 
 Precision = Literal["fp32", "fp16", "int8"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from edgeseg.data.samples import Sample
-    from edgeseg.distributed import Group
+    from edgeseg.fitting.parallel.group import Group
 
 LAYOUT_NAMES = ("mvtec", "kolektor", "kolektor2", "mstc", "folder")
 
@@ -147,7 +147,7 @@ def fit(
     """
     from edgeseg.cli_all import check_out, fit_all
     from edgeseg.fit_job import FitJob
-    from edgeseg.fit_options import FitOptions
+    from edgeseg.fitting.options import FitOptions
     from edgeseg.progress import bar, silent
 
     check_out(data, out, every=every, skip_existing=skip_existing)
@@ -190,7 +190,7 @@ def fit(
 @contextmanager
 def together() -> "Iterator[Group]":
     """The processes that torchrun has started, or this one alone; one of them says what failed."""
-    from edgeseg.torchrun import OtherFailed, processes
+    from edgeseg.fitting.parallel.torchrun import OtherFailed, processes
 
     try:
         with processes() as group:
@@ -208,7 +208,7 @@ def find_device(wish: str) -> "torch.device":
     """This process's GPU or the CPU."""
     import torch
 
-    from edgeseg.torchrun import choose_device
+    from edgeseg.fitting.parallel.torchrun import choose_device
 
     return choose_device() if wish == "auto" else torch.device(wish)
 

@@ -23,7 +23,7 @@ from edgeseg.files import check_writable, size_text
 
 if TYPE_CHECKING:
     from edgeseg.data.datasets import Dataset
-    from edgeseg.fitting import FitOptions
+    from edgeseg.fitting.fitting import FitOptions
 
 _folder = click.Path(path_type=Path, file_okay=False)
 _file = click.Path(path_type=Path, dir_okay=False)
@@ -75,10 +75,10 @@ def moments(
     edgeseg moments mvtec_ad/bottle --shard 1/2 --out s_1
     edgeseg merge s_0 s_1 --out bottle.edgeseg
     """
-    from edgeseg.checkpoint import Checkpoint
     from edgeseg.data.datasets import open_dataset
-    from edgeseg.fit_options import Checkpoints, Shard
-    from edgeseg.shards import write_shard
+    from edgeseg.fitting.checkpoint import Checkpoint
+    from edgeseg.fitting.options import Checkpoints, Shard
+    from edgeseg.fitting.parallel.shards import write_shard
 
     started = time.perf_counter()
     settings = said_settings()
@@ -124,8 +124,8 @@ def merge(
     edgeseg merge line1.edgeseg line2.edgeseg --out both.edgeseg
     """
     from edgeseg.artefact.artefact import load_artefact, read_header, save_artefact
-    from edgeseg.shards import is_shard, merge_shards
-    from edgeseg.update import merge_models
+    from edgeseg.fitting.parallel.shards import is_shard, merge_shards
+    from edgeseg.fitting.update import merge_models
 
     started = time.perf_counter()
     if len({path.resolve() for path in parts}) < len(parts):
@@ -191,8 +191,8 @@ def update(
     edgeseg update part.edgeseg today/ --decay 0.95
     """
     from edgeseg.artefact.artefact import load_artefact, save_artefact
-    from edgeseg.update import Changes
-    from edgeseg.update import update as run_update
+    from edgeseg.fitting.update import Changes
+    from edgeseg.fitting.update import update as run_update
 
     started = time.perf_counter()
     out = out or model
@@ -215,7 +215,7 @@ def update(
 
 
 def _options(*, max_bad: int, batch_size: int, quiet: bool, device: str = "cpu") -> "FitOptions":
-    from edgeseg.fit_options import FitOptions
+    from edgeseg.fitting.options import FitOptions
     from edgeseg.progress import bar, silent
 
     return FitOptions(

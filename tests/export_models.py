@@ -22,7 +22,7 @@ from edgeseg.data.datasets import open_dataset
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
 from edgeseg.export import api
 from edgeseg.export.graph import GraphOptions, build_graph
-from edgeseg.fitting import FitOptions, fit
+from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.backbones import Backbone, backbone_spec
 from edgeseg.model.reference import Model
 

@@ -10,7 +10,7 @@ from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.synthetic.scene import SceneGenerator, write_dataset
-from edgeseg.fitting import FitOptions, fit
+from edgeseg.fitting.fitting import FitOptions, fit
 
 SIZE_HW = (96, 96)
 SMALL = FitConfig(

@@ -21,7 +21,7 @@ from edgeseg.artefact.artefact import (
     save_artefact,
 )
 from edgeseg.errors import ArtefactError
-from edgeseg.fitting import FitOptions
+from edgeseg.fitting.fitting import FitOptions
 
 
 def contents(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:

@@ -13,7 +13,7 @@ from edgeseg.bench.contamination import Reached, Row, main, mixed, rows, table
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.synthetic.scene import write_dataset
 from edgeseg.errors import DatasetError
-from edgeseg.robust import Screening, Suspect
+from edgeseg.fitting.screening.screen import Screening, Suspect
 
 
 @pytest.fixture(scope="module")

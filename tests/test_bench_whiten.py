@@ -15,7 +15,7 @@ from edgeseg.bench.whiten import FULL, Variant, distance_grids, eigenvalues
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import load_batches
 from edgeseg.errors import UsageError
-from edgeseg.fitting import FitOptions, fit
+from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.embedding import embedding_matrix
 
 SIZE_HW = (64, 64)

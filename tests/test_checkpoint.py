@@ -11,11 +11,11 @@ from parts import FIT_TINY, TINY, write_tiny
 from small_models import RANDOM
 
 from edgeseg.artefact.artefact import save_artefact
-from edgeseg.checkpoint import discard
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.fit_options import Checkpoints
-from edgeseg.fitting import FitOptions, fit
+from edgeseg.fitting.checkpoint import discard
+from edgeseg.fitting.fitting import FitOptions, fit
+from edgeseg.fitting.options import Checkpoints
 
 
 class Stopped(Exception):

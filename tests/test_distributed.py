@@ -9,8 +9,8 @@ import torch
 from moment_rows import assert_same, rows
 from torch import Tensor
 
-from edgeseg import distributed
-from edgeseg.distributed import ALONE, Group, sum_moments_
+from edgeseg.fitting.parallel import group as distributed
+from edgeseg.fitting.parallel.group import ALONE, Group, sum_moments_
 from edgeseg.model.moments import Moments
 
 

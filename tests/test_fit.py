@@ -11,13 +11,13 @@ import pytest
 import torch
 from small_models import RANDOM, SMALL, fit_small, frames, write_plate
 
-from edgeseg import network as network_module
-from edgeseg import sweep as sweep_module
 from edgeseg.artefact.artefact import Artefact, build_model, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import EdgesegError
-from edgeseg.fitting import FitOptions, fit
+from edgeseg.fitting import feature_space as network_module
+from edgeseg.fitting import image_pass as sweep_module
+from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.factors import make_factors
 from edgeseg.model.moments import Moments
 from edgeseg.model.reference import Model

@@ -11,7 +11,7 @@ from small_models import RANDOM, SMALL, fit_small, frames, write_plate
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.fitting import FitOptions, fit
+from edgeseg.fitting.fitting import FitOptions, fit
 
 
 def said_by_fit(data: Path, *, max_bad: int = 0) -> tuple[Artefact, list[str]]:

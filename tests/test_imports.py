@@ -94,7 +94,7 @@ def _loaded_with(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _modules_named(node: ast.ImportFrom) -> Iterator[str]:
-    """`from edgeseg import fitting` means the module edgeseg.fitting."""
+    """`from edgeseg import fitting` means the module edgeseg.fitting.fitting."""
     module = node.module or ""
     for alias in node.names:
         full = f"{module}.{alias.name}"
@@ -186,9 +186,9 @@ def test_loading_all_of_runtime_loads_no_torch_and_no_onnx():
     ("text", "everywhere", "when_loaded"),
     [
         ("import torch.nn as nn, os", {"torch.nn", "os"}, {"torch.nn", "os"}),
-        ("from edgeseg import fitting", {"edgeseg.fitting"}, {"edgeseg.fitting"}),
+        ("from edgeseg import fitting", {"edgeseg.fitting.fitting"}, {"edgeseg.fitting.fitting"}),
         ("from edgeseg import __version__", {"edgeseg"}, {"edgeseg"}),
-        ("from edgeseg.fitting import fit", {"edgeseg.fitting"}, {"edgeseg.fitting"}),
+        ("from edgeseg.fitting.fitting import fit", {"edgeseg.fitting.fitting"}, {"edgeseg.fitting.fitting"}),
         ("def f():\n    import torch", {"torch"}, set()),
         ("class A:\n import cv2\n def f(self):\n  import onnx", {"cv2", "onnx"}, {"cv2"}),
         ("try:\n    import torch\nexcept ImportError:\n    pass", {"torch"}, {"torch"}),

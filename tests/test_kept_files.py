@@ -16,10 +16,10 @@ import torch
 from edgeseg.artefact.artefact import Artefact, load_artefact
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.data.datasets import open_dataset
-from edgeseg.fit_options import Checkpoints, FitOptions
-from edgeseg.fitting import fit
+from edgeseg.fitting.fitting import fit
+from edgeseg.fitting.options import Checkpoints, FitOptions
+from edgeseg.fitting.parallel.shards import merge_shards
 from edgeseg.runtime.session import open_session
-from edgeseg.shards import merge_shards
 
 KEPT = Path(__file__).parent / "kept" / "0.1.0"
 NUMBERS = np.load(KEPT / "numbers.npz")

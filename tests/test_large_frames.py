@@ -11,19 +11,19 @@ import torch
 from commands import FIT, fail, succeed
 from small_models import RANDOM, SMALL, fit_small, write_plate
 
-from edgeseg import memory
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import load_batches, open_dataset, split_holdout
 from edgeseg.data.in_memory import calibration_frames
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.evaluation.evaluate import frame_predictor, torch_predictor
-from edgeseg.fitting import fit
-from edgeseg.judge import permutation
+from edgeseg.fitting import memory
+from edgeseg.fitting.feature_space import Network
+from edgeseg.fitting.fitting import fit
+from edgeseg.fitting.held_out import permutation
+from edgeseg.fitting.update import Changes, update
 from edgeseg.model.factors import Factors
 from edgeseg.model.reference import Model
-from edgeseg.network import Network
-from edgeseg.update import Changes, update
 
 FRAME_HW = (96, 160)
 TILED = replace(SMALL, size_hw=(64, 64), frame_hw=FRAME_HW, overlap=16)
@@ -164,7 +164,7 @@ def test_folds_are_of_frames(board: Path, tiled: Artefact) -> None:
 
 
 def test_refused_before_anything_is_allocated(plate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgeseg.network.machine_bytes", lambda: 6_000_000_000)
+    monkeypatch.setattr("edgeseg.fitting.feature_space.machine_bytes", lambda: 6_000_000_000)
     config = replace(SMALL, backbone="mobilenet_v3_small", size_hw=(2160, 3840), k=150)
     with pytest.raises(UsageError) as caught:
         fit_small(plate, config=config)

@@ -8,7 +8,7 @@ import torch
 
 from edgeseg.config import FitConfig
 from edgeseg.errors import UsageError
-from edgeseg.leave_one_out import LeaveOneOut, block_windows
+from edgeseg.fitting.screening.leave_one_out import LeaveOneOut, block_windows
 from edgeseg.model.moments import Moments
 
 SMALL = FitConfig(size_hw=(48, 32), stride=8, k=5, pool=3, share=2, ridge=0.01)  # 6 x 4 cells

@@ -10,15 +10,15 @@ import pytest
 import torch
 from small_models import RANDOM, SMALL, write_plate
 
-from edgeseg import robust
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Sample, open_dataset
 from edgeseg.errors import EdgesegError
-from edgeseg.network import Network
-from edgeseg.outliers import EXPECTED_BY_CHANCE, Yardstick, cut_for
+from edgeseg.fitting.embedding_store import EmbeddingSpool
+from edgeseg.fitting.feature_space import Network
+from edgeseg.fitting.screening import screen as robust
+from edgeseg.fitting.screening.outliers import EXPECTED_BY_CHANCE, Yardstick, cut_for
+from edgeseg.fitting.screening.screen import Screening, Suspect, screen
 from edgeseg.progress import silent
-from edgeseg.robust import Screening, Suspect, screen
-from edgeseg.spool import EmbeddingSpool
 
 
 @pytest.mark.parametrize("images", [8, 10, 60, 199, 200, 1000])

@@ -14,8 +14,8 @@ from edgeseg.artefact.artefact import load_artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.fit_options import FitOptions, Shard
-from edgeseg.shards import is_shard, merge_shards, write_shard
+from edgeseg.fitting.options import FitOptions, Shard
+from edgeseg.fitting.parallel.shards import is_shard, merge_shards, write_shard
 
 PAIRS = replace(RANDOM, weights="random", batch_size=2)
 

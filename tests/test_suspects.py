@@ -12,7 +12,7 @@ from small_models import write_plate
 from edgeseg.artefact.artefact import load_artefact, read_header
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import Sample
-from edgeseg.suspects import name_of
+from edgeseg.fitting.screening.listing import name_of
 
 FIT_64 = [*FIT, "--size", "64", "-k", "8", "--rank", "5"]
 
@@ -88,7 +88,7 @@ def test_one_image(tmp_path):
 
 
 def test_too_many_to_drop(spoilt, tmp_path, monkeypatch):
-    monkeypatch.setattr("edgeseg.robust.MOST_SHARE", 0.01)
+    monkeypatch.setattr("edgeseg.fitting.screening.screen.MOST_SHARE", 0.01)
     monkeypatch.setattr("edgeseg.fit_job.MOST_SHARE", 0.01)
     result = run("fit", spoilt, "--out", tmp_path / "m", *FIT_64, "--robust", "drop")
     assert result.exit_code == 1

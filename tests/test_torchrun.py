@@ -12,8 +12,8 @@ from parts import FIT_TINY, TINY, assert_same_model, write_tiny
 from small_models import RANDOM, fit_small
 
 from edgeseg.artefact.artefact import load_artefact
-from edgeseg.distributed import ALONE
-from edgeseg.torchrun import choose_device, processes
+from edgeseg.fitting.parallel.group import ALONE
+from edgeseg.fitting.parallel.torchrun import choose_device, processes
 
 WORKER = Path(__file__).parent / "torchrun_worker.py"
 MODULE = ("-m", "edgeseg")

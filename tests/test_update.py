@@ -15,9 +15,9 @@ from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.artefact.history import timestamp
 from edgeseg.data.datasets import load_batches, open_dataset
 from edgeseg.errors import ArtefactError, UsageError
+from edgeseg.fitting.refresh import joined_scores
+from edgeseg.fitting.update import Changes, merge_models, update
 from edgeseg.model.moments import Moments
-from edgeseg.refresh import joined_scores
-from edgeseg.update import Changes, merge_models, update
 
 EXACT = 1e-9
 

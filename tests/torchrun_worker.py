@@ -4,8 +4,8 @@ import os
 import signal
 import sys
 
-from edgeseg.checkpoint import Checkpoint
 from edgeseg.cli import main
+from edgeseg.fitting.checkpoint import Checkpoint
 
 doomed, batches = int(sys.argv[1]), int(sys.argv[2])
 sys.argv[1:] = sys.argv[3:]

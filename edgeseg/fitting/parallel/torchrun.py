@@ -18,8 +18,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from edgeseg.distributed import ALONE, CHUNK_BYTES, Group
 from edgeseg.errors import EdgesegError
+from edgeseg.fitting.parallel.group import ALONE, CHUNK_BYTES, Group
 
 Value = TypeVar("Value")
 

@@ -9,8 +9,8 @@ from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.evaluation.gallery import write_picture
 from edgeseg.evaluation.panels import contact_sheet, render_panel
 from edgeseg.files import write_json
-from edgeseg.outliers import EXPECTED_BY_CHANCE
-from edgeseg.robust import Screening, Suspect
+from edgeseg.fitting.screening.outliers import EXPECTED_BY_CHANCE
+from edgeseg.fitting.screening.screen import Screening, Suspect
 
 MOST_PICTURES = 24
 

@@ -8,15 +8,15 @@ import torch
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.history import entry
-from edgeseg.checkpoint import describe_network, difference
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import UsageError
-from edgeseg.fit_options import FitOptions
+from edgeseg.fitting.checkpoint import describe_network, difference
+from edgeseg.fitting.feature_space import Network
+from edgeseg.fitting.image_pass import Gathered
+from edgeseg.fitting.options import FitOptions
+from edgeseg.fitting.refresh import gathered, moments_of, refreshed
 from edgeseg.model.factors import in_parallel
 from edgeseg.model.moments import Moments
-from edgeseg.network import Network
-from edgeseg.refresh import gathered, moments_of, refreshed
-from edgeseg.sweep import Gathered
 
 # Of a scatter's trace: embeddings of the same image differ in their seventh digit from one
 # machine to another, and a direction that no other image has then comes out just below zero.

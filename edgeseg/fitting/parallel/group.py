@@ -14,7 +14,7 @@ CHUNK_BYTES = 64 << 20
 
 
 class Group:
-    """This process alone; `edgeseg.torchrun` has the group of several."""
+    """This process alone; `edgeseg.fitting.parallel.torchrun` has the group of several."""
 
     rank = 0
     size = 1

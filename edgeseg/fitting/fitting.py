@@ -12,16 +12,16 @@ from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.history import Origin, entry
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
-from edgeseg.distributed import sum_moments_
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.evaluation.evaluate import frame_predictor, torch_predictor
 from edgeseg.evaluation.threshold import Calibration, GoodImages, calibrate
-from edgeseg.fit_options import FitOptions, Shard
-from edgeseg.judge import Judge
+from edgeseg.fitting.feature_space import CPU, Network
+from edgeseg.fitting.held_out import Judge
+from edgeseg.fitting.image_pass import Gathered, gather, split
+from edgeseg.fitting.options import FitOptions, Shard
+from edgeseg.fitting.parallel.group import sum_moments_
 from edgeseg.model.moments import Moments
 from edgeseg.model.reference import Model
-from edgeseg.network import CPU, Network
-from edgeseg.sweep import Gathered, gather, split
 
 __all__ = ["FitOptions", "finish", "fit"]
 

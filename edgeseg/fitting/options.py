@@ -8,8 +8,8 @@ import torch
 
 from edgeseg.data.datasets import Sample
 from edgeseg.data.samples import frames_at_once
-from edgeseg.distributed import ALONE, Group
 from edgeseg.errors import UsageError
+from edgeseg.fitting.parallel.group import ALONE, Group
 from edgeseg.progress import Progress, silent
 
 

@@ -19,14 +19,14 @@ from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.errors import EdgesegError
 from edgeseg.files import size_text
-from edgeseg.fit_options import FitOptions
-from edgeseg.leave_one_out import LeaveOneOut
+from edgeseg.fitting.embedding_store import EmbeddingSpool
+from edgeseg.fitting.feature_space import CPU, Network
+from edgeseg.fitting.options import FitOptions
+from edgeseg.fitting.screening.leave_one_out import LeaveOneOut
+from edgeseg.fitting.screening.outliers import Yardstick, cut_for
 from edgeseg.model.factors import Factors
 from edgeseg.model.moments import Moments
-from edgeseg.network import CPU, Network
-from edgeseg.outliers import Yardstick, cut_for
 from edgeseg.progress import Progress
-from edgeseg.spool import EmbeddingSpool
 
 FEWEST = 8  # images: fewer do not tell what is usual
 MOST_ROUNDS = 10

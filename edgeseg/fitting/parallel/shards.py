@@ -12,18 +12,18 @@ from safetensors import SafetensorError, safe_open
 
 from edgeseg.artefact.artefact import Artefact, under, write_tensors
 from edgeseg.artefact.history import Origin
-from edgeseg.checkpoint import describe_sweep, difference
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.fit_options import FitOptions, Shard
-from edgeseg.fitting import finish, share_facts
+from edgeseg.fitting.checkpoint import describe_sweep, difference
+from edgeseg.fitting.embedding_store import EmbeddingSpool
+from edgeseg.fitting.feature_space import Network
+from edgeseg.fitting.fitting import finish, share_facts
+from edgeseg.fitting.image_pass import Gathered, gather, split
+from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.model.backbones import Backbone, backbone_spec, weight_tensors
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights import WeightsOrigin, load_checked
-from edgeseg.network import Network
-from edgeseg.spool import EmbeddingSpool
-from edgeseg.sweep import Gathered, gather, split
 
 SCHEMA = 1
 KEY = "edgeseg-shard"

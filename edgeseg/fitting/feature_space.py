@@ -10,9 +10,9 @@ from torch import Tensor
 from edgeseg.artefact.artefact import Artefact, build_model
 from edgeseg.config import FitConfig
 from edgeseg.data.samples import frames_at_once
-from edgeseg.distributed import ALONE, Group
 from edgeseg.errors import UsageError
-from edgeseg.memory import check_memory, machine_bytes, with_moments
+from edgeseg.fitting.memory import check_memory, machine_bytes, with_moments
+from edgeseg.fitting.parallel.group import ALONE, Group
 from edgeseg.model.backbones import Backbone
 from edgeseg.model.embedding import embedding_matrix
 from edgeseg.model.factors import Factors, expected_d2, make_factors

@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgeseg.checkpoint import Checkpoint
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
 from edgeseg.errors import DatasetError
-from edgeseg.fit_options import FitOptions, Shard
-from edgeseg.judge import permutation
+from edgeseg.fitting.checkpoint import Checkpoint
+from edgeseg.fitting.embedding_store import EmbeddingSpool
+from edgeseg.fitting.feature_space import CPU, Network
+from edgeseg.fitting.held_out import permutation
+from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.model.moments import Moments
-from edgeseg.network import CPU, Network
-from edgeseg.spool import EmbeddingSpool
 
 # More good images than this sharpen no threshold that anyone asks for, and the spool stays small.
 CALIBRATION_LIMIT = 1000

@@ -11,13 +11,13 @@ from edgeseg.artefact.artefact import Artefact
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError
 from edgeseg.evaluation.threshold import GoodImages, calibrate
-from edgeseg.fit_options import FitOptions, Shard
-from edgeseg.fitting import needed_images, share_facts, versions, warn_about
-from edgeseg.judge import Judge
+from edgeseg.fitting.embedding_store import EmbeddingSpool
+from edgeseg.fitting.feature_space import CPU, Network
+from edgeseg.fitting.fitting import needed_images, share_facts, versions, warn_about
+from edgeseg.fitting.held_out import Judge
+from edgeseg.fitting.image_pass import Gathered, gather
+from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.model.moments import Moments
-from edgeseg.network import CPU, Network
-from edgeseg.spool import EmbeddingSpool
-from edgeseg.sweep import Gathered, gather
 
 
 @torch.no_grad()

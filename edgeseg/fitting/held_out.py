@@ -7,13 +7,13 @@ import numpy as np
 import torch
 
 from edgeseg.data.samples import frames_at_once
-from edgeseg.distributed import ALONE, Group, sum_moments_
 from edgeseg.evaluation.threshold import GoodImages
+from edgeseg.fitting.embedding_store import EmbeddingSpool
+from edgeseg.fitting.feature_space import Network
+from edgeseg.fitting.parallel.group import ALONE, Group, sum_moments_
 from edgeseg.model.moments import Moments
 from edgeseg.model.reference import Model
-from edgeseg.network import Network
 from edgeseg.progress import Progress, silent
-from edgeseg.spool import EmbeddingSpool
 
 
 @dataclass(frozen=True, kw_only=True)

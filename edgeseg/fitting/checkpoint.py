@@ -13,12 +13,12 @@ from safetensors import SafetensorError, safe_open
 from edgeseg.artefact.artefact import write_tensors
 from edgeseg.data.datasets import Sample
 from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.fit_options import Checkpoints, FitOptions, Shard
+from edgeseg.fitting.feature_space import Network
+from edgeseg.fitting.options import Checkpoints, FitOptions, Shard
 from edgeseg.model.moments import Moments
-from edgeseg.network import Network
 
 if TYPE_CHECKING:
-    from edgeseg.sweep import Gathered
+    from edgeseg.fitting.image_pass import Gathered
 
 _KEY = "edgeseg-checkpoint"
 

@@ -1,0 +1,1 @@
+"""Good images to an artefact."""

@@ -1,0 +1,1 @@
+"""A fit by several processes, with a network between them or without."""

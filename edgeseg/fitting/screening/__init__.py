@@ -1,0 +1,1 @@
+"""Images among the good ones that do not belong there."""
