@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.cli_settings import parse_size
+from edgeseg.cli.settings import parse_size
 from edgeseg.contract.images import resize_image, resize_mask
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import Sample, read_sample, sample_size

@@ -15,7 +15,7 @@ from edgeseg.bench.command_options import (
 )
 from edgeseg.bench.command_peers import fit_cost, peers
 from edgeseg.bench.command_studies import compare, paper
-from edgeseg.cli_fit import parse_size
+from edgeseg.cli.fit_command import parse_size
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

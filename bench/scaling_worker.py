@@ -98,7 +98,7 @@ def main() -> None:
     import torch
 
     from edgeseg.bench.machine import peak_mb
-    from edgeseg.cli import cli
+    from edgeseg.cli.group import cli
 
     # Imports are not a part of the work.
     for module in ("fitting", "shards", "update", "torchrun", "checkpoint"):

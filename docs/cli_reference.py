@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from edgeseg.cli import cli
+from edgeseg.cli.group import cli
 from edgeseg.files import write_text
 
 HEAD = """# Commands

@@ -1,3 +1,3 @@
-from edgeseg.cli import main
+from edgeseg.cli.group import main
 
 main()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgeseg.cli_fit import note, quiet_option
+from edgeseg.cli.fit_command import note, quiet_option
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import UsageError
 from edgeseg.export.engine_options import EngineOptions

@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner, Result
 
-from edgeseg.cli import cli
+from edgeseg.cli.group import cli
 
 # A fit like small_models.SMALL.
 FIT = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from edgeseg.cli import cli
+from edgeseg.cli.group import cli
 
 REPO = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted(

@@ -10,8 +10,8 @@ import pytest
 from commands import fail, run, succeed
 
 from edgeseg import __version__
-from edgeseg.cli import COMMANDS, SUMMARIES, cli
-from edgeseg.cli_fit import LAYOUT_NAMES, parse_layers, parse_size
+from edgeseg.cli.fit_command import LAYOUT_NAMES, parse_layers, parse_size
+from edgeseg.cli.group import COMMANDS, SUMMARIES, cli
 from edgeseg.data.datasets import LAYOUTS
 
 
@@ -62,7 +62,7 @@ def test_interrupting(monkeypatch, artefact_copy):
     def interrupted(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("edgeseg.cli_model.read_header", interrupted)
+    monkeypatch.setattr("edgeseg.cli.model_commands.read_header", interrupted)
     assert fail("info", artefact_copy, code=130) == "interrupted"
 
 
@@ -70,7 +70,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch, artefact_copy):
     def broken(path: Path) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("edgeseg.cli_model.read_header", broken)
+    monkeypatch.setattr("edgeseg.cli.model_commands.read_header", broken)
     with pytest.raises(ZeroDivisionError):
         run("info", artefact_copy)
 
@@ -98,7 +98,7 @@ def loaded(code: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "code",
-    ["import edgeseg", "from edgeseg.cli import cli; cli(['--help'], standalone_mode=False)"],
+    ["import edgeseg", "from edgeseg.cli.group import cli; cli(['--help'], standalone_mode=False)"],
     ids=["import", "help"],
 )
 def test_nothing_heavy_is_loaded_too_early(code):
@@ -107,12 +107,14 @@ def test_nothing_heavy_is_loaded_too_early(code):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command_loads_no_torch_and_no_onnx(name):
-    found = loaded(f"from edgeseg.cli import cli; cli(['{name}', '--help'], standalone_mode=False)")
+    found = loaded(
+        f"from edgeseg.cli.group import cli; cli(['{name}', '--help'], standalone_mode=False)"
+    )
     assert not found & {"torch", "torchvision", "onnx", "onnxruntime"}
 
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(plate):
-    code = "import sys; sys.modules['torch'] = None; from edgeseg.cli import main; main()"
+    code = "import sys; sys.modules['torch'] = None; from edgeseg.cli.group import main; main()"
     done = python(code, "fit", plate, "--out", "m.edgeseg")
     assert done.returncode == 1
     assert done.stderr == (
@@ -137,7 +139,7 @@ def test_python_dash_m(plate):
 EVERY_HELP = """
 import click
 from click.testing import CliRunner
-from edgeseg.cli import cli
+from edgeseg.cli.group import cli
 
 def every(group, words=()):
     yield words

@@ -8,8 +8,8 @@ import sys
 import pytest
 from commands import fail, succeed
 
-from edgeseg.cli import COMMANDS
-from edgeseg.completion import VARIABLE
+from edgeseg.cli.completion import VARIABLE
+from edgeseg.cli.group import COMMANDS
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

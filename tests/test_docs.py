@@ -9,7 +9,7 @@ import click
 import pytest
 from documents import DOCUMENTS, REPO, anchors, blocks, links, parse_command, text_of
 
-from edgeseg.cli import COMMANDS, cli
+from edgeseg.cli.group import COMMANDS, cli
 
 
 def generator() -> ModuleType:

@@ -7,8 +7,8 @@ import sys
 
 from click.testing import CliRunner
 
-from edgeseg import doctor as module
-from edgeseg.doctor import PACKAGES, doctor, examine
+from edgeseg.cli import doctor as module
+from edgeseg.cli.doctor import PACKAGES, doctor, examine
 
 
 def test_every_package_has_a_line_and_a_missing_one_has_its_command(monkeypatch):
@@ -42,7 +42,7 @@ def test_json_has_the_same_findings_as_the_text():
 
 def test_the_doctor_needs_neither_torch_nor_onnx():
     code = (
-        "import sys; from edgeseg.doctor import examine; examine(); "
+        "import sys; from edgeseg.cli.doctor import examine; examine(); "
         "print(sorted({'torch', 'onnx'} & set(sys.modules)))"
     )
     result = subprocess.run(

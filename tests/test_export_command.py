@@ -199,7 +199,7 @@ def test_another_process_writes_the_same_bytes_without_tensorrt(fitted: Path) ->
     before = out.read_bytes()
     out.unlink()
     code = (
-        "import sys; from edgeseg.cli import cli;"
+        "import sys; from edgeseg.cli.group import cli;"
         "cli(['export', sys.argv[1], '--no-verify', '-q'], standalone_mode=False);"
         "print(sorted({'tensorrt', 'tensorrt_rtx', 'openvino'} & set(sys.modules)))"
     )

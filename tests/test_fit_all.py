@@ -11,8 +11,8 @@ from commands import FIT, fail, run, succeed
 from small_models import write_plate
 
 from edgeseg.artefact.artefact import load_artefact
+from edgeseg.cli.dataset_jobs import Outcome, datasets_below, table
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.many import Outcome, datasets_below, table
 
 FIT_64 = [*FIT, "--size", "64", "-k", "8", "--rank", "5"]
 
@@ -149,7 +149,7 @@ def test_a_bug_on_one_dataset_keeps_its_traceback(root, tmp_path, monkeypatch):
     def broken(*_: object) -> None:
         raise RuntimeError("no memory\nfor this")
 
-    monkeypatch.setattr("edgeseg.fit_job.fit", broken)
+    monkeypatch.setattr("edgeseg.cli.fit_job.fit", broken)
     monkeypatch.setattr("traceback.format_exc", lambda: "its trace")
     result = run("fit", root, "--all", "--out", tmp_path, *FIT_64)
     assert result.exit_code == 1

@@ -93,7 +93,7 @@ def test_edited_metadata_is_one_sentence(tmp_path):
 
 def test_info_needs_no_torch(small_artefact_path):
     code = (
-        "import sys; from edgeseg.cli import cli\n"
+        "import sys; from edgeseg.cli.group import cli\n"
         "cli(['info', sys.argv[1], '--json'], standalone_mode=False)\n"
         "print(*({'torch', 'safetensors', 'onnx'} & set(sys.modules)), file=sys.stderr)\n"
     )

@@ -36,12 +36,12 @@ LIGHT = {
     "edgeseg.data.synthetic.part",
     "edgeseg.data.synthetic.defects",
     "edgeseg.artefact.header",
-    "edgeseg.completion",
-    "edgeseg.cli",
-    "edgeseg.cli_fit",
-    "edgeseg.cli_model",
-    "edgeseg.cli_grow",
-    "edgeseg.cli_settings",
+    "edgeseg.cli.completion",
+    "edgeseg.cli.group",
+    "edgeseg.cli.fit_command",
+    "edgeseg.cli.model_commands",
+    "edgeseg.cli.grow_commands",
+    "edgeseg.cli.settings",
 }
 LIGHT_PACKAGES = {"numpy", "cv2", "click"}
 # What the device has: one of the backends, and never torch or onnx.
@@ -186,9 +186,9 @@ def test_loading_all_of_runtime_loads_no_torch_and_no_onnx():
     ("text", "everywhere", "when_loaded"),
     [
         ("import torch.nn as nn, os", {"torch.nn", "os"}, {"torch.nn", "os"}),
-        ("from edgeseg import fitting", {"edgeseg.fitting.fitting"}, {"edgeseg.fitting.fitting"}),
+        ("from edgeseg import files", {"edgeseg.files"}, {"edgeseg.files"}),
         ("from edgeseg import __version__", {"edgeseg"}, {"edgeseg"}),
-        ("from edgeseg.fitting.fitting import fit", {"edgeseg.fitting.fitting"}, {"edgeseg.fitting.fitting"}),
+        ("from edgeseg.files import size_text", {"edgeseg.files"}, {"edgeseg.files"}),
         ("def f():\n    import torch", {"torch"}, set()),
         ("class A:\n import cv2\n def f(self):\n  import onnx", {"cv2", "onnx"}, {"cv2"}),
         ("try:\n    import torch\nexcept ImportError:\n    pass", {"torch"}, {"torch"}),

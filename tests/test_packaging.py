@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgeseg import __version__
-from edgeseg.cli import COMMANDS
+from edgeseg.cli.group import COMMANDS
 
 REPO = Path(__file__).resolve().parent.parent
 PARTS = ("export", "runtime", "bench")

@@ -11,7 +11,7 @@ from commands import succeed
 from documents import REPO, blocks, parse_command, section, text_of
 
 from edgeseg.bench.report import read_report
-from edgeseg.cli import COMMANDS
+from edgeseg.cli.group import COMMANDS
 
 README = text_of("README.md")
 # What cannot be run in a test, by the words that show it.

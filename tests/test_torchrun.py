@@ -39,7 +39,7 @@ def launch(count: int, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 def ours(result: subprocess.CompletedProcess[str]) -> list[str]:
     """What edgeseg said, without torchrun's own account of its processes."""
-    assert "edgeseg/cli.py" not in result.stderr, result.stderr  # no traceback of ours
+    assert "edgeseg/cli/group.py" not in result.stderr, result.stderr  # no traceback of ours
     known = ("Error: ", "fitting on ", "wrote ", "skipped ")
     # Lines of different processes come in any order.
     return sorted(line for line in result.stderr.splitlines() if line.startswith(known))

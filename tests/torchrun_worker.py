@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from edgeseg.cli import main
+from edgeseg.cli.group import main
 from edgeseg.fitting.checkpoint import Checkpoint
 
 doomed, batches = int(sys.argv[1]), int(sys.argv[2])

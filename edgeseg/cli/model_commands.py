@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from edgeseg.artefact.header import read_header
-from edgeseg.cli_fit import (
+from edgeseg.cli.fit_command import (
     batch_option,
     dataset_option,
     fold_option,

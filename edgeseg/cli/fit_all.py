@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
+from edgeseg.cli.dataset_jobs import datasets_below, table
+from edgeseg.cli.fit_job import FitJob, run_all
 from edgeseg.data.layouts import images_in
 from edgeseg.errors import UsageError
-from edgeseg.fit_job import FitJob, run_all
-from edgeseg.many import datasets_below, table
 
 
 def check_out(data: Path, out: Path, *, every: bool, skip_existing: bool) -> None:

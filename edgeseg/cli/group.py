@@ -12,20 +12,20 @@ from edgeseg.errors import EdgesegError
 
 # name -> where its click command is
 COMMANDS = {
-    "fit": "edgeseg.cli_fit:fit",
-    "update": "edgeseg.cli_grow:update",
-    "moments": "edgeseg.cli_grow:moments",
-    "merge": "edgeseg.cli_grow:merge",
-    "eval": "edgeseg.cli_model:evaluate",
-    "predict": "edgeseg.cli_model:predict",
-    "info": "edgeseg.cli_model:info",
-    "synthesize": "edgeseg.cli_fit:synthesize",
+    "fit": "edgeseg.cli.fit_command:fit",
+    "update": "edgeseg.cli.grow_commands:update",
+    "moments": "edgeseg.cli.grow_commands:moments",
+    "merge": "edgeseg.cli.grow_commands:merge",
+    "eval": "edgeseg.cli.model_commands:evaluate",
+    "predict": "edgeseg.cli.model_commands:predict",
+    "info": "edgeseg.cli.model_commands:info",
+    "synthesize": "edgeseg.cli.fit_command:synthesize",
     "export": "edgeseg.export.command:export",
     "stream": "edgeseg.runtime.stream:stream",
     "bench": "edgeseg.bench.command:bench",
     "demo": "edgeseg.bench.demo:demo",
-    "doctor": "edgeseg.doctor:doctor",
-    "completion": "edgeseg.completion:completion",
+    "doctor": "edgeseg.cli.doctor:doctor",
+    "completion": "edgeseg.cli.completion:completion",
 }
 # First sentences of the commands' own help, so that the list is printed without importing them.
 SUMMARIES = {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgeseg.cli_settings import parse_layers as parse_layers
-from edgeseg.cli_settings import parse_size as parse_size
-from edgeseg.cli_settings import said_settings, settings_options
+from edgeseg.cli.settings import parse_layers as parse_layers
+from edgeseg.cli.settings import parse_size as parse_size
+from edgeseg.cli.settings import said_settings, settings_options
 from edgeseg.errors import UsageError
 from edgeseg.files import size_text
 
@@ -145,8 +145,8 @@ def fit(
     edgeseg fit mvtec_ad --all --out models
     torchrun --nproc-per-node 2 -m edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
     """
-    from edgeseg.cli_all import check_out, fit_all
-    from edgeseg.fit_job import FitJob
+    from edgeseg.cli.fit_all import check_out, fit_all
+    from edgeseg.cli.fit_job import FitJob
     from edgeseg.fitting.options import FitOptions
     from edgeseg.progress import bar, silent
 

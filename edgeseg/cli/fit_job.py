@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.artefact.artefact import read_header, save_artefact
-from edgeseg.cli_fit import parts_of
-from edgeseg.cli_settings import cut_into_tiles, read_settings
+from edgeseg.cli.dataset_jobs import Outcome, Place
+from edgeseg.cli.fit_command import parts_of
+from edgeseg.cli.settings import cut_into_tiles, read_settings
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import LAYOUTS, Dataset, open_dataset
 from edgeseg.errors import ArtefactError, EdgesegError, UsageError
@@ -19,7 +20,6 @@ from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.options import Checkpoints, FitOptions
 from edgeseg.fitting.screening.listing import lines, name_of, write_suspects
 from edgeseg.fitting.screening.screen import FEWEST, MOST_SHARE, Screening, screen
-from edgeseg.many import Outcome, Place
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgeseg.cli_fit import (
+from edgeseg.cli.fit_command import (
     batch_option,
     device_option,
     find_device,
@@ -17,7 +17,7 @@ from edgeseg.cli_fit import (
     quiet_option,
     sweep_options,
 )
-from edgeseg.cli_settings import cut_into_tiles, read_settings, said_settings, settings_options
+from edgeseg.cli.settings import cut_into_tiles, read_settings, said_settings, settings_options
 from edgeseg.errors import UsageError
 from edgeseg.files import check_writable, size_text
 
