@@ -21,7 +21,7 @@ def export(request: dict[str, Any]) -> dict[str, Any]:
     from edgeseg.artefact.artefact import load_artefact
     from edgeseg.data.datasets import open_dataset
     from edgeseg.data.in_memory import calibration_frames
-    from edgeseg.export.api import ExportOptions, export_onnx
+    from edgeseg.export.onnx_export import ExportOptions, export_onnx
 
     torch.set_num_threads(int(request["threads"]))
     artefact, out = load_artefact(Path(request["artefact"])), Path(request["graph"])

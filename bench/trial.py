@@ -15,7 +15,7 @@ from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.errors import ExportError
 from edgeseg.evaluation.panels import contact_sheet, render_panel
-from edgeseg.export.api import ExportOptions, export_onnx
+from edgeseg.export.onnx_export import ExportOptions, export_onnx
 
 CALIBRATION_IMAGES = 32
 _PANELS = 3

@@ -146,7 +146,7 @@ class Model:
             with open_data(calibrate, size_hw=size_hw, channels=channels, seed=config.seed) as data:
                 frames_nhwc = calibration_frames(data, config)
         # Looked up by name: the core does not depend on export.
-        api = importlib.import_module("edgeseg.export.api")
+        api = importlib.import_module("edgeseg.export.onnx_export")
         options = api.ExportOptions(precision=precision, allow_random_weights=allow_random_weights)
         api.export_onnx(
             self.artefact,

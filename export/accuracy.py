@@ -14,7 +14,7 @@ from edgeseg.evaluation.evaluate import (
     frame_predictor,
     torch_predictor,
 )
-from edgeseg.export.api import Exported
+from edgeseg.export.onnx_export import Exported
 from edgeseg.export.verify import installed_backends
 from edgeseg.files import write_text
 

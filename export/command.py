@@ -12,12 +12,12 @@ import click
 from edgeseg.cli.fit_command import note, quiet_option
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import UsageError
-from edgeseg.export.engine_options import EngineOptions
+from edgeseg.export.engine.options import EngineOptions
 from edgeseg.files import size_text
 
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
-    from edgeseg.export.api import Exported, ExportOptions
+    from edgeseg.export.onnx_export import Exported, ExportOptions
 
 # Options that EngineOptions takes under the same name.
 _OF_THE_PLAN = (
@@ -160,7 +160,7 @@ def export(
 
 
 def _graph_settings(options: dict[str, Any], *, trt: bool) -> "ExportOptions":
-    from edgeseg.export.api import ExportOptions
+    from edgeseg.export.onnx_export import ExportOptions
 
     if options["batch"] and options["dynamic_batch"]:
         raise UsageError("--batch and --dynamic-batch: give one of them")
@@ -201,7 +201,7 @@ def _export_onnx(
     say: Callable[[str], None],
     quiet: bool,
 ) -> "Exported":
-    from edgeseg.export.api import export_onnx
+    from edgeseg.export.onnx_export import export_onnx
     from edgeseg.progress import bar, silent
 
     exported = export_onnx(
@@ -221,7 +221,7 @@ def _export_onnx(
 def _build_plan(
     out: Path, plan: Path, exported: "Exported", engine: EngineOptions
 ) -> ModelMetadata:
-    from edgeseg.export.engine import build_engine
+    from edgeseg.export.engine.build import build_engine
 
     metadata = replace(exported.metadata, plan=None)
     return build_engine(out, plan, metadata=metadata, options=engine)

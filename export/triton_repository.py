@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError, UsageError
-from edgeseg.export.engine_options import PLAN_SUFFIXES
+from edgeseg.export.engine.options import PLAN_SUFFIXES
 from edgeseg.files import atomic_path, write_text
 
 _VERSION = "1"  # Triton serves the highest numbered folder

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from edgeseg.data.samples import frames_at_once
 from edgeseg.evaluation.evaluate import Predictor
-from edgeseg.export.sessions import exact_session, session_options
+from edgeseg.export.precision.exact_session import exact_session, session_options
 
 Maps = NDArray[np.float32]
 Frames = NDArray[np.uint8]

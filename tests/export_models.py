@@ -20,7 +20,7 @@ from edgeseg.artefact.artefact import Artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
-from edgeseg.export import api
+from edgeseg.export import onnx_export as api
 from edgeseg.export.graph import GraphOptions, build_graph
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.backbones import Backbone, backbone_spec

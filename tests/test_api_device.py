@@ -53,7 +53,7 @@ def test_int8_is_calibrated_on_images_or_a_folder(model, plate, tmp_path, monkey
     """The same frames either way; what export makes of them is tested with export."""
     given: list[np.ndarray] = []
     monkeypatch.setattr(
-        "edgeseg.export.api.export_onnx",
+        "edgeseg.export.onnx_export.export_onnx",
         lambda artefact, out, *, calibration, **_: given.append(calibration),
     )
     images = [read_image(path) for path in sorted((plate / "train/good").iterdir())]

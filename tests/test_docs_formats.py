@@ -18,7 +18,7 @@ from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.contract import metadata
 from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.export.about import describe_model
+from edgeseg.export.model_metadata import describe_model
 from edgeseg.runtime import driftsink, events, report
 from edgeseg.runtime.drift import DriftWatch
 from edgeseg.runtime.driftbaseline import DriftBaseline
@@ -75,8 +75,8 @@ def test_accuracy_is_what_an_evaluation_stores(artefact_copy: Path, plate: Path)
 def plan_of(folder: Path) -> dict[str, Any]:
     """What a real build says of its plan."""
     pytest.importorskip("tensorrt_rtx", reason="needs TensorRT-RTX: pip install edgeseg[trt-rtx]")
-    from edgeseg.export.engine import build_engine
-    from edgeseg.export.engine_options import EngineOptions
+    from edgeseg.export.engine.build import build_engine
+    from edgeseg.export.engine.options import EngineOptions
 
     told = build_engine(
         folder / "small.onnx",

@@ -13,8 +13,8 @@ from export_models import SHORT, artefact, good_frames, names, reference, rememb
 from edgeseg.artefact.artefact import file_sha256, save_artefact
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError, UsageError, VerificationError
-from edgeseg.export import api
-from edgeseg.export.api import Exported, ExportOptions, export_onnx
+from edgeseg.export import onnx_export as api
+from edgeseg.export.onnx_export import Exported, ExportOptions, export_onnx
 from edgeseg.export.verify import Agreement, Tolerance
 from edgeseg.runtime.session import open_session
 

@@ -7,14 +7,14 @@ import pytest
 from export_models import EDGE, artefact, good_frames, traced
 from onnx import ModelProto
 
-from edgeseg.export import api
-from edgeseg.export.about import describe_model
-from edgeseg.export.describe import describe
-from edgeseg.export.engine import build_engine
-from edgeseg.export.engine_options import EngineOptions
+from edgeseg.export import onnx_export as api
+from edgeseg.export.engine.build import build_engine
+from edgeseg.export.engine.options import EngineOptions
 from edgeseg.export.graph import GraphOptions, save_graph, set_metadata
-from edgeseg.export.precision import HalfPlan, to_half
-from edgeseg.export.quantise import Int8Plan, Quantiser, correct_mean, mean_embedding
+from edgeseg.export.inspect_file import describe
+from edgeseg.export.model_metadata import describe_model
+from edgeseg.export.precision.half import HalfPlan, to_half
+from edgeseg.export.precision.int8 import Int8Plan, Quantiser, correct_mean, mean_embedding
 
 pytest.importorskip("tensorrt_rtx", reason="needs TensorRT-RTX: pip install edgeseg[trt-rtx]")
 

@@ -22,7 +22,7 @@ from export_models import (
 
 from edgeseg.artefact.artefact import file_sha256
 from edgeseg.contract.metadata import KEY, ModelMetadata
-from edgeseg.export import api
+from edgeseg.export import onnx_export as api
 from edgeseg.export.verify import Tolerance
 from edgeseg.runtime.session import open_session
 

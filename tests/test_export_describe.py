@@ -16,8 +16,8 @@ from edgeseg.artefact.artefact import file_sha256
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
 from edgeseg.export import graph
-from edgeseg.export.api import ExportOptions, export_onnx
-from edgeseg.export.describe import describe
+from edgeseg.export.inspect_file import describe
+from edgeseg.export.onnx_export import ExportOptions, export_onnx
 
 K, RANK, BLOCKS = 16, 10, 8 * 8  # 16x16 cells, four of which share a Gaussian
 

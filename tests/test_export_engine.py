@@ -12,9 +12,9 @@ from export_graphs import SIZE_HW, write_graph
 
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import ExportError
-from edgeseg.export.engine import build_engine
-from edgeseg.export.engine_check import find_gpu
-from edgeseg.export.engine_options import BUILDERS, EngineOptions
+from edgeseg.export.engine.build import build_engine
+from edgeseg.export.engine.options import BUILDERS, EngineOptions
+from edgeseg.export.engine.packages import find_gpu
 from edgeseg.runtime.modelfile import BackendUnavailable, onnx_beside, plan_metadata
 from edgeseg.runtime.plancheck import check_gpu, import_builder
 from edgeseg.runtime.session import open_session
@@ -183,7 +183,7 @@ def test_files_that_are_not_the_graph_of_the_metadata(tmp_path: Path) -> None:
 
 def test_nothing_heavy_is_imported_before_a_build() -> None:
     code = (
-        "import sys, edgeseg.export.engine, edgeseg.export.triton_repository;"
+        "import sys, edgeseg.export.engine.build, edgeseg.export.triton_repository;"
         "print(sorted({'tensorrt', 'tensorrt_rtx', 'torch', 'onnx', 'cuda'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -15,8 +15,8 @@ from export_graphs import SIZE_HW, write_graph
 
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import ExportError, UsageError
-from edgeseg.export.engine import build_engine
-from edgeseg.export.engine_options import EngineOptions
+from edgeseg.export.engine.build import build_engine
+from edgeseg.export.engine.options import EngineOptions
 from edgeseg.runtime.modelfile import BackendUnavailable, plan_metadata
 from edgeseg.runtime.plancheck import check_gpu
 

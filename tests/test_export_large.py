@@ -20,9 +20,10 @@ from export_models import (
 from onnx import helper
 
 from edgeseg.errors import ExportError, VerificationError
-from edgeseg.export import api, graph
-from edgeseg.export.api import Exported, ExportOptions, export_onnx
+from edgeseg.export import graph
+from edgeseg.export import onnx_export as api
 from edgeseg.export.graph import GraphOptions, clean, initializers, is_large, save_graph
+from edgeseg.export.onnx_export import Exported, ExportOptions, export_onnx
 from edgeseg.export.verify import Tolerance
 from edgeseg.runtime.session import open_session
 

@@ -8,11 +8,11 @@ from export_models import EDGE, SHORT, artefact, frames, good_frames, reference,
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from edgeseg.errors import ExportError
-from edgeseg.export import choose
-from edgeseg.export.choose import choose_half, exact_maps, mean_error
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
-from edgeseg.export.precision import HalfPlan, emulated, to_half
-from edgeseg.export.quantise import run_exactly
+from edgeseg.export.precision import search as choose
+from edgeseg.export.precision.half import HalfPlan, emulated, to_half
+from edgeseg.export.precision.int8 import run_exactly
+from edgeseg.export.precision.search import choose_half, exact_maps, mean_error
 from edgeseg.export.verify import TOLERANCES, Tolerance
 
 APART = GraphOptions(fold_scale=False)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from edgeseg.config import FitConfig
-from edgeseg.export import api, choose
-from edgeseg.export.choose import Choice, choose_int8, exact_maps, mean_error
+from edgeseg.export import onnx_export as api
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
-from edgeseg.export.quantise import (
+from edgeseg.export.precision import search as choose
+from edgeseg.export.precision.int8 import (
     Int8Plan,
     Quantiser,
     correct_mean,
@@ -22,6 +22,7 @@ from edgeseg.export.quantise import (
     quantise_form,
     run_exactly,
 )
+from edgeseg.export.precision.search import Choice, choose_int8, exact_maps, mean_error
 from edgeseg.export.verify import TOLERANCES, Tolerance
 from edgeseg.progress import silent
 

@@ -174,7 +174,7 @@ def info(model: Path, as_json: bool) -> None:
     """
     if model.suffix in {".onnx", ".plan", ".engine"}:
         # Looked up by name: the core does not depend on export.
-        describe = importlib.import_module("edgeseg.export.describe").describe
+        describe = importlib.import_module("edgeseg.export.inspect_file").describe
         facts: dict[str, Any] = describe(model)
     else:
         facts = read_header(model) | {"size_bytes": model.stat().st_size}

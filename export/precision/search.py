@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
 
-from edgeseg.export.precision import HalfPlan, to_half
-from edgeseg.export.quantise import (
+from edgeseg.export.precision.half import HalfPlan, to_half
+from edgeseg.export.precision.int8 import (
     Int8Plan,
     Quantiser,
     correct_mean,

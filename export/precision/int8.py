@@ -27,8 +27,8 @@ from edgeseg.export.graph import (
     quadratic_form,
     quiet_logs,
 )
-from edgeseg.export.precision import emulated
-from edgeseg.export.sessions import exact_options, exact_session
+from edgeseg.export.precision.exact_session import exact_options, exact_session
+from edgeseg.export.precision.half import emulated
 
 # What ONNX Runtime keeps in int8 from one convolution to the next. TensorRT fuses by itself.
 _INT8_OPS = {"cpu": ("Conv", "Add", "MaxPool", "AveragePool", "Relu", "Clip"), "trt": ("Conv",)}

@@ -8,7 +8,8 @@ from typing import Any
 
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import ExportError, UsageError
-from edgeseg.export.engine_check import (
+from edgeseg.export.engine.options import BUILDERS, PLAN_SUFFIXES, EngineOptions
+from edgeseg.export.engine.packages import (
     Gpu,
     find_gpu,
     import_package,
@@ -16,14 +17,13 @@ from edgeseg.export.engine_check import (
     no_gpu,
     parser_failure,
 )
-from edgeseg.export.engine_config import (
+from edgeseg.export.engine.settings import (
     Batch,
     Workbench,
     add_profile,
     configure,
     save_timing_cache,
 )
-from edgeseg.export.engine_options import BUILDERS, PLAN_SUFFIXES, EngineOptions
 from edgeseg.files import atomic_path, write_text
 
 # The oldest GPU that a hardware-compatible plan runs on, whichever GPU built it.

@@ -17,8 +17,6 @@ from edgeseg.data.samples import frames_at_once
 from edgeseg.data.synthetic.scene import SceneGenerator
 from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.evaluation.evaluate import torch_predictor
-from edgeseg.export.about import describe_model
-from edgeseg.export.choose import Choice, choose_half, choose_int8
 from edgeseg.export.graph import (
     GraphOptions,
     build_graph,
@@ -26,8 +24,10 @@ from edgeseg.export.graph import (
     save_graph,
     set_metadata,
 )
-from edgeseg.export.precision import HalfPlan, to_half
-from edgeseg.export.quantise import quantise_form
+from edgeseg.export.model_metadata import describe_model
+from edgeseg.export.precision.half import HalfPlan, to_half
+from edgeseg.export.precision.int8 import quantise_form
+from edgeseg.export.precision.search import Choice, choose_half, choose_int8
 from edgeseg.export.verify import TOLERANCES, Agreement, agreement, installed_backends, table
 from edgeseg.files import write_text
 from edgeseg.model.reference import Model

@@ -3,7 +3,7 @@
 import onnxruntime
 from onnx import ModelProto
 
-from edgeseg.export.precision import emulated
+from edgeseg.export.precision.half import emulated
 
 
 def session_options() -> onnxruntime.SessionOptions:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.errors import ExportError
-from edgeseg.export.engine_options import Builder
+from edgeseg.export.engine.options import Builder
 
 OLDEST = {"tensorrt": 10, "tensorrt_rtx": 1}  # TensorRT 8 has no strongly typed networks
 _LONGEST = 400  # characters of a foreign message that are worth a user's time

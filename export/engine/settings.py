@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.errors import ExportError
-from edgeseg.export.engine_check import known_targets
-from edgeseg.export.engine_options import EngineOptions
+from edgeseg.export.engine.options import EngineOptions
+from edgeseg.export.engine.packages import known_targets
 from edgeseg.files import atomic_path
 
 Batch = tuple[int, int, int]  # min, opt, max

@@ -1,0 +1,1 @@
+"""A graph in, a TensorRT plan out."""
