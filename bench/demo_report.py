@@ -14,7 +14,7 @@ from edgeseg.bench.tabular import Cell, Column, Table
 from edgeseg.contract.images import read_image
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.evaluation.panels import contact_sheet, headed
-from edgeseg.runtime.result import STAGES
+from edgeseg.runtime.records import STAGES
 
 # A model's name, its times and what was measured of its accuracy.
 Measured = tuple[str, Timing, dict[str, Any]]

@@ -20,9 +20,9 @@ from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset, read_sample
 from edgeseg.files import size_text, write_json
 from edgeseg.fitting.fitting import FitOptions, fit
-from edgeseg.runtime.drift import DriftWatch
-from edgeseg.runtime.driftbaseline import DriftBaseline
-from edgeseg.runtime.encode import encode_png
+from edgeseg.runtime.drift.baseline import DriftBaseline
+from edgeseg.runtime.drift.watch import DriftWatch
+from edgeseg.runtime.sinks.encode import encode_png
 
 WHOLE_HW, MARGIN = (256, 256), 16
 SIZE_HW = (WHOLE_HW[0] - 2 * MARGIN, WHOLE_HW[1] - 2 * MARGIN)

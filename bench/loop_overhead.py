@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.runtime.camera import Capture, Grab, Wait
-from edgeseg.runtime.events import frame_event
-from edgeseg.runtime.faults import Faults
-from edgeseg.runtime.framebuffer import Frame
-from edgeseg.runtime.pipeline import Pipeline, PipelineConfig
-from edgeseg.runtime.session import Outputs, Session
-from edgeseg.runtime.sources import SourceSpec
+from edgeseg.runtime.backends.base import Outputs, Session
+from edgeseg.runtime.capture.captures import Capture, Grab, Wait
+from edgeseg.runtime.capture.frame_buffer import Frame
+from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
+from edgeseg.runtime.sinks.event_log import frame_event
 
 BUDGET_US = 40.0
 SIZE_HW = (8, 8)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from edgeseg.bench.coded_camera import Camera, read_number
 from edgeseg.bench.loop_overhead import InstantSession
-from edgeseg.runtime.faults import Faults
-from edgeseg.runtime.pipeline import Pipeline, PipelineConfig
-from edgeseg.runtime.result import FrameResult, SourceEvent
-from edgeseg.runtime.sources import parse_source
+from edgeseg.runtime.capture.source_spec import parse_source
+from edgeseg.runtime.records import FrameResult, SourceEvent
+from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 
 _PER_LIFE = 1_000_000
 

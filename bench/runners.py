@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.metadata import KEY
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.runtime.ov_session import FLOAT32
+from edgeseg.runtime.backends.openvino_session import FLOAT32
 
 Feed = dict[str, NDArray[Any]]
 BACKENDS = ("cpu", "cuda", "openvino", "tensorrt")
@@ -172,7 +172,7 @@ class PlanRunner(Runner):
     """A TensorRT plan through the runtime's own session: upload, run, download."""
 
     def __init__(self, path: Path) -> None:
-        from edgeseg.runtime.session import open_session
+        from edgeseg.runtime.backends.base import open_session
 
         self._session = open_session(path, backend="tensorrt", allow_random_weights=True)
         self.backend = self._session.backend

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.bench.loop_overhead import InstantSession
-from edgeseg.runtime.camera import Capture, Grab, Pace, Wait
-from edgeseg.runtime.events import EventLog
-from edgeseg.runtime.faults import Faults
-from edgeseg.runtime.pipeline import Pipeline, PipelineConfig
-from edgeseg.runtime.session import Outputs
-from edgeseg.runtime.sources import SourceSpec
+from edgeseg.runtime.backends.base import Outputs
+from edgeseg.runtime.capture.captures import Capture, Grab, Pace, Wait
+from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
+from edgeseg.runtime.sinks.event_log import EventLog
 
 
 class SlowSession(InstantSession):

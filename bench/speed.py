@@ -16,7 +16,7 @@ from edgeseg.bench.tabular import Column, Table
 from edgeseg.bench.work import Done, Say, Store, Unit, run_units
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.progress import Progress, silent
-from edgeseg.runtime.modelfile import sha256_of
+from edgeseg.runtime.backends.model_file import sha256_of
 
 COLUMNS = (
     Column(name="model"),

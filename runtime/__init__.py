@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgeseg.runtime.detector import Detector
-    from edgeseg.runtime.session import Backend
+    from edgeseg.runtime.backends.base import Backend
+    from edgeseg.runtime.scoring.detector import Detector
 
 
 def _ignore(_: str) -> None:
@@ -31,7 +31,7 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
         with edgeseg.runtime.open("part.onnx") as detector:
             result = detector.predict(frame_hwc)  # .anomalous, .score, .map_hw, .regions
     """
-    from edgeseg.runtime.detector import open_detector
+    from edgeseg.runtime.scoring.detector import open_detector
 
     return open_detector(
         Path(model),

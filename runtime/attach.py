@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgeseg.errors import EdgesegError
-from edgeseg.runtime.driftsink import DriftSink, drift_event
-from edgeseg.runtime.events import SCHEMA, EventLog
+from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.drift.sink import DriftSink, drift_event
 from edgeseg.runtime.options import StreamOptions
-from edgeseg.runtime.pipeline import Pipeline
-from edgeseg.runtime.recording import Recorder
-from edgeseg.runtime.result import FrameResult
-from edgeseg.runtime.snapshots import SnapshotSink
-from edgeseg.runtime.sources import SourceSpec
+from edgeseg.runtime.records import FrameResult
+from edgeseg.runtime.scoring.pipeline import Pipeline
+from edgeseg.runtime.sinks.event_log import SCHEMA, EventLog
+from edgeseg.runtime.sinks.snapshots import SnapshotSink
+from edgeseg.runtime.sinks.video import Recorder
 
 Say = Callable[[str], None]
 
@@ -59,7 +59,7 @@ def attach_sinks(
     if options.serve is not None:
         listeners.append(_page(pipeline, options, drift, recorder, say=say))
     if options.show:
-        from edgeseg.runtime.window import WindowSink
+        from edgeseg.runtime.sinks.window import WindowSink
 
         pipeline.add_sink(WindowSink(on_quit=stop.set))
     return Attached(log=log, drift=drift)
@@ -145,7 +145,7 @@ def _page(
     *,
     say: Say,
 ) -> Callable[[dict[str, object]], None]:
-    from edgeseg.runtime.web import PageSink
+    from edgeseg.runtime.web.page_sink import PageSink
 
     page = PageSink(
         metadata=pipeline.session.metadata,

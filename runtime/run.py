@@ -6,16 +6,16 @@ from typing import cast
 
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.attach import attach_sinks
-from edgeseg.runtime.faults import Faults
-from edgeseg.runtime.framebuffer import Policy
+from edgeseg.runtime.backends.base import Backend, open_session
+from edgeseg.runtime.capture.frame_buffer import Policy
+from edgeseg.runtime.capture.source_spec import parse_source
 from edgeseg.runtime.options import StreamOptions
-from edgeseg.runtime.pipeline import Pipeline, PipelineConfig
-from edgeseg.runtime.report import build_report, report_text, write_report
-from edgeseg.runtime.scorer import ScorerConfig
-from edgeseg.runtime.session import Backend, open_session
-from edgeseg.runtime.sources import parse_source
-from edgeseg.runtime.tiling import Roi
-from edgeseg.runtime.verdict import Debounce
+from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.scoring.model_input import Roi
+from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
+from edgeseg.runtime.scoring.report import build_report, report_text, write_report
+from edgeseg.runtime.scoring.scorer import ScorerConfig
+from edgeseg.runtime.scoring.verdict import Debounce
 
 Say = Callable[[str], None]
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.camera import Grab
-from edgeseg.runtime.result import FrameResult, SourceEvent
-from edgeseg.runtime.session import Outputs, Session
-from edgeseg.runtime.sources import SourceSpec
+from edgeseg.runtime.backends.base import Outputs, Session
+from edgeseg.runtime.capture.captures import Grab
+from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.records import FrameResult, SourceEvent
 from tests.runtime_models import brightness_metadata
 
 

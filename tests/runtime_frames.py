@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.prediction import Prediction
-from edgeseg.runtime.drift import DriftState
-from edgeseg.runtime.result import (
+from edgeseg.runtime.drift.watch import DriftState
+from edgeseg.runtime.records import (
     STAGES,
     FrameResult,
     PipelineSnapshot,

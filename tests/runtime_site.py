@@ -11,8 +11,8 @@ from runtime_frames import FakeView
 from runtime_models import brightness_metadata
 
 from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.driftsink import DriftSink
-from edgeseg.runtime.web import PageSink
+from edgeseg.runtime.drift.sink import DriftSink
+from edgeseg.runtime.web.page_sink import PageSink
 
 TOKEN = "a-token-of-the-test-0123456789"
 

@@ -17,8 +17,8 @@ from edgeseg.api import Model, load
 from edgeseg.contract.images import read_image
 from edgeseg.contract.prediction import JudgedPrediction, Prediction, judged
 from edgeseg.errors import ExportError, RuntimeFailure, UsageError
-from edgeseg.runtime.ort_session import OrtSession
-from edgeseg.runtime.session import Session
+from edgeseg.runtime.backends.base import Session
+from edgeseg.runtime.backends.onnxruntime_session import OrtSession
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import edgeseg.runtime
 from edgeseg.api import fit, load
 from edgeseg.data.datasets import LAYOUTS, open_dataset
 from edgeseg.model.backbones import BACKBONES, Backbone, backbone_spec
-from edgeseg.runtime.session import ONNX_BACKENDS, open_session
+from edgeseg.runtime.backends.base import ONNX_BACKENDS, open_session
 from tests.runtime_models import write_brightness_model
 
 PAGE = text_of("CONTRIBUTING.md")
@@ -50,7 +50,7 @@ def test_files_and_names_on_the_page_are_there():
         assert (REPO / name).exists(), name
     for name, file in (
         ("LAYOUT_NAMES", "edgeseg/cli/fit_command.py"),
-        ("Backend", "runtime/session.py"),
+        ("Backend", "runtime/backends/base.py"),
     ):
         assert f"{name} = " in text_of(file)
 

@@ -19,9 +19,11 @@ from edgeseg.config import FitConfig
 from edgeseg.contract import metadata
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.export.model_metadata import describe_model
-from edgeseg.runtime import driftsink, events, report
-from edgeseg.runtime.drift import DriftWatch
-from edgeseg.runtime.driftbaseline import DriftBaseline
+from edgeseg.runtime.drift import sink as driftsink
+from edgeseg.runtime.drift.baseline import DriftBaseline
+from edgeseg.runtime.drift.watch import DriftWatch
+from edgeseg.runtime.scoring import report
+from edgeseg.runtime.sinks import event_log as events
 
 FORMATS = text_of("docs/formats.md")
 ACCURACY = {

@@ -16,7 +16,7 @@ from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.export import onnx_export as api
 from edgeseg.export.onnx_export import Exported, ExportOptions, export_onnx
 from edgeseg.export.verify import Agreement, Tolerance
-from edgeseg.runtime.session import open_session
+from edgeseg.runtime.backends.base import open_session
 
 IMPOSSIBLE = Tolerance(max_error=0.0, mean_error=0.0, min_rank_correlation=1.1, max_flips=0.0)
 COARSE = Tolerance(max_error=0.8, mean_error=0.2, min_rank_correlation=0.0, max_flips=0.5)

@@ -24,7 +24,7 @@ from edgeseg.artefact.artefact import file_sha256
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.export import onnx_export as api
 from edgeseg.export.verify import Tolerance
-from edgeseg.runtime.session import open_session
+from edgeseg.runtime.backends.base import open_session
 
 COARSE = Tolerance(max_error=0.8, mean_error=0.2, min_rank_correlation=0.0, max_flips=0.5)
 IMPOSSIBLE = Tolerance(max_error=0.0, mean_error=0.0, min_rank_correlation=1.1, max_flips=0.0)

@@ -17,8 +17,8 @@ from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.export.engine.build import build_engine
 from edgeseg.export.engine.options import EngineOptions
-from edgeseg.runtime.modelfile import BackendUnavailable, plan_metadata
-from edgeseg.runtime.plancheck import check_gpu
+from edgeseg.runtime.backends.model_file import BackendUnavailable, plan_metadata
+from edgeseg.runtime.backends.plan_check import check_gpu
 
 DEFAULT = EngineOptions()
 FLAGS = FakeTensorRt.BuilderFlag

@@ -25,7 +25,7 @@ from edgeseg.export import onnx_export as api
 from edgeseg.export.graph import GraphOptions, clean, initializers, is_large, save_graph
 from edgeseg.export.onnx_export import Exported, ExportOptions, export_onnx
 from edgeseg.export.verify import Tolerance
-from edgeseg.runtime.session import open_session
+from edgeseg.runtime.backends.base import open_session
 
 IMPOSSIBLE = Tolerance(max_error=0.0, mean_error=0.0, min_rank_correlation=1.1, max_flips=0.0)
 IMAGES = good_frames(2)

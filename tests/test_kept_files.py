@@ -19,7 +19,7 @@ from edgeseg.data.datasets import open_dataset
 from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.options import Checkpoints, FitOptions
 from edgeseg.fitting.parallel.shards import merge_shards
-from edgeseg.runtime.session import open_session
+from edgeseg.runtime.backends.base import open_session
 
 KEPT = Path(__file__).parent / "kept" / "0.1.0"
 NUMBERS = np.load(KEPT / "numbers.npz")

@@ -9,8 +9,8 @@ import pytest
 
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
 from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.camera import ImageFiles, Pace, open_capture, three_channels
-from edgeseg.runtime.sources import parse_source
+from edgeseg.runtime.capture.captures import ImageFiles, Pace, open_capture, three_channels
+from edgeseg.runtime.capture.source_spec import parse_source
 
 
 def never(seconds: float) -> bool:

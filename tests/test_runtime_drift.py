@@ -13,8 +13,8 @@ from runtime_gammas import GRID, WINDOW, baseline, good_grid, textured
 from runtime_models import brightness_metadata
 
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.runtime.drift import DriftState, DriftWatch
-from edgeseg.runtime.driftsink import DriftSink, drift_event
+from edgeseg.runtime.drift.sink import DriftSink, drift_event
+from edgeseg.runtime.drift.watch import DriftState, DriftWatch
 
 
 def _run(watch: DriftWatch, frames: int, change, *, seed: int = 0) -> DriftState:  # type: ignore[no-untyped-def]

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from edgeseg.contract.prediction import Prediction
-from edgeseg.runtime import events as module
-from edgeseg.runtime.events import EventLog, frame_event
-from edgeseg.runtime.result import FrameResult, Region, SourceEvent, StageTimes
+from edgeseg.runtime.records import FrameResult, Region, SourceEvent, StageTimes
+from edgeseg.runtime.sinks import event_log as module
+from edgeseg.runtime.sinks.event_log import EventLog, frame_event
 from tests.runtime_fakes import grey
 
 

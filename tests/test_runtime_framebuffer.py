@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from edgeseg.runtime.framebuffer import Frame, FrameBuffer, Policy
+from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
 from tests.runtime_fakes import grey
 
 IMAGE = grey(1, (2, 2))

@@ -3,7 +3,7 @@
 import numpy as np
 from runtime_frames import make_result
 
-from edgeseg.runtime.history import BUCKET_S, BUCKETS, ScoreHistory
+from edgeseg.runtime.web.page_history import BUCKET_S, BUCKETS, ScoreHistory
 
 
 def test_history_is_the_maximum_of_each_bucket() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.runtime.latency import MAX_BITS, RELATIVE_ERROR, Histogram, RateMeter
+from edgeseg.runtime.scoring.latency import MAX_BITS, RELATIVE_ERROR, Histogram, RateMeter
 
 
 def exact_ns(values: list[int], quantile: float) -> int:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from runtime_gammas import WINDOW, baseline, good_grid, textured
 
-from edgeseg.runtime.drift import DriftWatch
-from edgeseg.runtime.looks import look_at
+from edgeseg.runtime.drift.appearance import look_at
+from edgeseg.runtime.drift.watch import DriftWatch
 
 
 @pytest.mark.parametrize(

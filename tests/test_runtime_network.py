@@ -12,9 +12,9 @@ import cv2
 import pytest
 
 from edgeseg.bench.coded_camera import Camera, draw_number, read_number
-from edgeseg.runtime.faults import Faults
-from edgeseg.runtime.pipeline import Pipeline, PipelineConfig
-from edgeseg.runtime.sources import parse_source
+from edgeseg.runtime.capture.source_spec import parse_source
+from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from tests.runtime_fakes import BrightnessSession, Collect
 
 

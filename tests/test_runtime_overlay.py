@@ -5,8 +5,8 @@ import pytest
 from runtime_frames import THRESHOLD, make_drift_state, make_result
 
 from edgeseg.contract.prediction import Region
-from edgeseg.runtime.driftsink import drift_picture
-from edgeseg.runtime.overlay import annotate, annotate_result, strip_height
+from edgeseg.runtime.drift.sink import drift_picture
+from edgeseg.runtime.sinks.overlay import annotate, annotate_result, strip_height
 
 GREY = 90
 

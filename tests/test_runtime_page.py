@@ -14,8 +14,8 @@ from runtime_frames import THRESHOLD, FakeView, make_result, passing_part
 from runtime_models import brightness_metadata
 
 from edgeseg.contract.prediction import Region
-from edgeseg.runtime.driftsink import DriftSink, drift_event
-from edgeseg.runtime.web import PageSink
+from edgeseg.runtime.drift.sink import DriftSink, drift_event
+from edgeseg.runtime.web.page_sink import PageSink
 
 TOKEN = "a-token-of-the-test-0123456789"
 PHONE, DESK = (390, 844), (1400, 1000)

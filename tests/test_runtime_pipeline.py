@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.runtime.faults import Faults
-from edgeseg.runtime.pipeline import Pipeline, PipelineConfig
-from edgeseg.runtime.result import STAGES
-from edgeseg.runtime.scorer import ScorerConfig
-from edgeseg.runtime.session import Session
-from edgeseg.runtime.sources import SourceSpec
-from edgeseg.runtime.tiling import Roi
-from edgeseg.runtime.verdict import Debounce
+from edgeseg.runtime.backends.base import Session
+from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.records import STAGES
+from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.scoring.model_input import Roi
+from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
+from edgeseg.runtime.scoring.scorer import ScorerConfig
+from edgeseg.runtime.scoring.verdict import Debounce
 from tests.runtime_fakes import BrightnessSession, Canned, Collect, camera, clip, grey, opens
 from tests.runtime_models import brightness_metadata
 

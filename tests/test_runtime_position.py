@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.runtime.position import SIDE, Movement, PositionWatch, picture_of
+from edgeseg.runtime.drift.position import SIDE, Movement, PositionWatch, picture_of
 
 SIZE = 256
 Frame = NDArray[np.uint8]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.framebuffer import FrameBuffer
-from edgeseg.runtime.reader import Reader, backoff_s
-from edgeseg.runtime.result import SourceEvent
-from edgeseg.runtime.sources import SourceSpec
+from edgeseg.runtime.capture.frame_buffer import FrameBuffer
+from edgeseg.runtime.capture.reader import Reader, backoff_s
+from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.records import SourceEvent
 from tests.runtime_fakes import Blocking, Canned, camera, clip, grey, opens
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from edgeseg.contract.prediction import Prediction
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.runtime.recording import Recorder
-from edgeseg.runtime.result import FrameResult, StageTimes
+from edgeseg.runtime.records import FrameResult, StageTimes
+from edgeseg.runtime.sinks.video import Recorder
 from tests.runtime_fakes import grey
 
 

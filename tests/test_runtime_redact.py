@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.runtime.redact import redact, redact_url
+from edgeseg.runtime.capture.redact import redact, redact_url
 
 CASES = [
     ("rtsp://admin:hunter2@cam/1", "rtsp://***@cam/1"),

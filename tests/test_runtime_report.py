@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime import faults as faults_module
-from edgeseg.runtime.faults import Faults
-from edgeseg.runtime.latency import Histogram
-from edgeseg.runtime.report import build_report, report_text, write_report
-from edgeseg.runtime.result import STAGES, PipelineSnapshot, SourceState, StageSummary
-from edgeseg.runtime.status import status_line
+from edgeseg.runtime.records import STAGES, PipelineSnapshot, SourceState, StageSummary
+from edgeseg.runtime.scoring import faults as faults_module
+from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.scoring.latency import Histogram
+from edgeseg.runtime.scoring.report import build_report, report_text, write_report
+from edgeseg.runtime.scoring.status import status_line
 from tests.runtime_models import brightness_metadata
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from edgeseg.bench.runners import open_runner
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.runtime.modelfile import thresholds
-from edgeseg.runtime.ort_session import OrtSession
-from edgeseg.runtime.session import open_session, warm_up
+from edgeseg.runtime.backends.base import open_session, warm_up
+from edgeseg.runtime.backends.model_file import thresholds
+from edgeseg.runtime.backends.onnxruntime_session import OrtSession
 from tests.runtime_fakes import BrightnessSession
 from tests.runtime_models import brightness_graph, brightness_metadata, write_brightness_model
 

@@ -12,9 +12,9 @@ import pytest
 from runtime_frames import make_result
 
 from edgeseg.errors import UsageError
-from edgeseg.runtime import snapshots
-from edgeseg.runtime.result import FrameResult
-from edgeseg.runtime.snapshots import SnapshotSink, snapshot_stem
+from edgeseg.runtime.records import FrameResult
+from edgeseg.runtime.sinks import snapshots
+from edgeseg.runtime.sinks.snapshots import SnapshotSink, snapshot_stem
 
 
 class Errors:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgeseg.errors import UsageError
-from edgeseg.runtime.sources import SourceSpec, SyntheticOptions, parse_source
+from edgeseg.runtime.capture.source_spec import SourceSpec, SyntheticOptions, parse_source
 
 
 @pytest.fixture

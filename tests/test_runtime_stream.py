@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgeseg.errors import UsageError
+from edgeseg.runtime.backends.base import BACKENDS
 from edgeseg.runtime.options import OPTION_NAMES, StreamOptions
-from edgeseg.runtime.session import BACKENDS
 from edgeseg.runtime.stream import stream
 from tests.runtime_models import brightness_metadata, write_brightness_model
 
@@ -249,8 +249,8 @@ def test_the_script_is_light_and_needs_neither_torch_nor_onnx() -> None:
         "import sys, edgeseg.runtime.stream\n"
         "heavy = {'torch', 'onnx', 'cv2', 'numpy', 'onnxruntime'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
-        "import edgeseg.runtime.run, edgeseg.runtime.web, edgeseg.runtime.ort_session\n"
-        "import edgeseg.runtime.trt_session, edgeseg.runtime.ov_session, edgeseg.runtime.window\n"
+        "import edgeseg.runtime.run, edgeseg.runtime.web.page_sink, edgeseg.runtime.backends.onnxruntime_session\n"
+        "import edgeseg.runtime.backends.tensorrt_session, edgeseg.runtime.backends.openvino_session, edgeseg.runtime.sinks.window\n"
         "heavy = {'torch', 'onnx', 'onnxruntime', 'openvino', 'tensorrt_rtx'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )

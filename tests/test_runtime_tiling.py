@@ -5,7 +5,7 @@ import pytest
 
 from edgeseg.contract.images import resize_image
 from edgeseg.errors import UsageError
-from edgeseg.runtime.tiling import Roi, fit_into
+from edgeseg.runtime.scoring.model_input import Roi, fit_into
 
 
 @pytest.mark.parametrize("size_hw", [(31, 47), (64, 64), (2160, 3840), (10, 100), (1, 1)])

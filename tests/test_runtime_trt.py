@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.plancheck import _versions_fit, rebuild
-from edgeseg.runtime.session import open_session
-from edgeseg.runtime.trt_session import TensorRtSession
+from edgeseg.runtime.backends.base import open_session
+from edgeseg.runtime.backends.plan_check import _versions_fit, rebuild
+from edgeseg.runtime.backends.tensorrt_session import TensorRtSession
 from tests.runtime_fake_trt import FakeCuda, FakeTrt
 from tests.runtime_models import brightness_metadata, write_brightness_model
 

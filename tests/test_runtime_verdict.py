@@ -10,7 +10,7 @@ from scipy import ndimage
 
 from edgeseg.contract.prediction import MAX_REGIONS, find_regions
 from edgeseg.errors import UsageError
-from edgeseg.runtime.verdict import Alarm, Debounce, judge
+from edgeseg.runtime.scoring.verdict import Alarm, Debounce, judge
 
 
 @pytest.mark.parametrize(

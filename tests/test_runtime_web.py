@@ -17,8 +17,8 @@ from runtime_models import brightness_metadata
 from runtime_site import Site, running, wait
 
 from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.result import SourceEvent
-from edgeseg.runtime.web import PageSink
+from edgeseg.runtime.records import SourceEvent
+from edgeseg.runtime.web.page_sink import PageSink
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from runtime_frames import make_result
 from runtime_site import TOKEN, Site, running
 
 from edgeseg.errors import UsageError
-from edgeseg.runtime.access import Access
-from edgeseg.runtime.redact import redact
-from edgeseg.runtime.result import SourceEvent
-from edgeseg.runtime.sources import parse_source
+from edgeseg.runtime.capture.redact import redact
+from edgeseg.runtime.capture.source_spec import parse_source
+from edgeseg.runtime.records import SourceEvent
+from edgeseg.runtime.web.access import Access
 
 ACTION = {"method": "POST", "body": '{"active": true}'}
 

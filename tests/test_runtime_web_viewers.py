@@ -11,8 +11,9 @@ import pytest
 from runtime_frames import make_result
 from runtime_site import Site, running, wait
 
-from edgeseg.runtime import live, pagehandler
-from edgeseg.runtime.pageserver import MAX_CONNECTIONS
+from edgeseg.runtime.web import handler as pagehandler
+from edgeseg.runtime.web import live_view as live
+from edgeseg.runtime.web.server import MAX_CONNECTIONS
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""What runs a model file: one way to open each backend."""

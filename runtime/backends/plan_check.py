@@ -1,0 +1,85 @@
+"""Does a TensorRT plan fit this computer? Asked of its sidecar, before the plan is touched."""
+
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.backends.model_file import BackendUnavailable
+
+_MODULES = {"tensorrt": "tensorrt", "rtx": "tensorrt_rtx"}
+_EXTRAS = {"tensorrt": "trt", "rtx": "trt-rtx"}
+_NAMES = {"tensorrt": "TensorRT", "rtx": "TensorRT-RTX"}
+
+
+def builder_name(metadata: ModelMetadata) -> str:
+    """The builder's name for people."""
+    return _NAMES[str((metadata.plan or {})["builder"])]
+
+
+def import_builder(model: Path, metadata: ModelMetadata) -> Any:
+    """The Python package that can load the plan, of a version that can."""
+    plan = metadata.plan or {}
+    builder = str(plan.get("builder"))
+    if builder not in _MODULES:
+        raise RuntimeFailure(
+            f"{model}: built by {builder!r}, expected one of {', '.join(_MODULES)}; "
+            f"{rebuild(model, metadata)}"
+        )
+    if importlib.util.find_spec(_MODULES[builder]) is None:
+        raise BackendUnavailable(
+            f"{model}: {_NAMES[builder]} is not installed; "
+            f"`pip install edgeseg[{_EXTRAS[builder]}]`"
+        )
+    module = importlib.import_module(_MODULES[builder])
+    built, here = str(plan.get("builder_version")), str(module.__version__)
+    if not _versions_fit(built, here, compatible=bool(plan.get("version_compatible"))):
+        raise BackendUnavailable(
+            f"{model}: built with {_NAMES[builder]} {built}, and {here} is installed; "
+            f"{rebuild(model, metadata)}"
+        )
+    return module
+
+
+def check_gpu(model: Path, metadata: ModelMetadata, here: str) -> None:
+    """Compare the plan's targets with this GPU, given as `sm86`."""
+    plan = metadata.plan or {}
+    targets = [str(target) for target in plan.get("targets") or []]
+    if not targets or here in targets:
+        return
+    # Hardware-compatible plans run on newer GPUs than the oldest they were built for.
+    oldest = min(_capability(target) for target in targets)
+    if plan.get("hardware_compatible") and _capability(here) >= oldest:
+        return
+    raise BackendUnavailable(
+        f"{model}: built for {', '.join(targets)}, and this GPU is {here}; "
+        f"{rebuild(model, metadata)}"
+    )
+
+
+def rebuild(model: Path, metadata: ModelMetadata) -> str:
+    """What to do about a plan that does not fit."""
+    command = f"edgeseg export {model.stem}.edgeseg --trt"
+    if (metadata.plan or {}).get("builder") == "rtx":
+        command += " --builder rtx"
+    if metadata.precision != "fp32":
+        command += f" --precision {metadata.precision}"
+    if metadata.precision == "int8":
+        command += " --calibrate GOOD_IMAGES"
+    return f"build it again on this computer with `{command}`, or run the .onnx file"
+
+
+def _versions_fit(built: str, here: str, *, compatible: bool) -> bool:
+    built_parts, here_parts = (
+        [int(number) for number in re.findall(r"\d+", text)[:3]] for text in (built, here)
+    )
+    if built_parts == here_parts:
+        return True
+    return compatible and built_parts[:1] == here_parts[:1] and built_parts <= here_parts
+
+
+def _capability(target: str) -> int:
+    return int("".join(filter(str.isdigit, target)) or 0)

@@ -1,0 +1,195 @@
+"""One thread per source: reads, reconnects with back-off, and always ends when told to."""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from edgeseg.errors import EdgesegError, RuntimeFailure
+from edgeseg.runtime.capture.captures import Capture, Grab, open_capture
+from edgeseg.runtime.capture.frame_buffer import UNREADABLE, Frame, FrameBuffer
+from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.records import SourceEvent, SourceEventKind
+
+STALLED = "stalled"  # came after the stall time-out: nobody knows how old it is
+
+
+class OpenCapture(Protocol):
+    """How a reader opens its source; tests put a source of their own here."""
+
+    def __call__(
+        self, spec: SourceSpec, *, wait: Callable[[float], bool], timeout_s: float
+    ) -> Capture: ...
+
+
+def backoff_s(*, first_s: float = 0.5, longest_s: float = 10.0) -> Iterator[float]:
+    """Doubling delays: quick for a hiccup, gentle to a camera that is off for the night."""
+    delay_s = first_s
+    while True:
+        yield delay_s
+        delay_s = min(delay_s * 2, longest_s)
+
+
+class Reader:
+    """Moves frames from one source into the buffer; events go to `on_event`, from its thread."""
+
+    def __init__(
+        self,
+        spec: SourceSpec,
+        index: int,
+        *,
+        buffer: FrameBuffer,
+        stop: threading.Event,
+        on_event: Callable[[SourceEvent], None],
+        stall_timeout_s: float = 5.0,
+        opener: OpenCapture = open_capture,
+        first_backoff_s: float = 0.5,
+    ) -> None:
+        self.spec, self.index = spec, index
+        self.fps = 0.0
+        self.size_hw: tuple[int, int] | None = None
+        self.connected = False
+        self.ended = False
+        self.reconnects = 0
+        self.error: EdgesegError | None = None  # why a source that cannot come back ended
+        self._buffer, self._stop, self._on_event = buffer, stop, on_event
+        self._stall_timeout_s = stall_timeout_s
+        self._opener = opener
+        self._first_backoff_s = first_backoff_s
+        self._frame_index = 0
+        self._was_open = False
+        self._lost_said = False
+        self._attempts = 0
+        self._alive_s = math.inf  # last sign of life; infinite while it owes none
+        self._state = threading.Lock()  # `connected`: the watchdog changes it too
+        self._thread = threading.Thread(target=self._run, name=f"source-{index}", daemon=True)
+
+    def start(self) -> None:
+        """Begin reading."""
+        self._thread.start()
+
+    def join(self, *, timeout_s: float) -> bool:
+        """Wait for the thread; false when a driver still holds it in a call."""
+        if self._thread.ident is not None:  # it was started
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def check_stall(self, now_s: float) -> None:
+        """Declare a source lost when no frame came for the stall time-out; any thread may ask.
+
+        A driver's blocking call cannot be interrupted. When it returns after all, the frame is
+        dropped, since nobody knows how old it is, and the source is opened anew.
+        """
+        quiet_s = now_s - self._alive_s
+        if self.spec.reconnects and quiet_s > self._stall_timeout_s:
+            self._lose(f"no frame for {quiet_s:.1f} s")
+
+    def _run(self) -> None:
+        try:
+            delays = backoff_s(first_s=self._first_backoff_s)
+            while not self._stop.is_set():
+                if self._read_once():
+                    delays = backoff_s(first_s=self._first_backoff_s)
+                if not self.spec.reconnects or self._stop.wait(next(delays)):
+                    break
+            if not self._stop.is_set() and self._frame_index == 0:
+                self.error = RuntimeFailure(f"{self.spec.name}: no frame in it; is it damaged?")
+        except EdgesegError as error:
+            self.error = error
+        except Exception as error:  # a driver's surprise must not look like the end of a file
+            self.error = RuntimeFailure(
+                f"{self.spec.name}: reading failed ({type(error).__name__})"
+            )
+        finally:
+            self.connected, self.ended, self._alive_s = False, True, math.inf
+            reason = f"{self._frame_index} frames read"
+            if self.error is not None:
+                reason = str(self.error).removeprefix(f"{self.spec.name}: ")
+            self._emit("source_end", reason)
+            self._buffer.finish(self.index)
+
+    def _read_once(self) -> bool:
+        """Open, read until the source ends or is lost; true when at least one frame came."""
+        self._alive_s = time.monotonic()
+        self._attempts += 1
+        try:
+            capture = self._opener(self.spec, wait=self._stop.wait, timeout_s=self._stall_timeout_s)
+        except RuntimeFailure as error:
+            if not self.spec.reconnects:
+                raise
+            self._lose(str(error).removeprefix(f"{self.spec.name}: "))
+            return False
+        before = self._frame_index
+        self.fps = capture.fps
+        try:
+            while not self._stop.is_set() and (grab := capture.read()) is not None:
+                if not self._accept(grab, first=self._frame_index == before):
+                    break
+        finally:
+            capture.close()
+        if self.spec.reconnects and not self._stop.is_set():
+            self._lose("the stream ended")
+        return self._frame_index > before
+
+    def _accept(self, grab: Grab, *, first: bool) -> bool:
+        """Hand a frame over; false when the watchdog has given this connection up."""
+        if first:
+            self._connect()
+        index = self._frame_index
+        self._frame_index += 1
+        if not self.connected:
+            self._buffer.count_unread(self.index, STALLED)
+            return False
+        if grab.image_hwc is None:
+            self._buffer.count_unread(self.index, UNREADABLE)
+            self._alive_s = time.monotonic()
+            return True
+        height, width = grab.image_hwc.shape[:2]
+        self.size_hw = (height, width)
+        self._alive_s = math.inf  # put() may wait for a slow model: that is no stall
+        self._buffer.put(
+            Frame(
+                source_index=self.index,
+                frame_index=index,
+                image_hwc=grab.image_hwc,
+                channels=grab.channels,
+                grabbed_ns=grab.grabbed_ns,
+                wall_s=grab.wall_s,
+                name=grab.name,
+            )
+        )
+        self._alive_s = time.monotonic()
+        return True
+
+    def _connect(self) -> None:
+        # Said on the first frame: a connection that never delivers is not a source that is back.
+        with self._state:
+            self.connected = True
+            back, self._lost_said = self._lost_said, False
+        if back:
+            self.reconnects += self._was_open
+            self._emit("source_back")
+        elif not self._was_open:
+            self._emit("source_open")
+        self._was_open, self._attempts = True, 0
+
+    def _lose(self, reason: str) -> None:
+        with self._state:
+            said, self._lost_said = self._lost_said, True
+            self.connected = False
+        if not said:
+            self._emit("source_lost", reason)
+
+    def _emit(self, kind: SourceEventKind, reason: str = "") -> None:
+        self._on_event(
+            SourceEvent(
+                kind=kind,
+                source=self.spec.name,
+                source_index=self.index,
+                wall_s=time.time(),
+                monotonic_s=time.monotonic(),
+                reason=reason,
+                attempt=self._attempts,
+            )
+        )

@@ -1,0 +1,1 @@
+"""Has the light, the focus or the camera moved since the model was fitted?"""

@@ -1,0 +1,97 @@
+"""The drift watch as a sink: one watch per source, changes told, and a picture of where."""
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.runtime.drift.baseline import DriftBaseline
+from edgeseg.runtime.drift.watch import DriftState, DriftWatch
+from edgeseg.runtime.records import FrameResult, SourceEvent
+from edgeseg.runtime.sinks.event_log import SCHEMA
+
+_RATIO_FULL = 3.0  # the strongest colour of the picture; 1 is the baseline and has none
+
+
+class DriftSink:
+    """Watches every source for a moved light, lens or camera.
+
+    `on_change` is called from the scoring thread when a warning begins and when it ends.
+    """
+
+    name = "drift"
+
+    def __init__(
+        self,
+        metadata: ModelMetadata,
+        *,
+        window: int = 200,
+        on_change: Callable[[FrameResult, DriftState], None] | None = None,
+    ) -> None:
+        self._baseline = DriftBaseline.of(metadata)
+        DriftWatch(self._baseline, window=window)  # refuse a bad window now, not at the first frame
+        self._window = window
+        self._on_change = on_change
+        self._watches: dict[int, DriftWatch] = {}
+        self.states: dict[int, DriftState] = {}  # by source index; any thread may read
+
+    def on_frame(self, result: FrameResult) -> None:
+        """Take one scored frame; one without a grid, as from tiles, says nothing."""
+        grid_hw = result.prediction.grid_hw
+        if grid_hw is None:
+            return
+        index = result.source_index
+        watch = self._watches.get(index)
+        if watch is None:
+            watch = self._watches[index] = DriftWatch(self._baseline, window=self._window)
+        before = watch.state.level
+        state = watch.update(
+            grid_hw, anomalous=result.verdict != "good", frame_hwc=result.frame_hwc
+        )
+        self.states[index] = state
+        if state.level != before and self._on_change is not None:
+            self._on_change(result, state)
+
+    def on_source(self, event: SourceEvent) -> None:
+        """A camera that comes back is the same camera: nothing to reset."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def drift_event(result: FrameResult, state: DriftState) -> dict[str, object]:
+    """A begun or ended warning, in the form of the event log."""
+    return {
+        "schema": SCHEMA,
+        "event": "drift_warning" if state.level == "warn" else "drift_over",
+        "source": result.source,
+        "source_index": result.source_index,
+        "frame": result.frame_index,
+        "wall_s": round(result.wall_s, 6),
+        "monotonic_s": round(result.monotonic_s, 6),
+        "kind": state.kind,
+        "ratio": round(state.ratio, 4),
+        "median_ratio": round(state.median_ratio, 4),
+        "moved_share": round(state.moved_share, 4),
+        "message": "; ".join(filter(None, (state.message, state.advice))),
+    }
+
+
+def drift_picture(
+    frame_hwc: NDArray[np.uint8], state: DriftState, *, max_side: int = 480
+) -> NDArray[np.uint8]:
+    """The frame in grey, and in colour the cells whose distances have risen for good."""
+    height, width = frame_hwc.shape[:2]
+    factor = min(1.0, max_side / max(height, width))
+    size_wh = (max(1, round(width * factor)), max(1, round(height * factor)))
+    small = cv2.resize(frame_hwc, size_wh, interpolation=cv2.INTER_AREA)
+    grey = cv2.cvtColor(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+    risen_hw = np.clip((state.ratio_hw - 1.0) / (_RATIO_FULL - 1.0), 0.0, 1.0)
+    # Nearest: cells are what was measured, and their edges should show.
+    risen = cv2.resize(risen_hw, size_wh, interpolation=cv2.INTER_NEAREST)[..., None]
+    alpha = 0.75 * np.sqrt(risen)
+    colour = np.array([255.0, 170.0, 0.0]) + risen * np.array([-40.0, -140.0, 140.0])
+    picture = grey * (1.0 - alpha) * 0.85 + colour * alpha
+    return np.asarray(np.clip(picture, 0, 255), dtype=np.uint8)

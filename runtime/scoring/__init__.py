@@ -1,0 +1,1 @@
+"""Captured frames to results: the loop, the verdict, the figures of a run."""

@@ -1,0 +1,91 @@
+"""An exported model for programs: frames in, judged predictions out."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.prediction import Channels, JudgedPrediction, check_frame, judged
+from edgeseg.runtime.backends.base import Backend, Say, Session, open_session
+from edgeseg.runtime.backends.model_file import thresholds
+from edgeseg.runtime.scoring.model_input import blend, cut, fit_into
+
+
+class Detector:
+    """A model on one backend; from `edgeseg.runtime.open`. One thread at a time."""
+
+    def __init__(self, session: Session, *, threshold: float | None = None) -> None:
+        self._session = session
+        self.threshold, self.pixel_threshold = thresholds(session.metadata, asked=threshold)
+
+    def __repr__(self) -> str:
+        return f"<edgeseg detector of {self.metadata.name}: {self.backend}>"
+
+    @property
+    def backend(self) -> str:
+        """What runs it, for people: "ONNX Runtime CPU, 2 threads"."""
+        return self._session.backend
+
+    @property
+    def metadata(self) -> ModelMetadata:
+        """What the file says of itself."""
+        return self._session.metadata
+
+    def predict(
+        self, frame_hwc: NDArray[np.uint8], *, channels: Channels = "rgb"
+    ) -> JudgedPrediction:
+        """Score one frame of any size; channels="bgr" for OpenCV's captures.
+
+        The frame is resized as it was for fitting, and cut if the model was fitted on tiles. The
+        map has the model's size; regions are in pixels of the frame.
+        """
+        check_frame(frame_hwc, channels)
+        swap = channels != self.metadata.input["channels"].lower()
+        tiling = self.metadata.tiling
+        pieces = cut(frame_hwc, tiling) if tiling else [frame_hwc]
+        input_nhwc = np.empty((len(pieces), *self.metadata.size_hw, 3), np.uint8)
+        for piece_hwc, slot_hwc in zip(pieces, input_nhwc, strict=True):
+            fit_into(piece_hwc, slot_hwc, swap=swap)
+        found = self._session.infer(input_nhwc)
+        prediction = blend(found, tiling) if tiling else found[0]
+        return judged(
+            prediction,
+            threshold=self.threshold,
+            pixel_threshold=self.pixel_threshold,
+            frame_hw=frame_hwc.shape[:2],
+        )
+
+    def close(self) -> None:
+        """Release the device."""
+        self._session.close()
+
+    def __enter__(self) -> "Detector":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_detector(
+    model: Path,
+    *,
+    backend: Backend,
+    threads: int | None,
+    threshold: float | None,
+    allow_random_weights: bool,
+    note: Say,
+) -> Detector:
+    """Load the model; the session is closed again if it has no threshold."""
+    session = open_session(
+        model,
+        backend=backend,
+        threads=threads,
+        allow_random_weights=allow_random_weights,
+        say=note,
+    )
+    try:
+        return Detector(session, threshold=threshold)
+    except Exception:
+        session.close()
+        raise

@@ -1,0 +1,246 @@
+"""The loop: take the frames that are ready, score them, hand the results on."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from edgeseg.errors import EdgesegError
+from edgeseg.runtime.backends.base import Session, warm_up
+from edgeseg.runtime.capture.captures import open_capture
+from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
+from edgeseg.runtime.capture.reader import OpenCapture, Reader
+from edgeseg.runtime.capture.redact import redact
+from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.records import (
+    FrameResult,
+    PipelineSnapshot,
+    Sink,
+    SourceEvent,
+    SourceState,
+)
+from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.scoring.meters import Meters
+from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
+from edgeseg.runtime.scoring.status import status_line
+
+WRONG_SIZE = "wrong_size"  # the stream changed to a size that the ROI or the tiles do not fit
+_WAIT_S = 0.1  # for frames; also how soon a stop is noticed when none come
+_JOIN_S = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineConfig:
+    """When frames are dropped, and when the run ends."""
+
+    scorer: ScorerConfig = field(default_factory=ScorerConfig)
+    policy: Policy | None = None  # None: by the kind of source
+    queue_size: int = 8
+    stall_timeout_s: float = 5.0
+    duration_s: float | None = None
+    max_frames: int | None = None
+    status_every_s: float = 5.0  # 0: no status lines
+
+
+class Pipeline:
+    """One model, one or more sources, any number of sinks."""
+
+    def __init__(
+        self,
+        session: Session,
+        specs: Sequence[SourceSpec],
+        *,
+        config: PipelineConfig,
+        faults: Faults,
+        stop: threading.Event,
+        say: Callable[[str], None],
+        opener: OpenCapture = open_capture,
+    ) -> None:
+        self.session, self.config, self.faults = session, config, faults
+        self.meters = Meters(len(specs))
+        self._stop, self._say = stop, say
+        self._sinks: list[Sink] = []
+        self._events: queue.SimpleQueue[SourceEvent] = queue.SimpleQueue()
+        names = [spec.name for spec in specs]
+        self.scorer = Scorer(session, names, config=config.scorer, meters=self.meters)
+        self.buffer = FrameBuffer(
+            [spec.policy(config.policy) for spec in specs], queue_size=config.queue_size
+        )
+        self.readers = [
+            Reader(
+                spec,
+                index,
+                buffer=self.buffer,
+                stop=stop,
+                on_event=self._events.put,
+                stall_timeout_s=config.stall_timeout_s,
+                opener=opener,
+            )
+            for index, spec in enumerate(specs)
+        ]
+        self._sizes_hw: list[tuple[int, int] | None] = [None] * len(specs)
+        self._batch = min(session.max_batch, len(specs))
+        self._next_tick_s = self._next_status_s = 0.0
+
+    def add_sink(self, sink: Sink) -> None:
+        """Show every result to this sink too; before run()."""
+        self._sinks.append(sink)
+
+    def run(self) -> None:
+        """Score until a limit, the end of all sources, or `stop`; sinks are closed in any case."""
+        tiled = self.scorer.tiled
+        try:
+            warm_up(self.session, batch=self.session.max_batch if tiled else self._batch)
+            self.scorer.warm_up()
+            self.meters.started_s = time.monotonic()
+            self._next_status_s = self.meters.started_s + self.config.status_every_s
+            for reader in self.readers:
+                reader.start()
+            while (room := self._room()) > 0:
+                taken = self.buffer.take(room, timeout_s=_WAIT_S)
+                self._pass_events_on()
+                if taken:
+                    self._score(taken)
+                self._tick()
+        finally:
+            self.meters.ended_s = time.monotonic()
+            self._finish()
+        self._raise_source_error()
+
+    def _room(self) -> int:
+        """How many frames may be scored next; 0 when the run is over."""
+        limits = self.config
+        over = limits.duration_s is not None and self._uptime_s() >= limits.duration_s
+        if over or self._stop.is_set() or self.buffer.exhausted:
+            return 0
+        if limits.max_frames is None:
+            return self._batch
+        return min(self._batch, limits.max_frames - self.meters.scored)
+
+    def _score(self, taken: list[tuple[Frame, int]]) -> None:
+        usable = [item for item in taken if self._usable(item[0])]
+        if not usable:
+            return
+        results = self.scorer.score(usable)
+        for result in results:
+            self.buffer.count_scored(result.source_index)
+        for result in results:
+            self._show(result)
+
+    def _usable(self, frame: Frame) -> bool:
+        index, height, width = frame.source_index, *frame.image_hwc.shape[:2]
+        if self._sizes_hw[index] == (height, width):
+            return True
+        name = self.readers[index].spec.name
+        try:
+            self.scorer.check((height, width), source=name)
+        except EdgesegError as error:
+            self.buffer.count_dropped(index, WRONG_SIZE)
+            if self._sizes_hw[index] is None:
+                raise  # wrong from the start: a mistake in the options
+            self.faults.count(WRONG_SIZE, str(error))
+            return False
+        if self.scorer.tiled:
+            tiles = self.scorer.tiles_per_frame((height, width))
+            self._say(f"{name}: frames of {width}x{height} are scored as {tiles} tiles each")
+        self._sizes_hw[index] = (height, width)
+        return True
+
+    def _show(self, result: FrameResult) -> None:
+        begin_ns = time.monotonic_ns()
+        for sink in self._sinks:
+            try:
+                sink.on_frame(result)
+            except Exception as error:
+                self._count_fault(sink, error)
+        self.meters.record_sinks(time.monotonic_ns() - begin_ns)
+
+    def _pass_events_on(self) -> None:
+        while not self._events.empty():
+            event = self._events.get()
+            if event.kind == "source_lost":
+                self.scorer.alarms[event.source_index].forget()
+            detail = f" ({event.reason})" if event.reason else ""
+            self._say(f"{event.source}: {event.kind.removeprefix('source_')}{detail}")
+            for sink in self._sinks:
+                try:
+                    sink.on_source(event)
+                except Exception as error:
+                    self._count_fault(sink, error)
+
+    def _count_fault(self, sink: Sink, error: Exception) -> None:
+        # A foreign message may hold anything, a URL too.
+        self.faults.count(sink.name, redact(f"{type(error).__name__}: {error}"))
+
+    def _tick(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._next_tick_s:
+            return
+        self._next_tick_s = now_s + min(1.0, self.config.stall_timeout_s / 4)
+        for reader in self.readers:
+            reader.check_stall(now_s)
+        count = range(len(self.readers))
+        self.meters.update_rates(sum(self.buffer.counters(index).frames_in for index in count))
+        if self.config.status_every_s and now_s >= self._next_status_s:
+            self._next_status_s = now_s + self.config.status_every_s
+            self._say(status_line(self.snapshot()))
+
+    def _finish(self) -> None:
+        self._stop.set()
+        self.buffer.close()
+        deadline_s = time.monotonic() + _JOIN_S
+        for reader in self.readers:
+            if not reader.join(timeout_s=max(0.0, deadline_s - time.monotonic())):
+                self.faults.count("source", f"{reader.spec.name}: its driver does not return")
+        self._pass_events_on()
+        self.close_sinks()
+
+    def close_sinks(self) -> None:
+        """Flush and release every sink; run() does it at its end."""
+        while self._sinks:
+            sink = self._sinks.pop(0)
+            try:
+                sink.close()
+            except Exception as error:
+                self._count_fault(sink, error)
+
+    def _raise_source_error(self) -> None:
+        for reader in self.readers:
+            if reader.error is not None:
+                raise reader.error
+
+    def _uptime_s(self) -> float:
+        return (self.meters.ended_s or time.monotonic()) - self.meters.started_s
+
+    def snapshot(self) -> PipelineSnapshot:
+        """The state now, from any thread."""
+        fps_in, fps_out = self.meters.rates()
+        return PipelineSnapshot(
+            model=self.session.metadata.name,
+            backend=self.session.backend,
+            threshold_score=self.scorer.threshold_score,
+            uptime_s=self._uptime_s(),
+            fps_in=fps_in,
+            fps_out=fps_out,
+            sources=tuple(self._source_state(reader) for reader in self.readers),
+            stages=self.meters.stages(),
+            errors=self.faults.totals(),
+            last_scored_monotonic_s=self.meters.last_scored_s,
+        )
+
+    def _source_state(self, reader: Reader) -> SourceState:
+        lane = self.buffer.counters(reader.index)
+        return SourceState(
+            name=reader.spec.name,
+            live=reader.spec.live,
+            connected=reader.connected,
+            ended=reader.ended,
+            frames_in=lane.frames_in,
+            scored=lane.scored,
+            dropped=dict(lane.dropped),
+            verdicts=dict(self.meters.verdicts[reader.index]),
+            reconnects=reader.reconnects,
+            alarm=self.scorer.alarms[reader.index].active,
+            size_hw=reader.size_hw,
+        )

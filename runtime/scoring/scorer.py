@@ -1,0 +1,197 @@
+"""Captured frames to results: crop, resize or tile, infer, judge."""
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.prediction import Prediction, find_regions
+from edgeseg.contract.tiles import Tiling
+from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.runtime.backends.base import Session
+from edgeseg.runtime.backends.model_file import thresholds
+from edgeseg.runtime.capture.frame_buffer import Frame
+from edgeseg.runtime.records import FrameResult, StageTimes
+from edgeseg.runtime.scoring.meters import Meters
+from edgeseg.runtime.scoring.model_input import Roi, blend, cut, fit_into
+from edgeseg.runtime.scoring.verdict import Alarm, Debounce, judge
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerConfig:
+    """How frames are cut and judged."""
+
+    roi: Roi | None = None
+    tile_overlap: float | None = None  # share of a tile; None: as the model was fitted
+    threshold: float | None = None  # None: the model's own
+    debounce: Debounce = field(default_factory=Debounce)
+
+
+# Moments in nanoseconds that all frames of a batch share: begin, input ready, inferred.
+Marks = tuple[int, int, int]
+
+
+class Scorer:
+    """Holds what lasts from frame to frame: the input array and the alarms."""
+
+    def __init__(
+        self, session: Session, names: list[str], *, config: ScorerConfig, meters: Meters
+    ) -> None:
+        self._session, self._names, self._config, self._meters = session, names, config, meters
+        self._channels = session.metadata.input["channels"]
+        self.threshold_score, self.threshold_pixel = thresholds(
+            session.metadata, asked=config.threshold
+        )
+        self.alarms = [Alarm(config.debounce) for _ in names]
+        self._input_nhwc = np.empty((0, *session.metadata.size_hw, 3), np.uint8)
+        self._fitted_tiling = session.metadata.tiling
+        if self._fitted_tiling is not None and config.tile_overlap is not None:
+            raise UsageError(_contradiction(session.metadata.name, self._fitted_tiling))
+
+    @property
+    def tiled(self) -> bool:
+        """Whether frames are cut into tiles: asked for, or because the model was fitted so."""
+        return self._config.tile_overlap is not None or self._fitted_tiling is not None
+
+    def warm_up(self) -> None:
+        """Use OpenCV once: its first calls start threads and choose kernels."""
+        slot_hwc = self._slots(1)[0]
+        fit_into(np.zeros((2 * len(slot_hwc), *slot_hwc.shape[1:]), np.uint8), slot_hwc, swap=True)
+        find_regions(np.eye(8, dtype=np.float32), 0.5, size_hw=(8, 8))
+
+    def check(self, size_hw: tuple[int, int], *, source: str) -> None:
+        """Refuse a frame size that the region of interest or the tiles do not fit."""
+        roi = self._config.roi
+        if roi is not None and not roi.fits(size_hw):
+            raise RuntimeFailure(
+                f"{source}: frames of {size_hw[1]}x{size_hw[0]} do not hold --roi {roi}; "
+                "expected x+w and y+h within the frame"
+            )
+        if self.tiled:
+            self.tiles_per_frame(size_hw)
+
+    def tiles_per_frame(self, size_hw: tuple[int, int]) -> int:
+        """How often the model runs for one frame of that size, when tiled."""
+        roi = self._config.roi
+        return len(self._tiling((roi.h, roi.w) if roi else size_hw).corners_yx())
+
+    def score(self, taken: list[tuple[Frame, int]]) -> list[FrameResult]:
+        """Score frames as one batch; each comes with the moment it entered the buffer."""
+        begin_ns = time.monotonic_ns()
+        roi = self._config.roi
+        crops = [roi.crop(frame.image_hwc) if roi else frame.image_hwc for frame, _ in taken]
+        if self.tiled:
+            return self._score_tiles(taken, crops, begin_ns)
+        slots_nhwc = self._slots(len(taken))
+        for index, (frame, _) in enumerate(taken):
+            fit_into(crops[index], slots_nhwc[index], swap=frame.channels != self._channels)
+        ready_ns = time.monotonic_ns()
+        predictions = self._session.infer(slots_nhwc)
+        marks = (begin_ns, ready_ns, time.monotonic_ns())
+        return [
+            self._judge(frame, crops[index], predictions[index], buffered_ns, marks)
+            for index, (frame, buffered_ns) in enumerate(taken)
+        ]
+
+    def _score_tiles(
+        self, taken: list[tuple[Frame, int]], crops: list[NDArray[np.uint8]], begin_ns: int
+    ) -> list[FrameResult]:
+        tilings = [self._tiling(crop.shape[:2]) for crop in crops]
+        pieces = [
+            (piece, frame.channels != self._channels)
+            for (frame, _), crop, tiling in zip(taken, crops, tilings, strict=True)
+            for piece in cut(crop, tiling)
+        ]
+        slots_nhwc = self._slots(len(pieces))
+        for (piece, swap), slot_hwc in zip(pieces, slots_nhwc, strict=True):
+            fit_into(piece, slot_hwc, swap=swap)
+        ready_ns = time.monotonic_ns()
+        predictions = iter(self._session.infer(slots_nhwc))
+        marks = (begin_ns, ready_ns, time.monotonic_ns())
+        results = []
+        for (frame, buffered_ns), crop, tiling in zip(taken, crops, tilings, strict=True):
+            parts = [next(predictions) for _ in tiling.corners_yx()]
+            results.append(self._judge(frame, crop, blend(parts, tiling), buffered_ns, marks))
+        return results
+
+    def _slots(self, count: int) -> NDArray[np.uint8]:
+        """Room for the model's input, kept from frame to frame."""
+        if len(self._input_nhwc) < count:
+            self._input_nhwc = np.empty((count, *self._input_nhwc.shape[1:]), np.uint8)
+        return self._input_nhwc[:count]
+
+    def _judge(
+        self,
+        frame: Frame,
+        crop_hwc: NDArray[np.uint8],
+        prediction: Prediction,
+        buffered_ns: int,
+        marks: Marks,
+    ) -> FrameResult:
+        index, roi = frame.source_index, self._config.roi
+        verdict = judge(prediction.score, self.threshold_score)
+        regions, region_count = find_regions(
+            prediction.map_hw, self.threshold_pixel, size_hw=crop_hwc.shape[:2]
+        )
+        alarm = self.alarms[index]
+        started = alarm.update(verdict)
+        times_ns = _times_ns(frame.grabbed_ns, buffered_ns, marks, time.monotonic_ns())
+        self._meters.record_frame(index, verdict, times_ns)
+        return FrameResult(
+            source=self._names[index],
+            source_index=index,
+            frame_index=frame.frame_index,
+            frame_name=frame.name,
+            wall_s=frame.wall_s,
+            monotonic_s=frame.grabbed_ns / 1e9,
+            frame_hwc=crop_hwc if frame.channels == "RGB" else crop_hwc[:, :, ::-1],
+            roi_xy=(roi.x, roi.y) if roi else (0, 0),
+            prediction=prediction,
+            threshold_score=self.threshold_score,
+            threshold_pixel=self.threshold_pixel,
+            verdict=verdict,
+            alarm=alarm.active,
+            alarm_started=started,
+            regions=regions,
+            region_count=region_count,
+            times=_times_ms(times_ns),
+        )
+
+    def _tiling(self, frame_hw: tuple[int, int]) -> Tiling:
+        if self._fitted_tiling is not None:
+            return self._fitted_tiling
+        height, width = self._session.metadata.size_hw
+        share = self._config.tile_overlap or 0.0
+        return Tiling(
+            frame_hw=frame_hw, tile_hw=(height, width), overlap_hw=(height * share, width * share)
+        )
+
+
+def _contradiction(name: str, tiling: Tiling) -> str:
+    (height, width), (tile_h, tile_w) = tiling.frame_hw, tiling.tile_hw
+    return (
+        f"--tile: model {name} was fitted on tiles of {tile_h}x{tile_w} with an overlap of "
+        f"{tiling.overlap_hw[0]:g} pixels, cut from frames of {height}x{width}, and always runs "
+        "so; leave --tile out"
+    )
+
+
+def _times_ms(times_ns: tuple[int, int, int, int, int, int]) -> StageTimes:
+    age, queue, pre, infer, post, total = times_ns  # spelt out: this runs for every frame
+    return StageTimes(age / 1e6, queue / 1e6, pre / 1e6, infer / 1e6, post / 1e6, total / 1e6)
+
+
+def _times_ns(
+    grabbed_ns: int, buffered_ns: int, marks: Marks, done_ns: int
+) -> tuple[int, int, int, int, int, int]:
+    """In the order of STAGES; the last is the sum of all but `queue`, exactly."""
+    begin_ns, ready_ns, inferred_ns = marks
+    return (
+        begin_ns - grabbed_ns,
+        begin_ns - buffered_ns,
+        ready_ns - begin_ns,
+        inferred_ns - ready_ns,
+        done_ns - inferred_ns,
+        done_ns - grabbed_ns,
+    )

@@ -1,0 +1,56 @@
+"""From a score to a verdict and a debounced alarm."""
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+from edgeseg.errors import UsageError
+from edgeseg.runtime.records import Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Debounce:
+    """An alarm needs k verdicts of the last n that are not good."""
+
+    k: int = 1
+    n: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.k <= self.n:
+            raise UsageError(f"--debounce {self.k}/{self.n}: expected 1 <= k <= n")
+
+    @classmethod
+    def parse(cls, text: str) -> "Debounce":
+        """Read `k/n`."""
+        try:
+            k, n = (int(part) for part in text.split("/"))
+        except ValueError:
+            raise UsageError(f"--debounce {text!r}: expected k/n, for example 3/5") from None
+        return cls(k=k, n=n)
+
+
+class Alarm:
+    """The alarm of one source."""
+
+    def __init__(self, debounce: Debounce) -> None:
+        self._needed = debounce.k
+        self._recent: deque[bool] = deque(maxlen=debounce.n)
+        self.active = False
+
+    def update(self, verdict: Verdict) -> bool:
+        """Take one verdict; true when the alarm starts with it."""
+        self._recent.append(verdict != "good")  # no finite score: no reason to trust the part
+        before, self.active = self.active, sum(self._recent) >= self._needed
+        return self.active and not before
+
+    def forget(self) -> None:
+        """Start anew: frames on both sides of a lost connection are not neighbours."""
+        self._recent.clear()
+        self.active = False
+
+
+def judge(score: float, threshold: float) -> Verdict:
+    """The verdict on one frame."""
+    if not math.isfinite(score):
+        return "invalid"
+    return "defect" if score > threshold else "good"

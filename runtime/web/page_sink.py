@@ -1,0 +1,222 @@
+"""The page of a running stream: a sink that shows what it sees to browsers and Prometheus."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from importlib.resources import files
+from typing import Protocol
+
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.runtime.drift.sink import DriftSink, drift_picture
+from edgeseg.runtime.drift.watch import DriftState
+from edgeseg.runtime.records import (
+    FrameResult,
+    PipelineSnapshot,
+    SourceEvent,
+    SourceState,
+    StateView,
+)
+from edgeseg.runtime.sinks.encode import encode_jpeg
+from edgeseg.runtime.sinks.event_log import frame_event, source_event
+from edgeseg.runtime.web.access import Access
+from edgeseg.runtime.web.live_view import LiveView
+from edgeseg.runtime.web.page_history import BUCKET_S, AlarmHistory, EventHistory, ScoreHistory
+from edgeseg.runtime.web.prometheus import Exporter
+from edgeseg.runtime.web.server import PageServer
+
+_SNAPSHOT_S = 0.25
+
+
+class Recorder(Protocol):
+    """Something that writes a video on request; called from the page's threads."""
+
+    @property
+    def active(self) -> bool:
+        """Whether a video is being written."""
+
+    def start(self) -> None:
+        """Begin a new video; raises EdgesegError when it cannot."""
+
+    def stop(self) -> None:
+        """Finish the video."""
+
+
+class PageSink:
+    """Serves the page from construction until close.
+
+    `view` gives the numbers of the run, `drift` the drift states, `recorder` makes the recording
+    button work; the last two may be absent. `on_error` counts what goes wrong in its threads.
+    """
+
+    name = "page"
+
+    def __init__(
+        self,
+        *,
+        metadata: ModelMetadata,
+        view: StateView,
+        on_error: Callable[[str, str], None],
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        token: str | None = None,
+        title: str = "",
+        drift: DriftSink | None = None,
+        recorder: Recorder | None = None,
+        stale_after_s: float = 10.0,
+    ) -> None:
+        self.access = Access(host=host, token=token)
+        self._metadata, self._view, self._title = metadata, view, title
+        self._drift, self._recorder = drift, recorder
+        self._stale_after_s = stale_after_s
+        self._snapshot: tuple[float, PipelineSnapshot | None] = (0.0, None)
+        self._html = files(__package__).joinpath("page.html").read_bytes()
+        self._live = LiveView(on_error=on_error)
+        self._alarms = AlarmHistory(on_error=on_error)
+        self._events = EventHistory()
+        self._scores: dict[int, ScoreHistory] = {}
+        self._exporter = Exporter(
+            snapshot=view.snapshot,
+            drift=self._drift_states,
+            viewers=lambda: self._live.viewers,
+            recording=lambda: recorder is not None and recorder.active,
+        )
+        self._server = PageServer(self, host=host, port=port, on_error=on_error)
+        self._live.start()
+        self._alarms.start()
+        self._server.start()
+
+    @property
+    def url(self) -> str:
+        """Where to point a browser; the token is not part of it."""
+        host = self.access.host if ":" not in self.access.host else f"[{self.access.host}]"
+        return f"http://{host}:{self._server.server_port}/"
+
+    def on_frame(self, result: FrameResult) -> None:
+        """Remember the score and offer the frame to viewers: some microseconds."""
+        scores = self._scores.get(result.source_index)
+        if scores is None:
+            scores = self._scores[result.source_index] = ScoreHistory()
+        scores.add(result)
+        self._live.offer(result)
+        if result.alarm_started:
+            self._alarms.offer(result)
+            self._events.add({**frame_event(result), "event": "alarm"})
+
+    def on_source(self, event: SourceEvent) -> None:
+        """List a change of a source's state."""
+        self._events.add(source_event(event))
+
+    def add_event(self, event: dict[str, object]) -> None:
+        """List any other event, such as a drift warning."""
+        self._events.add(event)
+
+    def close(self) -> None:
+        """Stop serving; viewers are told by the end of their streams."""
+        self._server.closing = True
+        self._live.close()
+        self._alarms.close()
+        self._server.stop()
+
+    def html(self) -> bytes:
+        """The page itself."""
+        return self._html
+
+    def state(self, *, source_index: int, after: int) -> dict[str, object]:
+        """Live numbers for the page; scores of one source from a bucket on."""
+        now = self._recent_snapshot()
+        scores = self._scores.get(source_index)
+        return {
+            "title": self._title or self._metadata.name,
+            "model": now.model,
+            "backend": now.backend,
+            "precision": self._metadata.precision,
+            "accuracy": self._metadata.accuracy,
+            "threshold": now.threshold_score,
+            "uptime_s": round(now.uptime_s, 1),
+            "age_s": _age_s(now.last_scored_monotonic_s),
+            "stale_after_s": self._stale_after_s,
+            "fps_in": round(now.fps_in, 1),
+            "fps_out": round(now.fps_out, 1),
+            "sources": [self._source(i, source) for i, source in enumerate(now.sources)],
+            "stages": {name: vars(summary) for name, summary in now.stages.items()},
+            "errors": dict(now.errors),
+            "recording": None if self._recorder is None else self._recorder.active,
+            "alarms": self._alarms.summaries(),
+            "viewers": self._live.viewers,
+            "bucket_s": BUCKET_S,
+            "now_s": round(time.time(), 3),
+            "scores": scores.since(after) if scores else [],
+        }
+
+    def events(self, *, after: int) -> list[dict[str, object]]:
+        """Events with a higher number."""
+        return self._events.since(after)
+
+    def metrics(self) -> tuple[str, bytes]:
+        """Content type and body for Prometheus."""
+        return self._exporter.content_type, self._exporter.text()
+
+    def health(self) -> tuple[bool, str]:
+        """Whether a frame was scored within the last `stale_after_s` seconds."""
+        now = self._view.snapshot()
+        age_s = _age_s(now.last_scored_monotonic_s)
+        since = now.uptime_s if age_s is None else age_s  # a start is given the same time
+        if since > self._stale_after_s:
+            return False, f"no frame scored for {since:.1f} s, limit {self._stale_after_s:g} s"
+        return True, "starting" if age_s is None else f"ok, last frame scored {age_s:.1f} s ago"
+
+    def alarm_picture(self, number: int) -> bytes | None:
+        """JPEG of a recent alarm."""
+        return self._alarms.picture(number)
+
+    def drift_picture(self, source_index: int) -> bytes | None:
+        """JPEG of where a source has drifted."""
+        newest, state = self._live.newest(source_index), self._drift_states().get(source_index)
+        if newest is None or state is None:
+            return None
+        return encode_jpeg(drift_picture(newest.frame_hwc, state), quality=85)
+
+    def source_count(self) -> int:
+        """How many sources there are."""
+        return len(self._recent_snapshot().sources)
+
+    def watch(self, source_index: int) -> AbstractContextManager[Callable[[float], bytes | None]]:
+        """The next JPEG of the live view, again and again."""
+        return self._live.watch(source_index)
+
+    def record(self, *, active: bool) -> bool:
+        """Start or stop recording."""
+        if self._recorder is not None and active != self._recorder.active:
+            (self._recorder.start if active else self._recorder.stop)()
+        return self._recorder is not None and self._recorder.active
+
+    def _recent_snapshot(self) -> PipelineSnapshot:
+        """One snapshot serves all viewers for a moment: making it holds up scoring a little."""
+        taken_s, snapshot = self._snapshot
+        if snapshot is None or time.monotonic() - taken_s > _SNAPSHOT_S:
+            snapshot = self._view.snapshot()
+            self._snapshot = (time.monotonic(), snapshot)
+        return snapshot
+
+    def _drift_states(self) -> Mapping[int, DriftState]:
+        return dict(self._drift.states) if self._drift is not None else {}
+
+    def _source(self, index: int, source: SourceState) -> dict[str, object]:
+        newest, drift = self._live.newest(index), self._drift_states().get(index)
+        score = newest.prediction.score if newest is not None else math.nan
+        return {
+            **vars(source),
+            "dropped": dict(source.dropped),
+            "verdicts": dict(source.verdicts),
+            "score": score if math.isfinite(score) else None,
+            "verdict": newest.verdict if newest is not None else None,
+            "regions": newest.region_count if newest is not None else 0,
+            "drift": drift.facts() if drift is not None else None,
+        }
+
+
+def _age_s(last_monotonic_s: float | None) -> float | None:
+    if last_monotonic_s is None:
+        return None
+    return round(max(0.0, time.monotonic() - last_monotonic_s), 3)
