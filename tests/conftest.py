@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import REPO
+
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
-
-REPO = Path(__file__).resolve().parent.parent
-# Helpers such as small_models.py stand beside the tests; pytest's importlib mode finds only tests.
-sys.path.append(str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +33,7 @@ def one_thread() -> None:
 @pytest.fixture(scope="session")
 def plate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small synthetic dataset in MVTec layout, 96x96."""
-    from small_models import write_plate
+    from tests.support.small_models import write_plate
 
     return write_plate(tmp_path_factory.mktemp("data") / "plate")
 
@@ -43,7 +41,7 @@ def plate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def small_artefact(plate: Path) -> "Artefact":
     """A model fitted on `plate` with random weights; frozen, so tests may share it."""
-    from small_models import fit_small
+    from tests.support.small_models import fit_small
 
     return fit_small(plate)
 

@@ -7,8 +7,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from commands import FIT, succeed
-from small_models import RANDOM, SIZE_HW, SMALL, frames
 
 import edgeseg
 import edgeseg.runtime
@@ -17,6 +15,8 @@ from edgeseg.artefact.artefact import load_artefact
 from edgeseg.contract.images import read_image, resize_image
 from edgeseg.data.in_memory import Data
 from edgeseg.errors import ArtefactError, DatasetError, UsageError
+from tests.support.commands import FIT, succeed
+from tests.support.small_models import RANDOM, SIZE_HW, SMALL, frames
 
 IN_MEMORY = [{"action": "fit", "images": 10, "from": "part", "when": "1970-01-01T00:00:00Z"}]
 

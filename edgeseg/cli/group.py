@@ -22,8 +22,8 @@ COMMANDS = {
     "synthesize": "edgeseg.cli.fit_command:synthesize",
     "export": "edgeseg.export.command:export",
     "stream": "edgeseg.runtime.stream:stream",
-    "bench": "edgeseg.bench.command:bench",
-    "demo": "edgeseg.bench.demo:demo",
+    "bench": "edgeseg.bench.cli.command:bench",
+    "demo": "edgeseg.bench.demo.demo:demo",
     "doctor": "edgeseg.cli.doctor:doctor",
     "completion": "edgeseg.cli.completion:completion",
 }

@@ -1,0 +1,1 @@
+"""Backbones, presets and precisions side by side."""

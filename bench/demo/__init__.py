@@ -1,0 +1,1 @@
+"""The first afternoon in one command."""

@@ -1,0 +1,144 @@
+"""Accuracy per category and seed, and the means that tables show."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.bench.harness.sampling import mean_std
+from edgeseg.data.datasets import Dataset, Sample, load_batches, open_dataset
+from edgeseg.data.layouts import folders_in
+from edgeseg.errors import DatasetError, EdgesegError
+from edgeseg.evaluation.metrics import MapEvaluator, auroc
+from edgeseg.progress import Progress, silent
+
+TEXTURES = frozenset({"carpet", "grid", "leather", "tile", "wood"})
+METRICS = ("pro", "pixel_auroc", "image_auroc")
+
+# uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,)
+Predict = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.float32]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """What one model reached on one test set."""
+
+    pro: float
+    pixel_auroc: float
+    image_auroc: float
+    images: int
+    anomalies: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def accuracy_of(
+    maps: Iterable[NDArray[np.float32]],
+    masks: Iterable[NDArray[np.bool_]],
+    scores: Sequence[float],
+    labels: Sequence[int],
+    *,
+    name: str,
+) -> Accuracy:
+    """The same metric code for every candidate, on maps as they are."""
+    evaluator = MapEvaluator()
+    for map_hw, mask_hw in zip(maps, masks, strict=True):
+        evaluator.add(map_hw, mask_hw)
+    found = evaluator.result()
+    image_auroc = auroc(np.asarray(scores, np.float64), np.asarray(labels))
+    if found.pro is None or found.pixel_auroc is None or np.isnan(image_auroc):
+        raise DatasetError(
+            f"{name}: accuracy needs good and defective test images, got "
+            f"{len(labels) - sum(labels)} and {sum(labels)}"
+        )
+    return Accuracy(
+        pro=found.pro,
+        pixel_auroc=found.pixel_auroc,
+        image_auroc=image_auroc,
+        images=len(labels),
+        anomalies=sum(labels),
+    )
+
+
+def measure_accuracy(
+    predict: Predict,
+    dataset: Dataset,
+    *,
+    size_hw: tuple[int, int],
+    batch_size: int = 16,
+    progress: Progress = silent,
+) -> Accuracy:
+    """Run a predictor over the test images of a dataset."""
+    maps: list[NDArray[np.float32]] = []
+    masks: list[NDArray[np.bool_]] = []
+    scores: list[float] = []
+    labels: list[int] = []
+    batches = load_batches(dataset.test, size_hw=size_hw, batch_size=batch_size)
+    length = -(-len(dataset.test) // batch_size)
+    for batch in progress(batches, length=length, label=f"Testing {dataset.name}"):
+        batch_maps, batch_scores = predict(batch.frames)
+        maps += list(batch_maps)
+        masks += list(batch.masks)
+        scores += [float(score) for score in batch_scores]
+        labels += [sample.label for sample in batch.samples]
+    return accuracy_of(maps, masks, scores, labels, name=dataset.name)
+
+
+def over_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float | None]]:
+    """Mean and standard deviation of every metric over seeds."""
+    return {name: mean_std([float(result[name]) for result in results]) for name in METRICS}
+
+
+def group_means(by_category: Mapping[str, float]) -> dict[str, float | None]:
+    """Means over textures, over objects and over all, of the categories that are there."""
+    textures = [value for name, value in by_category.items() if name in TEXTURES]
+    objects = [value for name, value in by_category.items() if name not in TEXTURES]
+    return {
+        "texture": float(np.mean(textures)) if textures else None,
+        "object": float(np.mean(objects)) if objects else None,
+        "overall": float(np.mean([*textures, *objects])) if by_category else None,
+    }
+
+
+def categories_in(data: Path) -> list[Path]:
+    """The categories of an MVTec AD folder, or the one category that the path itself is."""
+    if (data / "train" / "good").is_dir():
+        return [data]
+    found = [folder for folder in folders_in(data) if (folder / "train" / "good").is_dir()]
+    if not found:
+        raise DatasetError(
+            f"{data}: no categories; expected folders with train/good, test/<kind> and "
+            "ground_truth/<kind>, as MVTec AD has them"
+        )
+    return found
+
+
+def open_limited(path: Path, *, limit: int | None, fold: int | None = None) -> Dataset:
+    """A dataset, cut for a rehearsal to `limit` training images and `limit` of each test kind."""
+    dataset = open_dataset(path, fold=fold)
+    if not dataset.test:
+        raise EdgesegError(f"{path}: no test images; accuracy needs a labelled test set")
+    if limit is None:
+        return dataset
+    kept: dict[str, list[Sample]] = {}
+    for sample in dataset.test:
+        kept.setdefault(sample.kind, []).append(sample)
+    test = tuple(sample for group in kept.values() for sample in group[:limit])
+    return replace(dataset, train=dataset.train[:limit], test=test)
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """Changes when images are added, removed or replaced by ones of another size."""
+    digest = hashlib.sha256()
+    for sample in (*dataset.train, *dataset.test):
+        for path in (sample.image, sample.mask):
+            if path is not None:
+                name = path.relative_to(dataset.root).as_posix()
+                digest.update(f"{name} {path.stat().st_size} {sample.image_index}\n".encode())
+    return digest.hexdigest()[:16]

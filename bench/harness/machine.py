@@ -1,0 +1,182 @@
+"""Where, when and with what something was measured."""
+
+import os
+import platform
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Self
+
+PACKAGES = (
+    *("edgeseg", "torch", "torchvision", "onnx", "onnxruntime", "onnxruntime-gpu", "openvino"),
+    *("tensorrt", "tensorrt-rtx", "numpy", "opencv-python-headless", "anomalib"),
+)
+BUSY = 0.1  # share of the cores; more, and times are not to be quoted
+_SOURCE = Path(__file__).resolve().parent.parent  # bench/
+
+
+def describe(*, threads: int, seeds: tuple[int, ...] = ()) -> dict[str, Any]:
+    """The facts that stand beside every result: machine, versions, commit, seeds and command."""
+    return {
+        "processor": processor(),
+        "cores": available_cores(),
+        "threads": threads,
+        "memory_gb": round(_memory_bytes() / 1e9, 1),
+        "gpu": _gpu(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "versions": versions(),
+        "commit": commit(),
+        "seeds": list(seeds),
+        "command": command(),
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+    }
+
+
+def available_cores() -> int:
+    """Cores this process may use, which a container limits below the machine's count."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class CoreWatch:
+    """Who used the cores of this process meanwhile: `with CoreWatch() as cores: ...`.
+
+    A load average would count this process too, and what it did in the minute before.
+    """
+
+    others: float = 0.0  # share of the cores that other processes took
+    stolen: float = 0.0  # share that the host of a virtual machine kept for itself
+
+    def __enter__(self) -> Self:
+        self._before = (time.perf_counter(), time.process_time(), *_core_seconds())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        now = (time.perf_counter(), time.process_time(), *_core_seconds())
+        elapsed, own, busy, stolen = (b - a for a, b in zip(self._before, now, strict=True))
+        whole = max(elapsed * available_cores(), 1e-9)
+        self.others, self.stolen = max(0.0, busy - own) / whole, stolen / whole
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence about a machine that was too busy to time anything on, or None."""
+        return disturbance(others=self.others, stolen=self.stolen)
+
+
+def disturbance(*, others: float, stolen: float) -> str | None:
+    """A sentence if too much of the cores was not ours, or None."""
+    if others + stolen < BUSY:
+        return None
+    return (
+        f"the machine was busy (other processes took {others:.0%} of the cores, the host of a "
+        f"virtual machine {stolen:.0%}): times come out too long, and ratios uncertain"
+    )
+
+
+def busy_warning(*, seconds: float = 0.5) -> str | None:
+    """A sentence for a machine that is too busy to time anything on, or None; a short look."""
+    with CoreWatch() as cores:
+        time.sleep(seconds)
+    return cores.warning
+
+
+def processor() -> str:
+    """The name of the board or of the processor."""
+    board = _read(Path("/proc/device-tree/model")).strip("\0 \n")  # Jetson, Raspberry Pi
+    lines = _read(Path("/proc/cpuinfo")).splitlines()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return ", ".join(filter(None, [board, names[0] if names else platform.machine()]))
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of everything whose speed or numbers are measured."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def commit() -> str:
+    """The commit of the code, marked if files differ from it; a release has only its version.
+
+    Asked once: the code of a running process does not change with its checkout.
+    """
+    head = _output("git", "-C", str(_SOURCE), "rev-parse", "--short=12", "HEAD")
+    if not head:
+        return f"release {metadata.version('edgeseg')}"
+    tracked = ("status", "--porcelain", "--untracked-files=no")
+    changed = _output("git", "-C", str(_SOURCE), *tracked, "--", "..", ":!../bench/results")
+    return f"{head} with changes" if changed else head
+
+
+def command() -> str:
+    """What was typed."""
+    script = Path(sys.argv[0]).resolve()
+    program = ["edgeseg"]
+    if script.is_relative_to(_SOURCE):
+        module = ".".join(script.relative_to(_SOURCE).with_suffix("").parts)
+        program = ["python", "-m", f"edgeseg.bench.{module}"]
+    return shlex.join([*program, *sys.argv[1:]])
+
+
+def peak_mb() -> float:
+    """The largest resident size of this process so far, in megabytes."""
+    for line in _read(Path("/proc/self/status")).splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) * 1024 / 1e6
+    # Elsewhere the kernel's own figure, which on Linux would count the parent's memory too.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def _core_seconds() -> tuple[float, float]:
+    """Seconds that our cores have been busy, and that a host has taken from them, since boot."""
+    names = {f"cpu{n}" for n in os.sched_getaffinity(0)} if hasattr(os, "sched_getaffinity") else ()
+    busy = stolen = 0.0
+    for line in _read(Path("/proc/stat")).splitlines():
+        name, *ticks = line.split()
+        if name in names:
+            user, nice, system, _idle, _iowait, irq, softirq, steal = map(float, ticks[:8])
+            busy, stolen = busy + user + nice + system + irq + softirq, stolen + steal
+    tick = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 1
+    return busy / tick, stolen / tick
+
+
+def _gpu() -> str | None:
+    if shutil.which("nvidia-smi") is None:
+        return None
+    return _output("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader") or None
+
+
+def _memory_bytes() -> int:
+    for line in _read(Path("/proc/meminfo")).splitlines():
+        if line.startswith("MemTotal"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _output(*words: str) -> str:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

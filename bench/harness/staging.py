@@ -1,0 +1,61 @@
+"""A copy of a dataset that every candidate reads: same pixels, same size, MVTec AD's layout."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.bench.harness.accuracy import fingerprint
+from edgeseg.bench.harness.examples import write_png
+from edgeseg.data.datasets import Dataset, read_sample
+from edgeseg.files import write_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged:
+    """The folder, and its test images in the order in which results are compared."""
+
+    root: Path
+    test_images: tuple[Path, ...]
+    labels: tuple[int, ...]
+
+
+def stage(
+    dataset: Dataset, root: Path, *, size_hw: tuple[int, int], train: int | None = None
+) -> Staged:
+    """Write PNGs at `size_hw`; `train` images to fit on, over again from the first if need be."""
+    count = len(dataset.train) if train is None else train
+    kinds = [sample.kind for sample in dataset.test]
+    places = [kinds[:index].count(kind) for index, kind in enumerate(kinds)]
+    images = tuple(
+        root / "test" / kind / f"{place:04}.png" for kind, place in zip(kinds, places, strict=True)
+    )
+    staged = Staged(
+        root=root, test_images=images, labels=tuple(sample.label for sample in dataset.test)
+    )
+    marker, stamp = root / "staged.txt", f"{fingerprint(dataset)} {size_hw} {count}\n"
+    if marker.is_file() and marker.read_text(encoding="utf-8") == stamp:
+        return staged
+    for index in range(count):
+        frame, _ = read_sample(dataset.train[index % len(dataset.train)], size_hw)
+        _write(root / "train" / "good" / f"{index:04}.png", frame)
+    for sample, target in zip(dataset.test, images, strict=True):
+        frame, mask = read_sample(sample, size_hw)
+        _write(target, frame)
+        if sample.label:
+            name = f"{target.stem}_mask.png"
+            _write_mask(root / "ground_truth" / sample.kind / name, mask)
+    write_text(marker, stamp)  # last: it says that the rest is whole
+    return staged
+
+
+def _write(target: Path, frame_hwc: NDArray[np.uint8]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_png(target, frame_hwc)
+
+
+def _write_mask(target: Path, mask_hw: NDArray[np.bool_]) -> None:
+    grey = mask_hw.astype(np.uint8) * 255
+    _write(target, np.asarray(cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB), dtype=np.uint8))

@@ -1,0 +1,243 @@
+"""`edgeseg bench latency`: timings and cold starts of model files, and the table of them."""
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from edgeseg.bench.harness.figures import bars
+from edgeseg.bench.harness.machine import CoreWatch, describe, disturbance, processor
+from edgeseg.bench.harness.report import Figure, Report, write_report
+from edgeseg.bench.harness.sampling import Ratio
+from edgeseg.bench.harness.tabular import Column, Table
+from edgeseg.bench.harness.units import Done, Say, Store, Unit, run_units
+from edgeseg.bench.latency.cold_start import cold_start
+from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
+from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.progress import Progress, silent
+from edgeseg.runtime.backends.model_file import sha256_of
+
+COLUMNS = (
+    Column(name="model"),
+    Column(name="backend"),
+    Column(name="precision"),
+    Column(name="MB", digits=1, better="low"),
+    Column(name="p50 ms", digits=2, better="low"),
+    Column(name="p95 ms", digits=2),
+    Column(name="p99 ms", digits=2),
+    Column(name="FPS", digits=0, better="high"),
+    Column(name="time / first (95 %)"),
+    Column(name="prepare ms", digits=2),
+    Column(name="device ms", digits=2),
+    Column(name="load s", digits=2),
+    Column(name="cold start s", digits=2),
+    Column(name="memory MB", digits=0, better="low"),
+)
+NOTE = (
+    "p50, p95, p99: one frame, feed on the host to outputs on the host, over all rounds. "
+    "time / first: median over rounds of the ratio to the first row, below 1 is faster. prepare: "
+    "turning a uint8 frame into what the graph takes, not part of p50. device: without copies to "
+    "and from the GPU. cold start: a fresh Python process up to its first answer. memory: what "
+    "loading and running added to that process."
+)
+
+
+def candidates_of(
+    models: Sequence[Path], backends: Sequence[str], *, names: Sequence[str] = ()
+) -> list[Candidate]:
+    """Every model on every backend that can run it; equal file names are told by their folder."""
+    if not models:
+        raise UsageError("no models to time; give .onnx files, OpenVINO .xml or .plan files")
+    for path in models:
+        if not path.is_file():
+            raise UsageError(f"{path}: no such model; expected .onnx, OpenVINO's .xml or a .plan")
+    stems = [path.stem for path in models]
+    titles = list(names) or [
+        f"{path.parent.name}/{path.stem}" if stems.count(path.stem) > 1 else path.stem
+        for path in models
+    ]
+    found = []
+    for path, title in zip(models, titles, strict=True):
+        if path.suffix == ".onnx":
+            found += [Candidate(name=title, path=path, backend=backend) for backend in backends]
+        else:
+            backend = "openvino" if path.suffix == ".xml" else "tensorrt"
+            found.append(Candidate(name=title, path=path, backend=backend))
+    return found
+
+
+def timing_units(
+    candidates: Sequence[Candidate],
+    *,
+    schedule: Schedule,
+    threads: int,
+    size_hw: tuple[int, int],
+    progress: Progress = silent,
+) -> list[Unit]:
+    """One unit for the interleaved rounds, one per candidate for its cold start."""
+    common = {"machine": processor(), "threads": threads, "size_hw": list(size_hw)}
+    files = {item.key: sha256_of(item.path) for item in candidates}
+
+    def rounds() -> dict[str, Any]:
+        with CoreWatch() as cores:
+            timings = measure_latency(
+                candidates, schedule=schedule, threads=threads, size_hw=size_hw, progress=progress
+            )
+        return {
+            "timings": [timing.to_dict(timings[0]) for timing in timings],
+            "cores": {"others": cores.others, "stolen": cores.stolen},
+        }
+
+    units = [
+        Unit(
+            name="rounds",
+            settings=common
+            | {"files": files, "schedule": asdict(schedule), "result": ["timings", "cores"]},
+            run=rounds,
+            weight=len(candidates) * schedule.rounds / 10,
+        )
+    ]
+    for item in candidates:
+        units.append(
+            Unit(
+                name=f"cold start of {item.key}",
+                settings=common | {"file": files[item.key], "backend": item.backend},
+                run=lambda item=item: dict(  # type: ignore[misc]  # mypy: defaults of lambdas
+                    cold_start(item.path, backend=item.backend, threads=threads, size_hw=size_hw)
+                ),
+                weight=3.0,
+            )
+        )
+    return units
+
+
+def timing_notes(done: Done, *, say: Say) -> list[str]:
+    """What disturbed the rounds, if anything did; said at once and kept for the report."""
+    warning = disturbance(**done.results["rounds"]["cores"])
+    if warning is None:
+        return []
+    say(warning)
+    return [f"While timing, {warning}."]
+
+
+def timing_facts(timed: Done, *others: Done) -> dict[str, Any]:
+    """What a report says of how it was timed, with all else that was measured for it."""
+    parts = (timed, *others)
+    return {
+        "cores_taken": timed.results["rounds"]["cores"],
+        "commits": sorted({commit for part in parts for commit in part.commits}),
+        "work_seconds": sum(part.seconds for part in parts),
+    }
+
+
+def speed_table(done: Done, *, title: str = "Latency") -> Table:
+    """All that was timed, in the order of the candidates."""
+    rows = []
+    for timing in done.results["rounds"]["timings"]:
+        cold = done.results[f"cold start of {timing['key']}"]
+        host, device = timing["host_ms"], timing["device_ms"]
+        rows.append(
+            (
+                timing["key"].rpartition(" on ")[0],
+                timing["backend"],
+                timing["precision"],
+                timing["size_bytes"] / 1e6,
+                host["p50"],
+                host["p95"],
+                host["p99"],
+                timing["fps"],
+                Ratio(**timing["ratio"]).text,
+                timing["prepare_ms"],
+                None if device is None else device["p50"],
+                cold["load_s"],
+                cold["to_first_answer_s"],
+                cold["memory_mb"],
+            )
+        )
+    return Table(title=title, columns=COLUMNS, rows=tuple(rows), note=NOTE)
+
+
+def run_latency(
+    candidates: Sequence[Candidate],
+    out: Path,
+    *,
+    schedule: Schedule,
+    threads: int,
+    size_hw: tuple[int, int],
+    fresh: bool,
+    say: Say,
+    progress: Progress = silent,
+) -> Report:
+    """Measure, write the report and return it."""
+    facts = describe(threads=threads)
+    units = timing_units(
+        candidates, schedule=schedule, threads=threads, size_hw=size_hw, progress=progress
+    )
+    done = run_units(units, Store(out, fresh=fresh), say=say)
+    table = speed_table(done)
+    timings = done.results["rounds"]["timings"]
+    notes = timing_notes(done, say=say)
+    figures = _figures(timings, out)
+    if not figures:
+        notes.append("No figure: matplotlib is not installed.")
+        say(notes[-1])
+    report = Report(
+        name="latency",
+        title="Latency of one frame",
+        findings=tuple(_findings(timings)),
+        tables=(table,),
+        figures=figures,
+        facts=facts | timing_facts(done),
+        notes=tuple(notes),
+        raw=done.results,
+    )
+    write_report(report, out)
+    return report
+
+
+def _figures(timings: list[dict[str, Any]], out: Path) -> tuple[Figure, ...]:
+    """The bars, or nothing on a device that has no library to draw them."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return ()
+    bars(
+        [timing["key"] for timing in timings],
+        [timing["host_ms"]["p50"] for timing in timings],
+        out / "latency.png",
+        x_name="milliseconds per frame, p50",
+    )
+    return (Figure(title="Milliseconds per frame", file="latency.png"),)
+
+
+def _findings(timings: list[dict[str, Any]]) -> list[str]:
+    first = timings[0]
+    lines = [
+        f"{first['key']}: {first['host_ms']['p50']:.2f} ms per frame ({first['fps']:.0f} FPS)."
+    ]
+    if len(timings) == 1:
+        return lines
+    fastest = min(timings, key=lambda timing: timing["host_ms"]["p50"])
+    if fastest is first:
+        return [f"{lines[0][:-1]}, the fastest of {len(timings)}."]
+    ratio = Ratio(**fastest["ratio"])
+    faster = (
+        f"{1 / ratio.value:.1f} times as fast (95 %: {1 / ratio.high:.1f} to {1 / ratio.low:.1f})"
+    )
+    return [*lines, f"Fastest: {fastest['key']}, {fastest['host_ms']['p50']:.2f} ms, {faster}."]
+
+
+def runnable(backends: Sequence[str]) -> list[str]:
+    """Backends as asked for; `auto` is ONNX Runtime, and OpenVINO and CUDA where installed."""
+    if "auto" not in backends:
+        return list(dict.fromkeys(backends))
+    found = []
+    if importlib.util.find_spec("onnxruntime") is not None:
+        import onnxruntime
+
+        found = ["cpu"]
+        found += ["cuda"] * ("CUDAExecutionProvider" in onnxruntime.get_available_providers())
+    if importlib.util.find_spec("openvino") is not None:
+        found.append("openvino")
+    if not found:
+        raise RuntimeFailure("no backend is installed; run: pip install 'edgeseg[cpu]'")
+    return found

@@ -1,0 +1,72 @@
+"""How much disk a package takes together with everything it needs.
+
+python -m edgeseg.bench.peers.install_size 'edgeseg[cpu,web]' anomalib
+
+Sizes are those of the files that are installed in the environment of this interpreter, bytecode
+included, so both sides are counted alike whether or not they share packages.
+"""
+
+from importlib import metadata
+from pathlib import Path
+
+import click
+from packaging.requirements import Requirement
+
+from edgeseg.errors import EdgesegError
+
+
+def installed(text: str) -> dict[str, int]:
+    """Bytes on disk of a requirement and all it needs, by distribution."""
+    sizes: dict[str, int] = {}
+    waiting = [Requirement(text)]
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        wanted = waiting.pop()
+        for extra in ("", *wanted.extras):
+            if (wanted.name.lower(), extra) in seen:
+                continue
+            seen.add((wanted.name.lower(), extra))
+            found = _distribution(wanted.name, needed_by=text)
+            sizes[found.name] = _bytes(found)
+            waiting += _needs(found, extra)
+    return sizes
+
+
+def _distribution(name: str, *, needed_by: str) -> metadata.Distribution:
+    try:
+        return metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        raise EdgesegError(
+            f"{needed_by}: {name} is not installed here, so its size is unknown; install it first"
+        ) from None
+
+
+def _needs(found: metadata.Distribution, extra: str) -> list[Requirement]:
+    needs = [Requirement(text) for text in found.requires or []]
+    always = [need for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
+    if not extra:
+        return always
+    chosen = [need for need in needs if need.marker and need.marker.evaluate({"extra": extra})]
+    return [need for need in chosen if need not in always]
+
+
+def _bytes(found: metadata.Distribution) -> int:
+    paths = {Path(str(found.locate_file(file))).resolve() for file in found.files or []}
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+@click.command()
+@click.argument("requirements", nargs=-1, required=True)
+@click.option("--top", default=5, show_default=True, help="Largest distributions to name.")
+def main(requirements: tuple[str, ...], top: int) -> None:
+    """Print the installed size of REQUIREMENTS, each with all that it needs."""
+    click.echo("| package | distributions | MB | largest |\n| --- | --- | --- | --- |")
+    for text in requirements:
+        sizes = installed(text)
+        largest = sorted(sizes.items(), key=lambda item: -item[1])[:top]
+        names = ", ".join(f"{name} {size / 1e6:.0f}" for name, size in largest)
+        click.echo(f"| {text} | {len(sizes)} | {sum(sizes.values()) / 1e6:.0f} | {names} |")
+
+
+if __name__ == "__main__":
+    main()

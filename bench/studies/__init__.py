@@ -1,0 +1,1 @@
+"""One-off studies: run from a checkout, not installed."""

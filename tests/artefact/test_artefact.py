@@ -1,0 +1,243 @@
+"""The file of a fitted model: round trips, and every way in which a file can be wrong."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from edgeseg.artefact import artefact as artefact_module
+from edgeseg.artefact.artefact import (
+    Artefact,
+    file_sha256,
+    load_artefact,
+    read_header,
+    save_artefact,
+)
+from edgeseg.errors import ArtefactError
+from edgeseg.fitting.fitting import FitOptions
+from tests.support.small_models import RANDOM, fit_small, frames
+
+
+def contents(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()["edgeseg"])
+        return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def rewritten(source: Path, target: Path, **changes: Any) -> Path:
+    """A copy of an artefact with some header values replaced."""
+    header, tensors = contents(source)
+    save_file(tensors, target, {"edgeseg": json.dumps(header | changes)})
+    return target
+
+
+def sentence(path: Path) -> str:
+    """The error of loading a file, without the path in front."""
+    with pytest.raises(ArtefactError) as caught:
+        load_artefact(path)
+    prefix, rest = str(caught.value).split(": ", 1)
+    assert prefix == str(path)
+    return rest
+
+
+def test_round_trip(small_artefact: Artefact, small_artefact_path: Path):
+    loaded = load_artefact(small_artefact_path)
+    assert loaded.config == small_artefact.config
+    assert loaded.origin == small_artefact.origin
+    assert loaded.header() == small_artefact.header()
+    assert torch.equal(loaded.embedding, small_artefact.embedding)
+    assert torch.equal(loaded.factors.factor, small_artefact.factors.factor)
+    assert torch.equal(loaded.moments.mean, small_artefact.moments.mean)
+    assert torch.equal(loaded.moments.count, small_artefact.moments.count)
+    torch.testing.assert_close(loaded.moments.scatter, small_artefact.moments.scatter)
+    assert torch.equal(loaded.moments.scatter, loaded.moments.scatter.mT)
+    good, other = loaded.calibration.good, small_artefact.calibration.good
+    for name in ("scores", "peaks", "frame_d2", "d2_mean", "d2_std"):
+        np.testing.assert_array_equal(getattr(good, name), getattr(other, name))
+    batch = torch.from_numpy(frames(2))
+    for before, after in zip(small_artefact.model()(batch), loaded.model()(batch), strict=True):
+        assert torch.equal(before, after)
+
+
+def test_saving_what_was_loaded_gives_the_same_bytes(small_artefact_path, tmp_path):
+    save_artefact(load_artefact(small_artefact_path), tmp_path / "copy.edgeseg")
+    assert (tmp_path / "copy.edgeseg").read_bytes() == small_artefact_path.read_bytes()
+    assert file_sha256(tmp_path / "copy.edgeseg") == file_sha256(small_artefact_path)
+
+
+def test_global_covariance_round_trip(plate, small_artefact, tmp_path):
+    config = replace(small_artefact.config, covariance="global")
+    save_artefact(fit_small(plate, config=config), tmp_path / "m.edgeseg")
+    loaded = load_artefact(tmp_path / "m.edgeseg")
+    assert loaded.factors.factor.shape == (1, 16, 10)
+
+
+def test_without_moments_is_smaller(plate, small_artefact_path, tmp_path):
+    path = tmp_path / "m.edgeseg"
+    options: FitOptions = replace(RANDOM, keep_moments=False)
+    save_artefact(fit_small(plate, options=options), path)
+    assert load_artefact(path).moments is None
+    assert path.stat().st_size < small_artefact_path.stat().st_size - 100_000
+
+
+def test_header_is_read_without_the_tensors(small_artefact, small_artefact_path):
+    header = read_header(small_artefact_path)
+    assert header == json.loads(json.dumps(small_artefact.header()))
+    assert header["schema"] == 1
+    assert header["config"]["backbone"] == "mobilenet_v3_small"
+    assert header["weights"]["random"] is True
+    assert (header["features"], header["k"], header["rank"]) == (88, 16, 10)
+
+
+def test_no_such_file(tmp_path):
+    path = tmp_path / "none.edgeseg"
+    assert sentence(path) == (f"no such file; make one with `edgeseg fit DATA --out {path}`")
+    assert sentence(tmp_path).startswith("no such file")  # a folder
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
+def test_truncated(small_artefact_path, tmp_path, share):
+    whole = small_artefact_path.read_bytes()
+    path = tmp_path / "m.edgeseg"
+    path.write_bytes(whole[: int(len(whole) * share)])
+    if share == 0.0:
+        assert sentence(path) == (
+            "not an edgeseg artefact (Error while deserializing header: header too small); "
+            "expected a whole file written by edgeseg fit"
+        )
+    else:
+        assert sentence(path).startswith("truncated (")
+        assert sentence(path).endswith("); expected a whole file written by edgeseg fit")
+
+
+@pytest.mark.parametrize("content", [b"hello, this is a text file\n" * 9, b"\x89PNG\r\n" * 40])
+def test_not_an_artefact(tmp_path, content):
+    path = tmp_path / "m.edgeseg"
+    path.write_bytes(content)
+    assert sentence(path).startswith("not an edgeseg artefact (")
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_safetensors_of_another_program(tmp_path, metadata):
+    path = tmp_path / "m.safetensors"
+    save_file({"weight": torch.zeros(3)}, path, metadata)
+    assert sentence(path) == (
+        "a safetensors file of another program; expected one from edgeseg fit"
+    )
+    with pytest.raises(ArtefactError, match="of another program"):
+        read_header(path)
+
+
+def test_newer_schema(small_artefact_path, tmp_path):
+    path = rewritten(small_artefact_path, tmp_path / "m.edgeseg", schema=2)
+    assert sentence(path) == (
+        "schema 2 is newer than 1, the newest this edgeseg reads; "
+        "run `pip install --upgrade edgeseg`"
+    )
+
+
+@pytest.mark.parametrize(("schema", "shown"), [(0, "0"), (None, "None"), ("1", "'1'")])
+def test_schema_of_no_known_number(small_artefact_path, tmp_path, schema, shown):
+    path = rewritten(small_artefact_path, tmp_path / "m.edgeseg", schema=schema)
+    assert sentence(path) == f"schema {shown}, expected 1; fit the model again"
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", '"text"', "{", "null"])
+def test_header_that_is_no_header(tmp_path, text):
+    path = tmp_path / "m.edgeseg"
+    save_file({"a": torch.zeros(1)}, path, {"edgeseg": text})
+    assert sentence(path).startswith(("schema None, expected 1", "not an edgeseg artefact ("))
+
+
+def test_edited_weights(small_artefact_path, tmp_path):
+    header, tensors = contents(small_artefact_path)
+    tensors["backbone.features.0.0.weight"][0, 0, 0, 0] += 0.5
+    path = tmp_path / "m.edgeseg"
+    save_file(tensors, path, {"edgeseg": json.dumps(header)})
+    assert sentence(path) == "its backbone weights do not match their hash; fit again"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"config": {"sigmma": 1}}, "unknown settings ['sigmma']; expected names of FitConfig"),
+        ({"config": {"backbone": "vgg"}}, "backbone 'vgg' is unknown"),
+        ({"config": [1]}, ""),
+        ({"weights": {"source": "x"}}, "missing 2 required keyword-only arguments"),
+        ({"calibration": {}}, "missing"),
+    ],
+)
+def test_edited_header(small_artefact_path, tmp_path, change, reason):
+    path = rewritten(small_artefact_path, tmp_path / "m.edgeseg", **change)
+    found = sentence(path)
+    assert found.startswith("damaged or edited artefact (")
+    assert found.endswith("); fit the model again")
+    assert reason in found
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "reason"),
+    [
+        ("factor", (36, 16), "factor has shape (36, 16), expected (36, 16, 16)"),
+        ("factor", (35, 16, 10), "factor has shape (35, 16, 10), expected (36, 16, 10)"),
+        ("mean", (144, 16), "mean has shape (144, 16), expected (36, 16)"),
+        ("embedding", (80, 16), "embedding has shape (80, 16), expected (88, 16)"),
+        ("moments.scatter", (144, 16), "moments.scatter has shape (144, 16), expected (144, 136)"),
+        ("mean", None, "'mean'"),
+        ("good.scores", None, "missing 1 required keyword-only argument: 'scores'"),
+        ("moments.mean", None, "'moments.mean'"),
+        ("backbone.features.0.0.weight", None, "the first is features.0.0.weight"),
+    ],
+)
+def test_tensors_that_do_not_fit(small_artefact_path, tmp_path, name, shape, reason):
+    header, tensors = contents(small_artefact_path)
+    del tensors[name]
+    if shape is not None:
+        tensors[name] = torch.zeros(shape)
+    path = tmp_path / "m.edgeseg"
+    save_file(tensors, path, {"edgeseg": json.dumps(header)})
+    found = sentence(path)
+    assert found.startswith("damaged or edited artefact (")
+    assert reason in found
+
+
+def test_a_failed_save_leaves_the_old_file_whole(small_artefact, tmp_path, monkeypatch):
+    path = tmp_path / "m.edgeseg"
+    save_artefact(small_artefact, path)
+    before = path.read_bytes()
+
+    def half_written(tensors: object, target: Path, metadata: object) -> None:
+        Path(target).write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(artefact_module, "save_file", half_written)
+    with pytest.raises(OSError, match="disk full"):
+        save_artefact(small_artefact, path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m.edgeseg"]  # and no rubbish beside it
+
+
+def test_a_save_that_safetensors_refuses_is_one_sentence(small_artefact, tmp_path, monkeypatch):
+    def refused(tensors: object, target: Path, metadata: object) -> None:
+        raise artefact_module.SafetensorError("no space left on device")
+
+    monkeypatch.setattr(artefact_module, "save_file", refused)
+    with pytest.raises(ArtefactError) as caught:
+        save_artefact(small_artefact, tmp_path / "m.edgeseg")
+    assert str(caught.value) == (
+        f"{tmp_path / 'm.edgeseg'}: cannot be written (no space left on device); "
+        "look at the space left on the disk"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_makes_the_folder(small_artefact, tmp_path):
+    path = tmp_path / "a" / "b" / "m.edgeseg"
+    save_artefact(small_artefact, path)
+    assert load_artefact(path).config == small_artefact.config

@@ -1,0 +1,110 @@
+"""`edgeseg demo`: its steps are commands that exist, and its page says what they found."""
+
+import json
+from pathlib import Path
+
+import click
+import cv2
+import numpy as np
+import pytest
+
+from edgeseg.bench.demo.demo import Demo
+from edgeseg.bench.demo.report import MOST_KINDS, write_demo_report
+from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.commands import succeed
+from tests.support.documents import parse_command
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands of a demo, taken down instead of run."""
+    lines: list[list[str]] = []
+
+    def note(self: Demo, *arguments: object) -> str:
+        lines.append([str(word) for word in arguments])
+        return "{}"
+
+    monkeypatch.setattr(Demo, "_edgeseg", note)
+    return lines
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_every_step_is_a_command_that_parses(tmp_path, typed, labelled):
+    data = tmp_path / "photos"
+    (data / "test").mkdir(parents=True) if labelled else data.mkdir()
+    for run in (Demo(tmp_path / "own", data), Demo(tmp_path / "synthetic", None)):
+        run.fit_and_evaluate("efficientnet_lite0")
+        run.export()
+        run.compare("efficientnet_lite0")
+        run.stream()
+    names = [line[0] for line in typed]
+    assert names.count("fit") == 2 + labelled  # the published method, where it can be compared
+    assert names.count("stream") == 2
+    assert names.count("synthesize") == 1
+    assert names.count("eval") == labelled
+    for line in typed:
+        parse_command(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "stream --model part.onnx --source 0 --sever 8080",
+        "stream --model part.onnx",
+        "stream --model part.onnx --source 0 --serve page",
+        "fit parts --out part.edgeseg --preset edgy",
+        "eval part.edgeseg",
+        "bench latency --rounds 0 part.onnx --out out",
+    ],
+)
+def test_lines_that_do_not_parse(line):
+    """Of the reader itself: it also holds the commands of the documents."""
+    with pytest.raises(click.UsageError):
+        parse_command(line.split())
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """What the commands of a demo leave behind, in little."""
+    for name in ("part.onnx", "part-int8.onnx"):
+        write_brightness_model(tmp_path / name, metadata=brightness_metadata())
+    source = "synthetic:fps=0,frames=3,height=64,width=96"
+    told = ("--report", tmp_path / "latency.json", "--threads", 1, "--backend", "cpu")
+    succeed("stream", "--model", tmp_path / "part.onnx", "--source", source, *told)
+    return tmp_path
+
+
+def write(out: Path, *, synthetic: bool = True) -> str:
+    page = write_demo_report(
+        out=out,
+        models={"edge, fp32": out / "part.onnx", "edge, int8": out / "part-int8.onnx"},
+        latency=out / "latency.json",
+        plan={"plan_bytes": 10_300_000, "build": {"build_seconds": 0.7}},
+        seconds=90,
+        synthetic=synthetic,
+    )
+    return page.read_text(encoding="utf-8")
+
+
+def test_the_page_says_what_was_found(made):
+    evaluation = {"images": 30, "anomalies": 20, "recall": 0.95, "false_alarms": 1}
+    (made / "eval.json").write_text(json.dumps(evaluation))
+    for kind in ("good", *"abcdefg"):
+        (made / "pictures" / kind).mkdir(parents=True)
+        cv2.imwrite(str(made / "pictures" / kind / "000.png"), np.zeros((90, 200, 3), np.uint8))
+    text = write(made)
+    assert "19 of 20 defective parts were found and 1 of 10 good ones flagged." in text
+    assert "A TensorRT-RTX plan of 10.3 MB was built in 0.7 s" in text
+    assert "synthetic part" in text
+    assert "Accuracy against time" in text
+    assert text.index("capture age") < text.index("<td>infer") < text.index("<td>end to end")
+    height = cv2.imread(str(made / "found.png")).shape[0]
+    assert (MOST_KINDS + 1) * 90 < height < (MOST_KINDS + 2.5) * 90 + MOST_KINDS * 40
+
+
+def test_own_images_without_labels(made):
+    text = write(made, synthetic=False)
+    assert "synthetic part" not in text
+    assert "defective parts" not in text
+    assert "frames a second got a verdict" in text
+    assert not (made / "found.png").exists()

@@ -1,0 +1,207 @@
+"""`edgeseg fit` and `edgeseg synthesize`: files, notes, one-line errors and exit codes."""
+
+import json
+
+import pytest
+
+from edgeseg.artefact.artefact import load_artefact, read_header
+from tests.support.commands import FIT, fail, succeed
+from tests.support.small_models import SIZE_HW, write_plate
+
+
+def test_fit(plate, tmp_path):
+    out = tmp_path / "models" / "part.edgeseg"
+    result = succeed("fit", plate, "--out", out, *FIT)
+    assert result.stdout == ""  # nothing here is data
+    first, last = result.stderr.splitlines()[0], result.stderr.splitlines()[-1]
+    assert first == "fitting on 10 good images of plate"
+    assert last.startswith(f"wrote {out} (1.0 MB) in ")
+    assert last.endswith(f" s; next: edgeseg eval {out} {plate}")
+    loaded = load_artefact(out)
+    assert (loaded.config.k, loaded.config.rank, loaded.config.size_hw) == (16, 10, SIZE_HW)
+
+
+def test_fit_is_the_fit_of_the_library(plate, tmp_path, small_artefact_path):
+    succeed("fit", plate, "--out", tmp_path / "a.edgeseg", *FIT, "--batch-size", "4", "--quiet")
+    ours, theirs = (load_artefact(path) for path in (tmp_path / "a.edgeseg", small_artefact_path))
+    assert ours.config == theirs.config
+    assert (tmp_path / "a.edgeseg").read_bytes() == small_artefact_path.read_bytes()
+
+
+def test_fit_quietly(plate, tmp_path):
+    result = succeed("fit", plate, "--out", tmp_path / "m.edgeseg", *FIT, "-k", "500", "--quiet")
+    assert result.output == ""
+
+
+def test_fit_tells_machines(plate, tmp_path):
+    out = tmp_path / "part.edgeseg"
+    told = json.loads(succeed("fit", plate, "--out", out, *FIT, "--json").stdout)
+    header = read_header(out)
+    assert told["model"] == str(out)
+    assert told["images"] == header["data"]["fitted"]
+    assert told["threshold"] == header["calibration"]["score_threshold"]
+    assert told["size_bytes"] == out.stat().st_size
+
+
+def test_fit_says_that_k_is_cut(plate, tmp_path):
+    result = succeed("fit", plate, "--out", tmp_path / "m.edgeseg", *FIT, "-k", "500")
+    assert result.stderr.splitlines()[0] == "k=500 is cut to 88, all features of mobilenet_v3_small"
+
+
+def test_fit_with_the_papers_settings(plate, tmp_path):
+    out = tmp_path / "m.edgeseg"
+    succeed("fit", plate, "--out", out, "--preset", "paper", *FIT, "--rank", "0")
+    config = load_artefact(out).config
+    assert (config.stride, config.interpolation, config.pool, config.share) == (4, "nearest", 1, 1)
+    assert (config.calibration, config.k) == ("holdout", 16)
+
+
+def test_fit_a_rectangle_and_some_layers(plate, tmp_path):
+    out = tmp_path / "m.edgeseg"
+    succeed("fit", plate, "--out", out, *FIT, "--size", "96x64", "--layers", "1,3", "--no-moments")
+    loaded = load_artefact(out)
+    assert (loaded.config.size_hw, loaded.config.layers) == ((96, 64), (1, 3))
+    assert loaded.moments is None
+
+
+def test_fit_on_a_folder_of_good_images(plate, tmp_path):
+    out = tmp_path / "m.edgeseg"
+    succeed("fit", plate / "train/good", "--out", out, *FIT)
+    assert load_artefact(out).data["layout"] == "folder"
+
+
+def test_fit_with_anomalies(plate, tmp_path):
+    out = tmp_path / "m.edgeseg"
+    scratches = next(path for path in (plate / "test").iterdir() if path.name != "good")
+    succeed("fit", plate, "--out", out, *FIT, "--anomalies", scratches)
+    method = "best F1, 10 good images and 1 anomalies"
+    assert load_artefact(out).calibration.method == method
+    facts = json.loads(succeed("info", out, "--json").stdout)
+    assert facts["calibration"]["method"] == method
+
+
+def test_fit_skips_bad_images_when_told_to(tmp_path):
+    data = write_plate(tmp_path / "plate")
+    (data / "train/good/004.png").write_bytes(b"")
+    out = tmp_path / "m.edgeseg"
+    assert "--max-bad N" in fail("fit", data, "--out", out, *FIT, code=1)
+    assert not out.exists()
+    result = succeed("fit", data, "--out", out, *FIT, "--max-bad", "1")
+    assert any(line.startswith("skipped ") for line in result.stderr.splitlines())
+    assert load_artefact(out).data["unreadable"] == ["004.png"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["-k", "0"], "k=0: expected a whole number from 1"),
+        (["--ridge", "0"], "ridge=0.0: expected above 0, or a constant pixel has no inverse"),
+        (["--sigma", "inf"], "sigma=inf: expected 0 (no blur) up to the size of the image"),
+        (["--rank", "2.5"], "rank=2.5: expected a share below 1, a whole number or 0"),
+        (
+            ["--layers", "2,1"],
+            "layers=(2, 1): expected increasing layer numbers from 1, such as 1,2,3",
+        ),
+        (
+            ["--layers", "1,5"],
+            "layers=(1, 5): mobilenet_v3_small has layers 1 to 3; choose among them",
+        ),
+        (["--size", "16"], "size_hw=(16, 16): expected at least 32x32"),
+        (
+            ["--size", "100"],
+            "size 100x100: both sides must be multiples of 16 for mobilenet_v3_small "
+            "with stride 8 and share 2; try 96x96",
+        ),
+        (
+            ["--backbone", "vgg"],
+            "backbone 'vgg' is unknown; expected one of ('resnet18', 'wide_resnet50_2', "
+            "'mobilenet_v3_small', 'mobilenet_v3_large', 'efficientnet_lite0')",
+        ),
+        (
+            ["--stride", "12", "--share", "1"],
+            "stride=12: must divide or be divided by 8, the stride of features.3; try 4, 8 or 16",
+        ),
+        (["--false-alarm-rate", "1"], "false_alarm_rate=1.0: expected between 0 and 1"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_fit_refuses_what_cannot_be_meant(plate, tmp_path, options, sentence):
+    assert fail("fit", plate, "--out", tmp_path / "m", *FIT, *options, code=2) == sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "fragment"),
+    [
+        (["--size", "12x"], "Invalid value for '--size': '12x': expected HEIGHTxWIDTH such as"),
+        (["--size", "1x2x3"], "Invalid value for '--size': '1x2x3': expected HEIGHTxWIDTH such as"),
+        (
+            ["--layers", "1;2"],
+            "Invalid value for '--layers': '1;2': expected layer numbers such as",
+        ),
+        (["--preset", "fast"], "Invalid value for '--preset': 'fast' is not one of"),
+        (["--max-bad", "-1"], "Invalid value for '--max-bad'"),
+        (["--batch-size", "0"], "Invalid value for '--batch-size'"),
+        (["--sigmma", "3"], "No such option"),
+        (["--anomalies", "/nowhere"], "Invalid value for '--anomalies'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_fit_refuses_what_cannot_be_read(plate, tmp_path, options, fragment):
+    assert fragment in fail("fit", plate, "--out", tmp_path / "m", *FIT, *options, code=2)
+
+
+def test_fit_needs_a_place_for_its_result(plate):
+    assert "Missing option '--out'" in fail("fit", plate, *FIT, code=2)
+
+
+def test_fit_on_data_that_is_not_there(tmp_path):
+    data, out = tmp_path / "none", tmp_path / "m"
+    assert fail("fit", data, "--out", out, *FIT, code=1) == f"{data}: no such folder"
+    (tmp_path / "empty").mkdir()
+    sentence = fail("fit", tmp_path / "empty", "--out", out, *FIT, code=1)
+    assert sentence.startswith(f"{tmp_path / 'empty'}: no good pictures to fit on")
+    assert "has no folds" in fail(
+        "fit", tmp_path / "empty", "--out", out, *FIT, "--fold", "1", code=2
+    )
+
+
+def test_fit_with_an_empty_folder_of_anomalies(plate, tmp_path):
+    (tmp_path / "empty").mkdir()
+    sentence = fail(
+        "fit", plate, "--out", tmp_path / "m", *FIT, "--anomalies", tmp_path / "empty", code=2
+    )
+    assert sentence == (
+        f"--anomalies {tmp_path / 'empty'}: no images; expected pictures of defective parts"
+    )
+
+
+def test_fit_with_weights_that_are_not_there(plate, tmp_path):
+    weights = tmp_path / "none.pth"
+    assert fail("fit", plate, "--out", tmp_path / "m", *FIT, "--weights", weights, code=1) == (
+        f"--weights {weights}: no such file; give a .pth file of mobilenet_v3_small"
+    )
+
+
+def test_fit_into_a_place_that_cannot_be_written(plate, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    sentence = fail("fit", plate, "--out", tmp_path / "file" / "m.edgeseg", *FIT, code=1)
+    assert sentence == (
+        f"{tmp_path / 'file'}: File exists; look at the path, its permissions and the disk"
+    )
+
+
+def test_synthesize(tmp_path):
+    out = tmp_path / "plate"
+    options = ["--size", "64x48", "--train", "2", "--test-good", "1", "--test-defective", "1"]
+    result = succeed("synthesize", out, *options)
+    assert result.stderr == f"wrote {out}; next: edgeseg fit {out} --out plate.edgeseg\n"
+    assert len(list((out / "train/good").glob("*.png"))) == 2
+    assert len(list((out / "ground_truth").rglob("*_mask.png"))) == 4
+    assert "Invalid value for '--train'" in fail("synthesize", out, "--train", "0", code=2)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("keep me")
+    assert fail("synthesize", tmp_path / "mine", code=2) == (
+        f"{tmp_path / 'mine'}: exists and was not written by edgeseg; choose another folder"
+    )
+    assert (tmp_path / "mine" / "letter.txt").read_text() == "keep me"

@@ -1,0 +1,193 @@
+"""The group of commands: help without imports, errors in one line, exit codes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from edgeseg import __version__
+from edgeseg.cli.fit_command import LAYOUT_NAMES, parse_layers, parse_size
+from edgeseg.cli.group import COMMANDS, SUMMARIES, cli
+from edgeseg.data.datasets import LAYOUTS
+from tests.support.commands import fail, run, succeed
+
+
+def test_help_lists_every_command():
+    text = " ".join(succeed("--help").stdout.split("Commands:")[1].split())
+    assert text == " ".join(f"{name} {summary}" for name, summary in SUMMARIES.items())
+    assert list(SUMMARIES) == list(COMMANDS)
+    assert succeed("-h").stdout == succeed("--help").stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_resolves_and_has_help(name):
+    """Its help begins with the sentence of the list, and gives an example to copy."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    assert command.name == name
+    text = " ".join(succeed(name, "--help").stdout.split())
+    assert SUMMARIES[name] in text
+    assert f"edgeseg {name}" in text.split("Options:")[0].split("Usage:")[1]
+
+
+def test_version():
+    assert succeed("--version").stdout == f"edgeseg, version {__version__}\n"
+
+
+def test_unknown_command():
+    assert "No such command 'fitt'" in fail("fitt", code=2)
+
+
+def test_layout_names_are_those_of_the_datasets():
+    """Written twice, so that the help needs no imports; this holds them together."""
+    assert tuple(LAYOUTS) == LAYOUT_NAMES
+
+
+def test_parsers():
+    assert parse_size("256") == (256, 256)
+    assert parse_size("704X256") == (704, 256)
+    assert parse_layers("1, 3") == (1, 3)
+    for text in ("", "x", "²", "-1", "1x"):
+        with pytest.raises(click.BadParameter):
+            parse_size(text)
+    for text in ("", "1,", "a"):
+        with pytest.raises(click.BadParameter):
+            parse_layers(text)
+
+
+def test_interrupting(monkeypatch, artefact_copy):
+    def interrupted(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("edgeseg.cli.model_commands.read_header", interrupted)
+    assert fail("info", artefact_copy, code=130) == "interrupted"
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch, artefact_copy):
+    def broken(path: Path) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("edgeseg.cli.model_commands.read_header", broken)
+    with pytest.raises(ZeroDivisionError):
+        run("info", artefact_copy)
+
+
+# --- in a process of its own -----------------------------------------------------------------
+
+
+def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+
+
+def loaded(code: str) -> set[str]:
+    """The heavy packages that some code brings in."""
+    heavy = "{'torch', 'torchvision', 'onnx', 'onnxruntime', 'cv2', 'numpy', 'safetensors'}"
+    done = python(f"import sys; {code}; print(*({heavy} & set(sys.modules)))")
+    assert (done.returncode, done.stderr) == (0, "")
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import edgeseg", "from edgeseg.cli.group import cli; cli(['--help'], standalone_mode=False)"],
+    ids=["import", "help"],
+)
+def test_nothing_heavy_is_loaded_too_early(code):
+    assert loaded(code) == set()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_loads_no_torch_and_no_onnx(name):
+    found = loaded(
+        f"from edgeseg.cli.group import cli; cli(['{name}', '--help'], standalone_mode=False)"
+    )
+    assert not found & {"torch", "torchvision", "onnx", "onnxruntime"}
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(plate):
+    code = "import sys; sys.modules['torch'] = None; from edgeseg.cli.group import main; main()"
+    done = python(code, "fit", plate, "--out", "m.edgeseg")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: `edgeseg fit` needs torch, which is not installed; "
+        "run: pip install 'edgeseg[fit]'\n"
+    )
+
+
+def test_python_dash_m(plate):
+    done = subprocess.run(
+        [sys.executable, "-m", "edgeseg", "synthesize", str(plate / "test")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"Error: {plate / 'test'}: exists and was not written by edgeseg; choose another folder\n"
+    )
+
+
+EVERY_HELP = """
+import click
+from click.testing import CliRunner
+from edgeseg.cli.group import cli
+
+def every(group, words=()):
+    yield words
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        is_group = isinstance(command, click.Group)
+        yield from every(command, (*words, name)) if is_group else [(*words, name)]
+
+for words in every(cli):
+    short, long = (CliRunner().invoke(cli, [*words, option]) for option in ("-h", "--help"))
+    assert (short.exit_code, short.output) == (0, long.output), (words, short.output)
+    print(*words)
+"""
+
+
+def test_short_help_everywhere():
+    """In a fresh process: click remembers the help option of a command that was run by itself."""
+    done = python(EVERY_HELP)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == ""
+    assert {"fit", "bench", "bench latency"} <= set(lines)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(
+    ("variables", "coloured"), [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)]
+)
+def test_colours_on_a_terminal_that_wants_them(tmp_path, variables, coloured):
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "edgeseg", "info", str(tmp_path / "m.edgeseg")]
+    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | variables
+    done = subprocess.run(command, stderr=theirs, timeout=120, env=environment)
+    os.close(theirs)
+    shown = os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert done.returncode == 1
+    assert "no such file" in shown
+    assert ("\x1b[" in shown) is coloured
+
+
+def test_no_colours_in_a_pipe(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "edgeseg", "info", str(tmp_path / "m.edgeseg")],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stderr.startswith("Error: ")
+    assert "\x1b" not in done.stderr

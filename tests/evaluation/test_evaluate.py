@@ -1,0 +1,202 @@
+"""Evaluation with predictors whose answers are known, and pictures of what they said."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.data.datasets import Sample, load_batches, open_dataset
+from edgeseg.errors import DatasetError, EdgesegError
+from edgeseg.evaluation.evaluate import Evaluation, Predictor, evaluate, torch_predictor
+from edgeseg.evaluation.gallery import Gallery
+from edgeseg.evaluation.metrics import auroc, evaluate_maps
+from tests.support.small_models import SIZE_HW, frames
+
+DEFECTS = 4  # one of each kind
+
+
+def oracle(data: Path, *, sign: float = 1.0) -> Predictor:
+    """Predicts the ground truth of the test images, in their order."""
+    (batch,) = load_batches(open_dataset(data).test, size_hw=SIZE_HW, batch_size=1000)
+    remaining = list(batch.masks)
+
+    def predict(
+        images: NDArray[np.uint8],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        maps = np.stack([remaining.pop(0) for _ in images]).astype(np.float32) * sign
+        scores = np.where(np.abs(maps).any(axis=(1, 2)), sign, 0.0).astype(np.float32)
+        return maps, scores
+
+    return predict
+
+
+def evaluated(predict: Predictor, data: Path, **options: object) -> Evaluation:
+    return evaluate(
+        predict,
+        open_dataset(data),
+        size_hw=SIZE_HW,
+        threshold=0.5,
+        threshold_method="by hand",
+        batch_size=3,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def test_a_perfect_predictor(plate):
+    result = evaluated(oracle(plate), plate)
+    assert result.pro == pytest.approx(1.0)
+    assert result.pixel_auroc == result.image_auroc == 1.0
+    assert result.f1 == result.precision == result.recall == 1.0
+    assert (result.images, result.anomalies, result.false_alarms) == (3 + DEFECTS, DEFECTS, 0)
+    assert result.labels == tuple(int(score) for score in result.scores)
+    assert (result.dataset, result.threshold_method) == ("plate", "by hand")
+
+
+def test_a_predictor_that_is_always_wrong(plate):
+    result = evaluated(oracle(plate, sign=-1.0), plate)
+    assert result.pixel_auroc == result.image_auroc == 0.0
+    assert result.recall == result.f1 == 0.0
+    assert result.precision is None  # no alarms to be right about
+
+
+def test_figures_are_those_of_the_metrics(plate, small_artefact: Artefact):
+    predict = torch_predictor(small_artefact.model())
+    result = evaluated(predict, plate)
+    (batch,) = load_batches(open_dataset(plate).test, size_hw=SIZE_HW, batch_size=1000)
+    maps, scores = predict(batch.frames)
+    labels = [sample.label for sample in batch.samples]
+    whole = evaluate_maps(maps, batch.masks)
+    # In batches of three the last digits of a map may differ.
+    assert result.pro == pytest.approx(whole.pro, abs=1e-4)
+    assert result.pixel_auroc == pytest.approx(whole.pixel_auroc, abs=1e-4)
+    assert result.image_auroc == auroc(scores, labels)
+    assert result.labels == tuple(labels)
+
+
+def test_torch_predictor_is_the_model(small_artefact: Artefact):
+    images = frames(2)
+    maps, scores = torch_predictor(small_artefact.model())(images)
+    image_map, score, _ = small_artefact.model()(torch.from_numpy(images))
+    np.testing.assert_array_equal(maps, image_map.numpy())
+    np.testing.assert_array_equal(scores, score.numpy())
+    assert maps.dtype == scores.dtype == np.float32
+
+
+def test_visitors_see_every_image_once(plate):
+    seen = []
+    evaluated(
+        oracle(plate),
+        plate,
+        visit=lambda sample, frame, mask, image_map, score: seen.append(
+            (sample, frame.shape, mask.sum(), image_map.sum(), score)
+        ),
+    )
+    assert [entry[0] for entry in seen] == list(open_dataset(plate).test)
+    assert all(shape == (*SIZE_HW, 3) for _, shape, *_ in seen)
+    assert all(marked == predicted for _, _, marked, predicted, _ in seen)
+    assert all((marked > 0) == (score == 1.0) for _, _, marked, _, score in seen)
+
+
+def test_good_images_alone(plate, tmp_path):
+    for path in ("train/good", "test/good"):
+        (tmp_path / path).mkdir(parents=True)
+        (tmp_path / path / "0.png").write_bytes((plate / path / "000.png").read_bytes())
+    zero = np.zeros((1, *SIZE_HW), np.float32)
+    result = evaluated(lambda images: (zero, np.ones(1, np.float32)), tmp_path)
+    assert result.pro is None
+    assert result.pixel_auroc is None
+    assert result.image_auroc is None
+    assert (result.images, result.anomalies, result.false_alarms) == (1, 0, 1)
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_no_test_images(plate):
+    with pytest.raises(DatasetError) as caught:
+        evaluated(oracle(plate), plate / "train/good")
+    assert str(caught.value) == (
+        f"{plate / 'train/good'}: no test images; evaluation needs a labelled test set "
+        "(test/<kind> and ground_truth/<kind>), or use `edgeseg predict` for pictures"
+    )
+
+
+def test_summary_is_what_travels_with_a_model(plate):
+    result = evaluated(oracle(plate), plate)
+    assert list(result.summary()) == [
+        "dataset", "pro", "pixel_auroc", "image_auroc", "f1", "images", "anomalies",
+    ]  # fmt: skip
+
+
+# --- pictures --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gallery(tmp_path: Path, small_artefact: Artefact) -> Gallery:
+    return Gallery(tmp_path / "out", small_artefact.calibration)
+
+
+def put(gallery: Gallery, sample: Sample) -> None:
+    frame = frames(1)[0]
+    gallery.add(sample, frame, np.zeros(SIZE_HW, np.bool_), np.zeros(SIZE_HW, np.float32), 0.0)
+
+
+def pictures(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.png"))
+
+
+def test_a_picture_per_image_and_a_sheet(plate, gallery, small_artefact):
+    evaluated(torch_predictor(small_artefact.model()), plate, visit=gallery.add)
+    sheet = gallery.finish(title="plate")
+    found = pictures(gallery.folder)
+    assert len(found) == 3 + DEFECTS + 1
+    assert "good/000.png" in found
+    assert sheet == gallery.folder / "sheet.png"
+    picture, panel = cv2.imread(str(sheet)), cv2.imread(str(gallery.folder / "good/000.png"))
+    assert picture.shape[0] > panel.shape[0] > SIZE_HW[0]
+    assert panel.std() > 5  # something is drawn
+
+
+def test_images_of_one_name_keep_a_picture_each(gallery):
+    """KolektorSDD calls its images kosNN/PartM; frames of a video share its name."""
+    for folder in ("kos01", "kos02", "kos03"):
+        put(gallery, Sample(image=Path(folder) / "Part0.jpg"))
+    put(gallery, Sample(image=Path("other/kos02/Part0.jpg")))
+    for index in (5, 12):
+        put(gallery, Sample(image=Path("01.avi"), image_index=index))
+    assert pictures(gallery.folder) == [
+        "good/01-00005.png",
+        "good/01-00012.png",
+        "good/Part0-2.png",
+        "good/Part0.png",
+        "good/kos02-Part0.png",
+        "good/kos03-Part0.png",
+    ]
+
+
+def test_pictures_of_a_second_run_take_the_place_of_the_first(gallery, small_artefact):
+    for _ in range(2):
+        again = Gallery(gallery.folder, small_artefact.calibration)
+        put(again, Sample(image=Path("a.png")))
+    assert pictures(gallery.folder) == ["good/a.png"]
+
+
+def test_one_range_for_all_pictures(gallery, small_artefact):
+    assert gallery.value_range == (0.0, 2 * small_artefact.calibration.pixel_threshold)
+    flat = replace(small_artefact.calibration, pixel_threshold=0.0)
+    assert Gallery(gallery.folder, flat).value_range[1] > 0
+
+
+def test_a_picture_that_cannot_be_written(gallery, monkeypatch):
+    monkeypatch.setattr(cv2, "imwrite", lambda *_: False)
+    with pytest.raises(EdgesegError) as caught:
+        put(gallery, Sample(image=Path("a.png")))
+    assert str(caught.value) == (
+        f"{gallery.folder / 'good' / 'a.png'}: cannot be written; "
+        "look at the space left on the disk"
+    )
+    assert pictures(gallery.folder) == []

@@ -1,0 +1,207 @@
+"""fp16: the types that were promised, where they were promised, and what is too large for it."""
+
+import json
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from edgeseg.errors import ExportError
+from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
+from edgeseg.export.precision import search as choose
+from edgeseg.export.precision.half import HalfPlan, emulated, to_half
+from edgeseg.export.precision.int8 import run_exactly
+from edgeseg.export.precision.search import choose_half, exact_maps, mean_error
+from edgeseg.export.verify import TOLERANCES, Tolerance
+from tests.support.export_models import (
+    EDGE,
+    SHORT,
+    artefact,
+    frames,
+    good_frames,
+    reference,
+    run,
+    traced,
+)
+
+APART = GraphOptions(fold_scale=False)
+ALL, FACTORS = HalfPlan(embedding=True), HalfPlan(embedding=False, backbone=False)
+BACKBONE = HalfPlan(embedding=False)
+HALF, FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
+
+
+def types(proto: ModelProto) -> dict[str, int]:
+    """The element type of every tensor; shape inference has left them in the graph."""
+    found = {tensor.name: tensor.data_type for tensor in proto.graph.initializer}
+    for value in [*proto.graph.input, *proto.graph.output, *proto.graph.value_info]:
+        found[value.name] = value.type.tensor_type.elem_type
+    return found
+
+
+def mean_of(proto: ModelProto) -> str:
+    """The name of the constant that is subtracted from the embedding."""
+    return [node.input[1] for node in proto.graph.node if node.op_type == "Sub"][-1]
+
+
+def weights_of(proto: ModelProto) -> dict[str, str]:
+    """The kernel of every convolution, by the name of the node."""
+    return {node.name: node.input[1] for node in proto.graph.node if node.op_type == "Conv"}
+
+
+@pytest.mark.parametrize("plan", [ALL, BACKBONE, FACTORS], ids=["all", "backbone", "factors"])
+def test_every_tensor_has_the_type_that_the_plan_says(plan: HalfPlan) -> None:
+    proto = to_half(traced(EDGE, APART), plan)
+    found = types(proto)
+    form = quadratic_form(proto)
+    assert found["factor"] == HALF
+    assert [found[name] for name in (*form.input, *form.output)] == [HALF] * 3
+    for name in weights_of(proto).values():
+        projection = name.startswith("embedding.kernel_")
+        assert found[name] == (HALF if (plan.embedding if projection else plan.backbone) else FLOAT)
+    assert found[mean_of(proto)] == (HALF if plan.embedding else FLOAT)
+    assert [found[value.name] for value in proto.graph.output] == [FLOAT] * 3
+    assert found["frames"] == TensorProto.UINT8
+    kinds = [{node.op_type for node in graph.graph.node} for graph in (proto, traced(EDGE, APART))]
+    assert kinds[0] == kinds[1], "no operator that fp32 does not have"
+
+
+@pytest.mark.parametrize("plan", [ALL, BACKBONE, FACTORS], ids=["all", "backbone", "factors"])
+def test_squares_are_added_in_fp32_and_everything_behind_them_is(plan: HalfPlan) -> None:
+    proto = to_half(traced(EDGE, APART), plan)
+    found = types(proto)
+    places = [node.op_type for node in proto.graph.node]
+    behind = list(proto.graph.node)[places.index("ReduceSum") - 1 :]
+    assert [node.op_type for node in behind[:3]] == ["Mul", "ReduceSum", "Sqrt"]
+    for node in behind:
+        floats = {found[name] for name in (*node.input, *node.output)} & {FLOAT, HALF}
+        assert floats <= {FLOAT}, node.name
+    assert found["rows"] == found["columns"] == FLOAT
+
+
+def test_the_input_is_normalised_in_fp32_and_scales_of_resize_stay_fp32() -> None:
+    proto = to_half(traced(EDGE, APART), ALL)
+    found = types(proto)
+    for node in proto.graph.node:
+        if node.op_type == "Sub" and "preprocess.offset" in node.input:
+            assert found[node.output[0]] == FLOAT
+        if node.op_type == "Resize":
+            assert found[node.input[0]] == HALF
+            assert found[node.input[2]] == FLOAT
+    casts = [node for node in proto.graph.node if node.op_type == "Cast"]
+    assert len(casts) == 3, "uint8 to fp32, to fp16 in front of the first layer, and back"
+
+
+def test_the_original_is_left_alone() -> None:
+    proto = traced(SHORT)
+    before = proto.SerializeToString(deterministic=True)
+    to_half(proto, ALL)
+    assert proto.SerializeToString(deterministic=True) == before
+
+
+def test_fp16_agrees_within_its_tolerance() -> None:
+    proto = to_half(traced(EDGE, APART), ALL)
+    images = frames(7)
+    wanted = reference(EDGE, images)
+    found = {
+        name: np.concatenate([run(proto, image[None])[name] for image in images])
+        for name in ("map", "score")
+    }
+    span = wanted["map"].max() - wanted["map"].min()
+    error = np.abs(wanted["map"] - found["map"]) / span
+    assert 1e-5 < error.max() <= TOLERANCES["fp16"].max_error, "rounded, and not by much"
+    assert error.mean() <= TOLERANCES["fp16"].mean_error
+    np.testing.assert_allclose(found["score"], wanted["score"], rtol=0.02)
+
+
+@pytest.mark.parametrize("name", ["factor", "the mean", "embedding.kernel_1"])
+def test_a_constant_beyond_fp16_is_refused_by_name(name: str) -> None:
+    proto = traced(SHORT)
+    name = mean_of(proto) if name == "the mean" else name
+    tensor = initializers(proto)[name]
+    values = numpy_helper.to_array(tensor).copy()
+    values.flat[3] = -70000.0
+    tensor.CopyFrom(numpy_helper.from_array(values, name))
+    with pytest.raises(ExportError) as caught:
+        to_half(proto, ALL)
+    assert str(caught.value) == f"{name} reaches 7e+04, beyond fp16; export with --precision fp32"
+
+
+def test_a_graph_without_projections_is_refused() -> None:
+    proto = traced(SHORT)
+    for node in proto.graph.node:
+        if node.op_type == "Conv" and node.input[1].startswith("embedding."):
+            node.input[1] = node.input[1].replace("embedding.", "other.")
+    for tensor in proto.graph.initializer:
+        tensor.name = tensor.name.replace("embedding.", "other.")
+    with pytest.raises(ExportError, match="no projection; it is not one that edgeseg traced"):
+        to_half(proto, BACKBONE)
+
+
+def test_an_output_in_front_of_the_form_is_refused() -> None:
+    proto = traced(SHORT)
+    form = quadratic_form(proto)
+    proto.graph.output[2].name = form.output[0]
+    with pytest.raises(ExportError, match=r"outputs \['.*'\] would become fp16; expected fp32"):
+        to_half(proto, ALL)
+
+
+def test_all_of_it_is_fp16_when_the_map_allows_it() -> None:
+    choice = choose_half(traced(EDGE, APART), artefact().model(), good_frames(4), good=False)
+    assert choice.report["precision"] == ALL.text
+    assert types(choice.graph)[mean_of(choice.graph)] == HALF
+
+
+@pytest.mark.parametrize("good", [False, True])
+def test_parts_return_to_fp32_until_the_error_is_small(
+    monkeypatch: pytest.MonkeyPatch, good: bool
+) -> None:
+    model, images = artefact().model(), good_frames(4)
+    strict = Tolerance(max_error=1, mean_error=1e-9, min_rank_correlation=0, max_flips=1)
+    monkeypatch.setitem(choose.TOLERANCES, "fp16", strict)
+    choice = choose_half(traced(EDGE, APART), model, images, good=good)
+    assert choice.report["precision"] == FACTORS.text
+    errors = choice.report["mean_error"]
+    assert isinstance(errors, dict)
+    assert list(errors) == [ALL.text, BACKBONE.text, FACTORS.text]
+    assert errors[FACTORS.text] == mean_error(choice.graph, exact_maps(model, images), images)
+    assert errors[FACTORS.text] < 0.3 * errors[BACKBONE.text]
+    found = types(choice.graph)
+    assert (found["factor"], found[mean_of(choice.graph)]) == (HALF, FLOAT)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small"])
+def test_good_images_take_out_what_rounding_adds_to_every_frame(name: str) -> None:
+    config = EDGE.with_options({"backbone": name})
+    proto, model, images = traced(config, APART), artefact(config).model(), good_frames(12)
+    plain = choose_half(proto, model, images[:8], good=False).graph
+    corrected = choose_half(proto, model, images[:8], good=True).graph
+    assert types(corrected) == types(plain)
+    for rounds in (True, False):  # every result, or constants alone: a compiler is in between
+        before, after = (
+            mean_error(emulated(graph, rounds=rounds), exact_maps(model, images[8:]), images[8:])
+            for graph in (plain, corrected)
+        )
+        assert after < 0.95 * before
+
+
+def test_results_are_rounded_as_a_gpu_would_round_them() -> None:
+    half = to_half(traced(SHORT), ALL)
+    wide = emulated(half)
+    form = quadratic_form(half)
+    name = form.output[0]
+    wide.graph.output.append(helper.make_tensor_value_info(name, FLOAT, None))
+    found = run_exactly(wide, name, frames(2))
+    np.testing.assert_array_equal(found, found.astype(np.float16).astype(np.float32))
+    assert all(kind != HALF for kind in (tensor.data_type for tensor in wide.graph.initializer))
+    untouched = traced(SHORT)
+    assert emulated(untouched) is untouched, "nothing to round"
+
+
+def test_an_overflow_while_it_runs_is_noticed_and_reported_as_json() -> None:
+    proto = traced(SHORT)
+    factor = initializers(proto)["factor"]  # every value fits, and their sums do not
+    factor.CopyFrom(numpy_helper.from_array(np.full(factor.dims, 6e4, np.float32), "factor"))
+    choice = choose_half(proto, artefact(SHORT).model(), good_frames(2), good=False)
+    texts = [ALL.text, BACKBONE.text, FACTORS.text]
+    assert choice.report["mean_error"] == dict.fromkeys(texts, "not finite")
+    json.dumps(choice.report, allow_nan=False)

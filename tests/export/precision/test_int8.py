@@ -1,0 +1,289 @@
+"""int8: which tensors, which ranges, and what a CPU makes of them."""
+
+import logging
+from collections import Counter
+
+import numpy as np
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from edgeseg.config import FitConfig
+from edgeseg.export import onnx_export as api
+from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
+from edgeseg.export.precision import search as choose
+from edgeseg.export.precision.int8 import (
+    Int8Plan,
+    Quantiser,
+    correct_mean,
+    mean_embedding,
+    quantise_form,
+    run_exactly,
+)
+from edgeseg.export.precision.search import Choice, choose_int8, exact_maps, mean_error
+from edgeseg.export.verify import TOLERANCES, Tolerance
+from edgeseg.progress import silent
+from tests.support.export_models import (
+    EDGE,
+    SHORT,
+    artefact,
+    frames,
+    good_frames,
+    reference,
+    run,
+    traced,
+)
+
+SEEN, UNSEEN = good_frames(12)[:8], good_frames(12)[8:]
+GLOBAL = SHORT.with_options({"share": 1, "covariance": "global"})
+
+
+def quantised(config: FitConfig, target: str, *, keep: tuple[str, ...] = ()) -> ModelProto:
+    """The backbone in int8, the quadratic form still in fp32."""
+    return Quantiser(traced(config), SEEN, target=target).quantise(Int8Plan(keep=keep))
+
+
+def constants(proto: ModelProto) -> dict[str, NDArray[np.generic]]:
+    return {name: numpy_helper.to_array(tensor) for name, tensor in initializers(proto).items()}
+
+
+def made_by(proto: ModelProto) -> dict[str, NodeProto]:
+    return {name: node for node in proto.graph.node for name in node.output}
+
+
+def chosen(config: FitConfig, target: str) -> Choice:
+    model = artefact(config).model()
+    finish = api._int8_form(model, SEEN) if target == "cpu" else api._half_form
+    return choose_int8(traced(config), model, SEEN, target=target, finish=finish, progress=silent)
+
+
+@pytest.mark.parametrize("target", ["cpu", "trt"])
+def test_every_convolution_reads_int8(target: str) -> None:
+    proto = quantised(EDGE, target)
+    maker, values = made_by(proto), constants(proto)
+    convolutions = [node for node in proto.graph.node if node.op_type == "Conv"]
+    assert len(convolutions) == 18
+    for node in convolutions:
+        assert [maker[name].op_type for name in node.input[:2]] == ["DequantizeLinear"] * 2
+        kernel = values[maker[node.input[1]].input[0]]
+        assert kernel.dtype == np.int8
+        assert values[maker[node.input[1]].input[1]].shape == kernel.shape[:1], "a scale a channel"
+
+
+def test_weights_for_cpus_have_seven_bits_and_biases_are_int32() -> None:
+    values = constants(quantised(EDGE, "cpu"))
+    kernels = [value for value in values.values() if value.dtype == np.int8 and value.ndim == 4]
+    assert len(kernels) == 18
+    assert max(int(np.abs(kernel.astype(int)).max()) for kernel in kernels) == 64
+    assert [value.dtype for name, value in values.items() if name.endswith("bias_quantized")]
+    assert Counter(value.dtype for value in values.values())[np.dtype(np.int32)] >= 15
+
+
+def test_the_graph_for_tensorrt_is_symmetric_and_has_nothing_it_refuses() -> None:
+    proto = chosen(EDGE, "trt").graph
+    values = constants(proto)
+    kinds = Counter(node.op_type for node in proto.graph.node)
+    assert kinds["MatMulInteger"] == 0
+    assert kinds["QuantizeLinear"] >= 15
+    assert not [name for name, value in values.items() if value.dtype == np.int32]
+    for node in proto.graph.node:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            zero = values[node.input[2]]
+            assert zero.dtype == np.int8
+            assert not zero.any()
+    kernels = [value for value in values.values() if value.dtype == np.int8 and value.ndim == 4]
+    assert max(int(np.abs(kernel.astype(int)).max()) for kernel in kernels) == 127
+    assert values["factor"].dtype == np.float16, "15 MB are nothing to a GPU"
+    assert values["rows"].dtype == np.float32
+
+
+def test_the_form_for_cpus_is_an_integer_product() -> None:
+    proto = chosen(EDGE, "cpu").graph
+    kinds = Counter(node.op_type for node in proto.graph.node)
+    assert kinds["MatMulInteger"] == 1
+    assert kinds["MatMul"] == 2, "the two of the upsampling"
+    values = constants(proto)
+    assert "factor" not in values
+    assert values["factor_int8"].dtype == np.int8
+    assert values["factor_int8"].shape == (16, 16, 10)
+    assert [value.type.tensor_type.elem_type for value in proto.graph.output] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("largest", [3.0, 0.0])
+def test_factors_are_rounded_to_half_a_step_at_most(largest: float) -> None:
+    proto = traced(SHORT)
+    factor = constants(proto)["factor"].astype(np.float64)
+    values = constants(quantise_form(proto, largest=largest))
+    whole = values["factor_int8"].astype(np.float64)
+    assert np.abs(whole).max() == 64, "more would saturate where a CPU adds pairs in 16 bits"
+    column = np.abs(factor).max(axis=1, keepdims=True) / 64
+    assert np.all(np.abs(whole * column - factor) <= column * 0.5001)
+    assert np.isfinite(values["factor_scale"]).all()
+    assert (values["factor_scale"] > 0).all()
+
+
+@pytest.mark.parametrize("config", [SHORT, GLOBAL], ids=["shared", "one covariance"])
+def test_the_integer_product_is_exact_on_this_computer(config: FitConfig) -> None:
+    """Brute force in 64-bit integers: a kernel that saturates in 16 bits would be far off."""
+    proto = traced(config)
+    form = quadratic_form(proto)
+    before, after = form.input[0], form.output[0]
+    proto = api._int8_form(artefact(config).model(), SEEN)(proto)
+    for name in (before, after, "embedding_uint8"):
+        kind = TensorProto.UINT8 if name == "embedding_uint8" else TensorProto.FLOAT
+        proto.graph.output.append(helper.make_tensor_value_info(name, kind, None))
+    values = constants(proto)
+    reached = set()
+    for image in frames(7):
+        out = run(proto, image[None])
+        x = out["embedding_uint8"].astype(np.int64) - 128
+        scale = values["embedding_scale"].reshape(-1, 1, 1)
+        np.testing.assert_allclose(
+            x, np.clip(np.rint(out[before] / scale), -128, 127), atol=1, err_msg="the rounding"
+        )
+        whole = x @ values["factor_int8"].astype(np.int64)
+        np.testing.assert_allclose(out[after], whole * values["factor_scale"], rtol=1e-6)
+        reached |= {int(x.min()), int(x.max())}
+    assert {-128, 127} <= reached, "frames that reach the ends of the range are among them"
+
+
+@pytest.mark.parametrize("target", ["cpu", "trt"])
+def test_int8_is_within_its_tolerance(target: str) -> None:
+    choice = chosen(EDGE, target)
+    assert choice.report["kept"] == []
+    images = np.concatenate([UNSEEN, frames(5)[[0, 1, 3, 4]]])  # good and broken parts
+    wanted = reference(EDGE, images)["map"]
+    if target == "cpu":  # in the kernels that a user runs, too
+        found = np.concatenate([run(choice.graph, image[None])["map"] for image in images])
+    else:
+        found = run_exactly(choice.graph, "map", images)
+    error = np.abs(wanted - found) / (wanted.max() - wanted.min())
+    assert 1e-4 < error.mean() <= TOLERANCES["int8"].mean_error
+    assert error.max() <= TOLERANCES["int8"].max_error
+
+
+@pytest.mark.parametrize("target", ["cpu", "trt"])
+def test_the_corrected_mean_lowers_the_error_on_images_it_has_not_seen(target: str) -> None:
+    original, plain = traced(EDGE), quantised(EDGE, target)
+    corrected = correct_mean(plain, mean_embedding(original, SEEN), SEEN)
+    maps = exact_maps(artefact(EDGE).model(), UNSEEN)
+    before, after = (mean_error(graph, maps, UNSEEN) for graph in (plain, corrected))
+    assert after < 0.9 * before
+    changed = [
+        name
+        for name, value in constants(corrected).items()
+        if not np.array_equal(value, constants(plain)[name])
+    ]
+    assert len(changed) == 1, "the mean alone"
+
+
+def test_what_quantisation_moved_is_taken_out_exactly() -> None:
+    original, plain = traced(SHORT), quantised(SHORT, "cpu")
+    corrected = correct_mean(plain, mean_embedding(original, SEEN), SEEN)
+
+    def centred(proto: ModelProto) -> NDArray[np.float32]:
+        name = [node.output[0] for node in proto.graph.node if node.op_type == "Sub"][-1]
+        proto.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+        return run_exactly(proto, name, SEEN).mean(axis=0)
+
+    wanted = centred(original)
+    assert np.abs(centred(plain) - wanted).max() > 1e-3
+    np.testing.assert_allclose(centred(corrected), wanted, atol=1e-4)
+
+
+def test_a_layer_that_is_kept_stays_fp32() -> None:
+    name = next(node.name for node in traced(SHORT).graph.node if node.op_type == "Conv")
+    proto = quantised(SHORT, "cpu", keep=(name,))
+    kept = next(node for node in proto.graph.node if node.name == name)
+    assert constants(proto)[kept.input[1]].dtype == np.float32
+    others = [node for node in proto.graph.node if node.op_type == "Conv" and node.name != name]
+    assert len(others) == 11
+    assert all(made_by(proto)[node.input[1]].op_type == "DequantizeLinear" for node in others)
+
+
+@pytest.mark.parametrize("options", [GraphOptions(batch=(3, 3, 3)), GraphOptions(batch=(1, 2, 4))])
+def test_graphs_of_other_batches_are_calibrated_alike(options: GraphOptions) -> None:
+    config = SHORT.with_options({"share": 1, "covariance": "global"})
+    if options.batch != (3, 3, 3):
+        config = SHORT.with_options({"share": 1})
+    images = SEEN[:4]  # not a multiple of three
+    proto = traced(config, options)
+    quantised = Quantiser(proto, images, target="cpu").quantise(Int8Plan())
+    corrected = correct_mean(quantised, mean_embedding(proto, images), images)
+    error = mean_error(corrected, exact_maps(artefact(config).model(), images), images)
+    assert 0 < error < TOLERANCES["int8"].mean_error
+
+
+def test_the_same_images_give_the_same_bytes_and_logs_stay_as_they_were() -> None:
+    root = logging.getLogger()
+    before = root.level
+    first, second = (
+        chosen(SHORT, "cpu").graph.SerializeToString(deterministic=True) for _ in range(2)
+    )
+    assert first == second
+    assert root.level == before
+
+
+def tighten(monkeypatch: pytest.MonkeyPatch, mean_error: float) -> None:
+    limits = Tolerance(max_error=1, mean_error=mean_error, min_rank_correlation=0, max_flips=1)
+    monkeypatch.setitem(choose.TOLERANCES, "int8", limits)
+
+
+def test_sensitive_layers_return_to_fp32_and_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = chosen(SHORT, "trt").report["steps"]
+    assert isinstance(free, list)
+    error = free[0]["mean_error"]
+    tighten(monkeypatch, 1.05 * error)
+    monkeypatch.setattr(choose, "WORTH", 0.0)
+    monkeypatch.setattr(choose, "MOST_KEPT", 1)
+    choice = chosen(SHORT, "trt")
+    (kept,) = choice.report["kept"]  # type: ignore[misc]
+    steps = choice.report["steps"]
+    assert isinstance(steps, list)
+    assert [step["kept"] for step in steps] == [[], [kept]]
+    assert steps[1]["mean_error"] < steps[0]["mean_error"] == error
+    assert choice.report["precision"] == "int8 backbone, fp16 factors; 1 layers kept in fp32"
+    node = next(node for node in choice.graph.graph.node if node.name == kept)
+    assert constants(choice.graph)[node.input[1]].dtype == np.float32
+    others = [other for other in traced(SHORT).graph.node if other.op_type == "Conv"]
+    probes = SEEN[::2]
+    maps, mean = exact_maps(artefact(SHORT).model(), probes), mean_embedding(traced(SHORT), probes)
+    quantiser = Quantiser(traced(SHORT), SEEN, target="trt")
+    for other in others[:3]:
+        graph = quantiser.quantise(Int8Plan(keep=(other.name,)))
+        graph = correct_mean(graph, mean, probes)
+        assert mean_error(graph, maps, probes) >= steps[1]["mean_error"], "the best was chosen"
+
+
+@pytest.mark.parametrize(("target", "factors"), [("cpu", "int8"), ("trt", "fp16")])
+def test_a_backbone_that_cannot_be_int8_stays_fp32_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, target: str, factors: str
+) -> None:
+    tighten(monkeypatch, 1e-6)
+    choice = chosen(SHORT, target)
+    assert choice.report["precision"] == (
+        f"{factors} factors; the whole backbone stays fp32, its int8 form is too far off"
+    )
+    kinds = Counter(node.op_type for node in choice.graph.graph.node)
+    assert kinds["DequantizeLinear"] == 0
+    assert kinds["MatMulInteger"] == (target == "cpu")
+    assert mean_error(choice.graph, exact_maps(artefact(SHORT).model(), UNSEEN), UNSEEN) < 0.05
+
+
+def test_seven_bits_do_not_saturate_in_the_kernels_of_this_computer() -> None:
+    """With 127 they do, where a CPU has no VNNI: the result is half of what the graph says."""
+    weight = np.full((1, 16, 8), 64, np.int8)
+    x = np.full((1, 4, 16), 255, np.uint8)
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["x", "w"], ["y"])],
+        "product",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    opset = [helper.make_opsetid("", 18)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": x})
+    np.testing.assert_array_equal(found, np.full((1, 4, 8), 255 * 64 * 16))

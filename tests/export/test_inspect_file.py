@@ -1,0 +1,184 @@
+"""`edgeseg info` of graphs and plans."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from edgeseg.artefact.artefact import file_sha256
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.errors import RuntimeFailure
+from edgeseg.export import graph
+from edgeseg.export.inspect_file import describe
+from edgeseg.export.onnx_export import ExportOptions, export_onnx
+from tests.support.commands import fail, succeed
+from tests.support.export_models import SHORT, artefact, good_frames, remember_traces, traced
+from tests.support.small_graphs import write_graph
+
+K, RANK, BLOCKS = 16, 10, 8 * 8  # 16x16 cells, four of which share a Gaussian
+
+
+@pytest.fixture(autouse=True)
+def traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember_traces(monkeypatch, SHORT)
+
+
+def export(out: Path, *, precision: str = "fp32", target: str = "cpu") -> ModelMetadata:
+    options = ExportOptions(precision=precision, target=target, verify=False)
+    images = good_frames(4)
+    exported = export_onnx(artefact(SHORT), out, options=options, calibration=images)
+    return exported.metadata
+
+
+def write_plan(onnx_path: Path, metadata: ModelMetadata) -> Path:
+    """A plan as `edgeseg export --trt` leaves it, with the plan itself made up."""
+    plan = onnx_path.with_suffix(".plan")
+    plan.write_bytes(b"vtrt" + bytes(1000))
+    told = replace(metadata, plan={"builder": "rtx", "targets": ["sm86"], "precision": "fp32"})
+    plan.with_suffix(".json").write_text(told.to_json())
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("precision", "target", "expected"),
+    [
+        ("fp32", "cpu", K * RANK * BLOCKS * 4),
+        ("fp16", "cpu", K * RANK * BLOCKS * 2),
+        ("int8", "trt", K * RANK * BLOCKS * 2),
+        ("int8", "cpu", K * RANK * BLOCKS * 1 + RANK * BLOCKS * 4),  # and a scale a column
+    ],
+)
+def test_the_bytes_that_the_quadratic_form_reads(
+    tmp_path: Path, precision: str, target: str, expected: int
+) -> None:
+    export(tmp_path / "short.onnx", precision=precision, target=target)
+    found = describe(tmp_path / "short.onnx")["quadratic_form_bytes_per_frame"]
+    assert found == expected
+
+
+def test_the_facts_of_a_graph(tmp_path: Path) -> None:
+    out = tmp_path / "short.onnx"
+    told = export(out)
+    facts = describe(out)
+    assert facts["inputs"] == {"frames": "uint8 [1, 64, 64, 3]"}
+    assert facts["outputs"] == {
+        "map": "float [1, 64, 64]",
+        "score": "float [1]",
+        "grid": "float [1, 16, 16]",
+    }
+    assert facts["size_bytes"] == out.stat().st_size
+    assert facts["operators"]["Conv"] == 12
+    assert sum(facts["operators"].values()) == len(traced(SHORT).graph.node)
+    assert facts["metadata"] == json.loads(replace(told, onnx_sha256=None).to_json())
+
+
+def test_a_graph_over_two_gigabytes_is_counted_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "short.onnx"
+    export(out)
+    one = describe(out)
+    monkeypatch.setattr(graph, "LARGEST_FILE", 100_000)
+    export(out)
+    two = describe(out)
+    parts = [out.stat().st_size, out.with_name("short.onnx.data").stat().st_size]
+    assert two["size_bytes"] == sum(parts)
+    assert two["size_bytes"] == pytest.approx(one["size_bytes"], rel=0.05)
+    assert {**two, "size_bytes": 0} == {**one, "size_bytes": 0}
+
+
+def test_a_plan_and_the_graph_it_was_built_from(tmp_path: Path) -> None:
+    out = tmp_path / "short.onnx"
+    plan = write_plan(out, export(out))
+    facts, graph_facts = describe(plan), describe(out)
+    for name in ("inputs", "outputs", "operators", "quadratic_form_bytes_per_frame"):
+        assert facts[name] == graph_facts[name], name
+    assert facts["size_bytes"] == 1004
+    assert facts["metadata"]["plan"]["targets"] == ["sm86"]
+    assert facts["metadata"]["onnx_sha256"] == file_sha256(out)
+
+
+@pytest.mark.parametrize("change", ["gone", "another"])
+def test_a_plan_without_its_graph(tmp_path: Path, change: str) -> None:
+    out = tmp_path / "short.onnx"
+    plan = write_plan(out, export(out))
+    before = describe(plan)
+    if change == "gone":
+        out.unlink()
+    else:
+        write_graph(out)
+    facts = describe(plan)
+    assert facts["inputs"] == before["inputs"], "the sidecar knows them, too"
+    assert facts["outputs"] == before["outputs"]
+    assert facts["operators"] == ("unknown: short.onnx, which it was built from, is not beside it")
+    assert "quadratic_form_bytes_per_frame" not in facts
+
+
+def test_a_plan_of_any_batch(tmp_path: Path) -> None:
+    out = tmp_path / "small.onnx"
+    plan = write_plan(out, write_graph(out, batch=(1, 2, 4)))
+    out.unlink()
+    assert describe(plan)["inputs"] == {"frames": "uint8 [batch, 32, 48, 3]"}
+    assert describe(plan)["outputs"]["score"] == "float [batch]"
+
+
+def test_a_foreign_graph(tmp_path: Path) -> None:
+    path = tmp_path / "other.onnx"
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])
+    node = helper.make_node("Add", ["x", "one"], ["y"])
+    one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])
+    onnx.save(helper.make_model(helper.make_graph([node], "g", [value], [output], [one])), path)
+    facts = describe(path)
+    assert facts["inputs"] == {"x": "float [n, 3]"}
+    assert facts["operators"] == {"Add": 1}
+    assert facts["quadratic_form_bytes_per_frame"] == 0
+    assert facts["metadata"] == "none: this file was not exported by edgeseg"
+
+
+def test_files_that_cannot_be_described(tmp_path: Path) -> None:
+    def fails(name: str, content: bytes | None, match: str) -> None:
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(RuntimeFailure, match=match):
+            describe(path)
+
+    fails("no.onnx", None, "no.onnx: no such file; make one with `edgeseg export`")
+    fails("text.onnx", b"not a graph at all", r"text.onnx: not an ONNX file \(.*export it again")
+    fails("empty.onnx", b"", r"empty.onnx: not an ONNX file \(it has no graph\); export it again")
+    fails("lone.plan", b"vtrt", "lone.plan: its sidecar lone.json is missing; a plan says nothing")
+    (tmp_path / "bad.json").write_text("{")
+    fails("bad.plan", b"vtrt", "bad.plan: its edgeseg metadata is not JSON")
+    (tmp_path / "old.json").write_text('{"schema": 0}')
+    fails("old.plan", b"vtrt", "old.plan: metadata schema 0, expected 1")
+
+
+def test_the_command_prints_all_of_it(tmp_path: Path) -> None:
+    out = tmp_path / "short.onnx"
+    plan = write_plan(out, export(out))
+    for path in (out, plan):
+        text = succeed("info", path).stdout
+        assert text.startswith(f"{path} (")
+        for line in (
+            "frames               uint8 [1, 64, 64, 3]",
+            "map                  float [1, 64, 64]",
+            "Conv                 12",
+            f"quadratic_form_bytes_per_frame {K * RANK * BLOCKS * 4}",
+            f"size_bytes           {path.stat().st_size}",
+            "precision            fp32",
+            "d2_mean              16 x 16 values",
+        ):
+            assert line in text, line
+    facts: dict[str, Any] = json.loads(succeed("info", plan, "--json").stdout)
+    assert facts == json.loads(json.dumps(describe(plan)))
+    assert facts["metadata"]["threshold"]["score"] == artefact(SHORT).calibration.score_threshold
+
+
+def test_errors_of_the_command_are_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone.onnx"
+    assert fail("info", gone, code=1) == f"{gone}: no such file; make one with `edgeseg export`"

@@ -1,0 +1,299 @@
+"""From an artefact to files: what is written, what is refused, and what a failure leaves behind."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from edgeseg.artefact.artefact import file_sha256, save_artefact
+from edgeseg.contract.metadata import KEY, ModelMetadata
+from edgeseg.errors import ExportError, UsageError, VerificationError
+from edgeseg.export import onnx_export as api
+from edgeseg.export.onnx_export import Exported, ExportOptions, export_onnx
+from edgeseg.export.verify import Agreement, Tolerance
+from edgeseg.runtime.backends.base import open_session
+from tests.support.export_models import (
+    SHORT,
+    artefact,
+    good_frames,
+    names,
+    reference,
+    remember_traces,
+)
+
+IMPOSSIBLE = Tolerance(max_error=0.0, mean_error=0.0, min_rank_correlation=1.1, max_flips=0.0)
+COARSE = Tolerance(max_error=0.8, mean_error=0.2, min_rank_correlation=0.0, max_flips=0.5)
+IMAGES = good_frames(6)
+
+
+@pytest.fixture(autouse=True)
+def traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember_traces(monkeypatch, SHORT)
+    # Twelve convolutions that no one trained are coarser in int8 than real ones; how coarse is
+    # tested with the quantiser.
+    monkeypatch.setitem(api.TOLERANCES, "int8", COARSE)
+
+
+def export(
+    out: Path, *, options: ExportOptions | None = None, notes: list[str] | None = None
+) -> Exported:
+    told = [] if notes is None else notes
+    settings = options or ExportOptions()
+    images = None if settings.precision == "fp32" else IMAGES
+    return export_onnx(artefact(SHORT), out, options=settings, calibration=images, note=told.append)
+
+
+def embedded(path: Path) -> ModelMetadata:
+    (entry,) = onnx.load(path).metadata_props
+    assert entry.key == KEY
+    return ModelMetadata.from_json(entry.value, source=str(path))
+
+
+def test_a_file_and_its_sidecar(tmp_path: Path) -> None:
+    out, notes = tmp_path / "new" / "short.onnx", []
+    exported = export(out, notes=notes)
+    assert names(out.parent) == ["short.json", "short.onnx"]
+    assert exported.path == out
+    assert exported.report == {"precision": "all fp32"}
+    assert [row.backend for row in exported.agreements] == ["ONNX Runtime", "OpenVINO"]
+    assert all(row.passed and row.source == "synthetic images" for row in exported.agreements)
+    assert exported.metadata.outputs == ["map", "score", "grid"]
+    assert notes[0].startswith("backend")
+    assert notes[0].count(" ok") == 2
+
+
+def test_the_metadata_is_in_the_file_and_beside_it(tmp_path: Path) -> None:
+    out = tmp_path / "short.onnx"
+    exported = export(out)
+    text = out.with_suffix(".json").read_text(encoding="utf-8")
+    sidecar = ModelMetadata.from_json(text, source="sidecar")
+    assert sidecar == exported.metadata
+    assert sidecar.onnx_sha256 == file_sha256(out)
+    assert embedded(out) == replace(sidecar, onnx_sha256=None)
+    assert json.loads(text)["schema"] == 1
+    assert "plan" not in json.loads(text)
+
+
+def test_the_metadata_says_what_the_artefact_knows(tmp_path: Path) -> None:
+    source = tmp_path / "short.edgeseg"
+    fitted = artefact(SHORT)
+    save_artefact(fitted, source)
+    told = export_onnx(
+        fitted,
+        tmp_path / "short.onnx",
+        options=ExportOptions(batch=(2, 3, 4), grid_output=False, verify=False),
+        artefact_path=source,
+    ).metadata
+    calibration, good = fitted.calibration, fitted.calibration.good
+    assert told.name == "plate64x64"
+    assert told.input == {
+        "name": "frames",
+        "layout": "NHWC",
+        "channels": "RGB",
+        "size_hw": [64, 64],
+        "batch": [2, 3, 4],
+    }
+    assert told.outputs == ["map", "score"]
+    assert told.threshold["score"] == calibration.score_threshold
+    assert told.threshold["pixel"] == calibration.pixel_threshold
+    assert told.threshold["false_alarm_rate"] == calibration.answered_rate
+    assert told.threshold["method"] == calibration.method
+    assert told.good_scores["count"] == 8
+    assert told.good_scores["mean"] == pytest.approx(float(good.scores.mean()))
+    assert told.good_scores["quantiles"]["0.5"] == pytest.approx(float(np.median(good.scores)))
+    np.testing.assert_allclose(told.drift["d2_mean"], good.d2_mean, rtol=1e-3)
+    assert told.drift["frame_mean"] == pytest.approx(float(good.frame_d2.mean()))
+    assert (told.grid_hw, told.k, told.rank) == ([16, 16], 16, 10)
+    assert told.backbone == {
+        "name": "resnet18",
+        "weights_sha256": fitted.origin.sha256,
+        "random_weights": False,
+    }
+    assert told.artefact_sha256 == file_sha256(source)
+    assert (told.precision, told.target) == ("fp32", "cpu")
+    assert {"edgeseg", "torch", "onnx"} <= set(told.versions)
+    assert np.allclose(told.preprocess["mean"], (0.485, 0.456, 0.406))
+
+
+def test_no_path_of_this_computer_is_in_the_metadata(tmp_path: Path) -> None:
+    export(tmp_path / "short.onnx")
+    text = (tmp_path / "short.json").read_text(encoding="utf-8")
+    assert str(tmp_path) not in text
+    assert "/" not in text
+
+
+def test_the_same_options_give_the_same_bytes(tmp_path: Path) -> None:
+    files = []
+    for folder in ("once", "again"):
+        for options in (ExportOptions(), ExportOptions(precision="int8")):
+            export(tmp_path / folder / f"{options.precision}.onnx", options=options)
+        files.append({path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()})
+    assert files[0] == files[1]
+    assert len(files[0]) == 4
+
+
+def test_the_runtime_needs_nothing_else(tmp_path: Path) -> None:
+    out = tmp_path / "short.onnx"
+    export(out)
+    wanted = reference(SHORT, IMAGES[:1])
+    with open_session(out) as session:
+        (found,) = session.infer(IMAGES[:1])
+        assert session.metadata.threshold["score"] == artefact(SHORT).calibration.score_threshold
+    np.testing.assert_allclose(found.map_hw, wanted["map"][0], rtol=1e-3, atol=1e-4)
+    assert found.grid_hw is not None
+    np.testing.assert_allclose(found.grid_hw, wanted["grid"][0], rtol=1e-3, atol=1e-4)
+    assert found.score == pytest.approx(float(wanted["score"][0]), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("precision", "target", "backends"),
+    [
+        ("fp16", "cpu", ["ONNX Runtime, as written", "OpenVINO"]),
+        ("int8", "cpu", ["ONNX Runtime", "OpenVINO"]),
+        ("int8", "trt", ["ONNX Runtime, as written"]),
+    ],
+)
+def test_lower_precisions_are_verified_on_the_calibration_images(
+    tmp_path: Path, precision: str, target: str, backends: list[str]
+) -> None:
+    out = tmp_path / "short.onnx"
+    exported = export(out, options=ExportOptions(precision=precision, target=target))
+    assert [row.backend for row in exported.agreements] == backends
+    for row in exported.agreements:
+        assert row.passed, row
+        assert (row.images, row.source) == (6, "calibration images")
+    assert (embedded(out).precision, embedded(out).target) == (precision, target)
+    assert "precision" in exported.report
+    json.dumps(exported.report, allow_nan=False)
+
+
+def test_a_fixed_batch_is_calibrated_and_verified_as_one(tmp_path: Path) -> None:
+    options = ExportOptions(precision="int8", batch=(4, 4, 4))
+    exported = export(tmp_path / "short.onnx", options=options)
+    assert all(row.passed and row.images == 6 for row in exported.agreements)
+    (entry,) = onnx.load(exported.path).graph.input
+    assert entry.type.tensor_type.shape.dim[0].dim_value == 4
+
+
+@pytest.mark.parametrize(("target", "factors"), [("cpu", "int8"), ("trt", "fp16")])
+def test_an_int8_backbone_that_is_refused_stays_fp32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, factors: str
+) -> None:
+    real, graphs, notes = api._verified, [], []
+
+    def refuse_the_first(graph: onnx.ModelProto, *args: Any) -> tuple[Agreement, ...]:
+        graphs.append(graph)
+        rows = real(graph, *args)
+        failures = ("mean error: expected less",) if len(graphs) == 1 else ()
+        return tuple(replace(row, failures=failures) for row in rows)
+
+    monkeypatch.setattr(api, "_verified", refuse_the_first)
+    out, options = tmp_path / "short.onnx", ExportOptions(precision="int8", target=target)
+    exported = export(out, options=options, notes=notes)
+    assert all(row.passed for row in exported.agreements)
+    assert str(exported.report["precision"]).startswith(f"{factors} factors; the whole backbone")
+    assert "stays fp32" in notes[1]
+    first, second = ({node.op_type for node in graph.graph.node} for graph in graphs)
+    assert "DequantizeLinear" in first
+    assert "DequantizeLinear" not in second
+    assert embedded(out).precision == "int8"
+    assert names(tmp_path) == ["short.json", "short.onnx"]
+
+
+class TestFailedVerification:
+    @pytest.fixture(autouse=True)
+    def nothing_is_good_enough(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(api.TOLERANCES, "fp32", IMPOSSIBLE)
+
+    def test_the_graph_is_set_aside(self, tmp_path: Path) -> None:
+        out, notes = tmp_path / "short.onnx", []
+        with pytest.raises(VerificationError) as caught:
+            export(out, notes=notes)
+        assert names(tmp_path) == ["short.onnx.failed"]
+        assert str(caught.value).startswith(
+            f"{out}: disagrees with the reference in ONNX Runtime, OpenVINO (max error: expected "
+            "<= 0; mean error: expected <= 0; rank correlation: expected >= 1.1); it is kept as "
+            f"{out}.failed, try a higher --precision"
+        )
+        assert notes[0].count("FAILED") == 2
+        onnx.checker.check_model(
+            onnx.load_from_string(out.with_name("short.onnx.failed").read_bytes())
+        )
+
+    def test_an_earlier_export_and_its_sidecar_stay(self, tmp_path: Path) -> None:
+        out = tmp_path / "short.onnx"
+        export(out, options=ExportOptions(verify=False, grid_output=True))
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        with pytest.raises(VerificationError, match="disagrees with the reference"):
+            export(out, options=ExportOptions(batch=(4, 4, 4)))
+        failed = out.with_name("short.onnx.failed")
+        assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if p != failed} == before
+        told = ModelMetadata.from_json(out.with_suffix(".json").read_text(), source="sidecar")
+        assert told.onnx_sha256 == file_sha256(out)
+        assert told.onnx_sha256 != file_sha256(failed)
+
+    def test_without_verification_it_is_written(self, tmp_path: Path) -> None:
+        exported = export(tmp_path / "short.onnx", options=ExportOptions(verify=False))
+        assert exported.agreements == ()
+        assert names(tmp_path) == ["short.json", "short.onnx"]
+
+
+def test_random_weights_are_refused_unless_allowed(tmp_path: Path) -> None:
+    fitted = artefact(SHORT)
+    random = replace(fitted, origin=replace(fitted.origin, random=True))
+    with pytest.raises(ExportError) as caught:
+        export_onnx(random, tmp_path / "short.onnx", options=ExportOptions())
+    assert str(caught.value) == (
+        "the backbone has random weights, so its maps mean nothing; fit with real weights, "
+        "or pass --allow-random-weights to export it for timing"
+    )
+    assert names(tmp_path) == []
+    allowed = ExportOptions(allow_random_weights=True, verify=False)
+    told = export_onnx(random, tmp_path / "short.onnx", options=allowed).metadata
+    assert told.backbone["random_weights"] is True
+
+
+def test_int8_needs_images(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        export_onnx(
+            artefact(SHORT), tmp_path / "short.onnx", options=ExportOptions(precision="int8")
+        )
+    assert str(caught.value) == (
+        "--precision int8 needs good images to calibrate on; pass --calibrate FOLDER, "
+        "the images the model was fitted on will do"
+    )
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        np.zeros((2, 32, 64, 3), np.uint8),
+        np.zeros((0, 64, 64, 3), np.uint8),
+        np.zeros((2, 64, 64, 3), np.float32),
+        np.zeros((64, 64, 3), np.uint8),
+    ],
+    ids=["size", "none", "type", "no batch"],
+)
+def test_images_of_the_wrong_kind_are_refused(tmp_path: Path, images: np.ndarray) -> None:
+    with pytest.raises(
+        UsageError, match=r"calibration frames .*: expected uint8 \(N, 64, 64, 3\) with at least"
+    ):
+        export_onnx(
+            artefact(SHORT), tmp_path / "x.onnx", options=ExportOptions(), calibration=images
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "fp8"}, r"precision 'fp8': expected one of \('fp32', 'fp16', 'int8'\)"),
+        ({"target": "gpu"}, r"target 'gpu': expected one of \('cpu', 'trt'\)"),
+    ],
+)
+def test_options_that_do_not_exist(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ExportOptions(**options)  # type: ignore[arg-type]

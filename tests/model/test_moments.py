@@ -1,0 +1,231 @@
+"""Moments: streaming, batch, merged in any order and split again are all the same numbers."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgeseg.errors import UsageError
+from edgeseg.model.moments import Moments
+from tests.support.moment_rows import TIGHT, assert_same, rows
+
+
+def test_batch_is_the_definition():
+    x = rows(20)
+    moments = Moments.of(x)
+    for place in range(x.shape[2]):
+        x_nk = x[:, :, place].numpy()
+        assert moments.count[place] == 20
+        np.testing.assert_allclose(moments.mean[place], x_nk.mean(axis=0), atol=TIGHT)
+        np.testing.assert_allclose(
+            moments.scatter[place], np.cov(x_nk.T, bias=True) * 20, atol=1e-9
+        )
+    assert moments.images == 20
+    assert moments.scatter.dtype == torch.float64
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 20])
+def test_streaming_is_the_batch(size):
+    x = rows(20)
+    streamed = Moments.zero(6, 4)
+    for start in range(0, 20, size):
+        streamed.update_(x[start : start + size])
+    assert_same(streamed, Moments.of(x))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    cuts=st.lists(st.integers(0, 15), max_size=4),
+    order_seed=st.integers(0, 1000),
+)
+def test_merged_in_any_order(cuts, order_seed):
+    x = rows(15)
+    edges = sorted({0, 15, *cuts})
+    parts = [Moments.of(x[a:b]) for a, b in pairwise(edges)]
+    parts.append(Moments.zero(6, 4))  # a camera that saw nothing
+    order = np.random.default_rng(order_seed).permutation(len(parts))
+    total = parts[order[0]]
+    for index in order[1:]:
+        total = total.merge(parts[index])
+    assert_same(total, Moments.of(x))
+
+
+def test_merging_is_associative():
+    a, b, c = (Moments.of(rows(count, seed=count)) for count in (3, 8, 5))
+    assert_same(a.merge(b).merge(c), a.merge(b.merge(c)))
+    assert_same(a.merge(b), b.merge(a))
+
+
+def test_remove_undoes_merge():
+    old, new = Moments.of(rows(12)), Moments.of(rows(5, seed=9))
+    assert_same(old.merge(new).remove(new), old)
+    x = rows(12)
+    assert_same(old.remove(Moments.of(x[3:7])), Moments.of(torch.cat([x[:3], x[7:]])))
+
+
+def test_scaled_moments_are_those_of_weighted_images():
+    """Half the old images, three of the new ones: a decayed model that was updated."""
+    old, new = rows(6), rows(3, seed=1)
+    weighted = Moments.of(old).scaled(0.5).merge(Moments.of(new))
+    weight = torch.tensor([0.5] * 6 + [1.0] * 3, dtype=torch.float64)
+    x = torch.cat([old, new])
+    mean = torch.einsum("n,nkp->pk", weight, x) / 6.0
+    centred = x - mean.T
+    scatter = torch.einsum("n,nkp,nlp->pkl", weight, centred, centred)
+    assert_same(weighted, Moments(count=weight.sum().expand(6), mean=mean, scatter=scatter))
+    assert (weighted.images, weighted.decayed) == (6, False)
+    assert Moments.of(old).scaled(0.9).decayed
+
+
+def test_counts_below_one_are_counts():
+    faint = Moments.of(rows(1)).scaled(0.1)
+    both = faint.merge(faint)
+    torch.testing.assert_close(both.mean, faint.mean)
+    assert float(both.count[0]) == pytest.approx(0.2)
+    torch.testing.assert_close(
+        faint.pooled((2, 3), 3).mean, Moments.of(rows(1)).pooled((2, 3), 3).mean
+    )
+
+
+def test_some_locations_are_a_view():
+    moments = Moments.of(rows(5))
+    part = moments.at(slice(2, 4))
+    assert torch.equal(part.mean, moments.mean[2:4])
+    assert part.scatter.data_ptr() == moments.scatter[2:4].data_ptr()
+
+
+def test_packed_moments_are_unpacked():
+    moments = Moments.of(rows(7))
+    packed = moments.packed()
+    assert packed["scatter"].shape == (6, 10)
+    assert_same(Moments.unpacked(packed), moments)
+
+
+def test_merge_and_remove_leave_their_arguments_alone():
+    x = rows(6)
+    first, second = Moments.of(x[:4]), Moments.of(x[4:])
+    total = first.merge(second)
+    total.remove(second)
+    assert_same(first, Moments.of(x[:4]), tolerance=0)
+    assert_same(second, Moments.of(x[4:]), tolerance=0)
+
+
+def test_nothing_and_nothing_is_nothing():
+    both = Moments.zero(2, 3).merge(Moments.zero(2, 3))
+    assert both.images == 0
+    assert not both.mean.any()
+    assert not both.scatter.any()
+    assert_same(Moments.zero(6, 4).update_(rows(0)), Moments.zero(6, 4), tolerance=0)
+
+
+def test_small_variance_survives_a_large_mean():
+    """E[xx'] - mm' in float32 would lose all of it: 1e-3 beside 1e4 squared is below rounding."""
+    rng = np.random.default_rng(0)
+    x = 1e4 + 1e-3 * rng.normal(size=(200, 3, 1))
+    streamed = Moments.zero(1, 3)
+    for row in x:
+        streamed.update_(torch.from_numpy(row[None]))
+    expected = np.cov(x[:, :, 0].T, bias=True)
+    np.testing.assert_allclose(streamed.scatter[0] / 200, expected, rtol=1e-4, atol=1e-10)
+
+
+def test_float32_rows_are_accumulated_in_float64():
+    x = rows(300).to(torch.float32)
+    streamed = Moments.zero(6, 4)
+    for row in x:
+        streamed.update_(row[None])
+    assert_same(streamed, Moments.of(x.double()))
+
+
+def test_size_does_not_depend_on_the_number_of_images():
+    moments = Moments.zero(6, 4)
+    before = [tensor.data_ptr() for tensor in (moments.count, moments.mean, moments.scatter)]
+    for seed in range(30):
+        moments.update_(rows(10, seed=seed))
+    after = [tensor.data_ptr() for tensor in (moments.count, moments.mean, moments.scatter)]
+    assert before == after  # in place: no other tensor was put there
+    assert moments.scatter.shape == (6, 4, 4)
+    assert moments.images == 300
+
+
+@pytest.mark.parametrize("share", [1, 2])
+@pytest.mark.parametrize("size", [1, 3, 5])
+@pytest.mark.parametrize("grid_hw", [(2, 2), (2, 6), (4, 2), (8, 4)])
+def test_pooled_is_the_union_of_the_neighbours(grid_hw, size, share):
+    """Every block of cells with those around it, cut at the border of the grid."""
+    height, width = grid_hw
+    x = rows(5, locations=height * width).view(5, 4, height, width)
+    pooled = Moments.of(x.flatten(2)).pooled(grid_hw, size, share=share)
+    reach = size // 2
+    unions = []
+    for top in range(0, height, share):
+        for left in range(0, width, share):
+            window = x[
+                :,
+                :,
+                max(0, top - reach) : top + share + reach,
+                max(0, left - reach) : left + share + reach,
+            ]
+            union = window.permute(0, 2, 3, 1).reshape(-1, 4, 1)  # images and neighbours alike
+            unions.append(Moments.of(union))
+    assert pooled.mean.shape == (height * width // share**2, 4)
+    expected = Moments(
+        count=torch.cat([union.count for union in unions]),
+        mean=torch.cat([union.mean for union in unions]),
+        scatter=torch.cat([union.scatter for union in unions]),
+    )
+    assert_same(pooled, expected)
+
+
+def test_pooling_a_single_cell():
+    moments = Moments.of(rows(5, locations=1))
+    assert_same(moments.pooled((1, 1), 5), moments)
+
+
+def test_pooling_no_images_gives_none():
+    pooled = Moments.zero(6, 4).pooled((2, 3), 3)
+    assert not pooled.count.any()
+    assert torch.isfinite(pooled.mean).all()
+
+
+def test_pool_of_one_changes_nothing():
+    moments = Moments.of(rows(5))
+    assert moments.pooled((2, 3), 1) is moments
+
+
+def test_pooling_commutes_with_merging():
+    first, second = Moments.of(rows(4)), Moments.of(rows(7, seed=1))
+    assert_same(
+        first.merge(second).pooled((2, 3), 3),
+        first.pooled((2, 3), 3).merge(second.pooled((2, 3), 3)),
+    )
+
+
+def test_shared_covariance_is_the_mean_over_locations():
+    x = rows(9)
+    shared = Moments.of(x).shared_covariance()
+    centred = (
+        (x - x.mean(dim=0)).permute(0, 2, 1).reshape(-1, 4)
+    )  # each location about its own mean
+    assert shared.count.tolist() == [54]
+    torch.testing.assert_close(shared.scatter[0], centred.T @ centred)
+    torch.testing.assert_close(shared.mean, x.mean(dim=0).T)
+
+
+def test_removing_everything_is_refused():
+    moments = Moments.of(rows(5))
+    with pytest.raises(UsageError) as caught:
+        moments.remove(moments)
+    assert str(caught.value) == "cannot remove 5 of 5 images: none would be left"
+
+
+def test_moments_of_another_shape_are_refused():
+    with pytest.raises(UsageError) as caught:
+        Moments.zero(6, 4).merge(Moments.zero(6, 3))
+    assert str(caught.value) == (
+        "moments of (6, 3) locations and features cannot be combined with (6, 4); "
+        "both fits need the same settings"
+    )

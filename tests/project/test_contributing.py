@@ -1,0 +1,124 @@
+"""CONTRIBUTING.md does what it says: its three examples are taken from the page and run."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import edgeseg.runtime
+from edgeseg.api import fit, load
+from edgeseg.data.datasets import LAYOUTS, open_dataset
+from edgeseg.model.backbones import BACKBONES, Backbone, backbone_spec
+from edgeseg.runtime.backends.base import ONNX_BACKENDS, open_session
+from tests.support.brightness_model import write_brightness_model
+from tests.support.commands import FIT, succeed
+from tests.support.documents import REPO, blocks, section, text_of
+from tests.support.small_models import RANDOM, SMALL, frames
+
+PAGE = text_of("CONTRIBUTING.md")
+HEADINGS = ("Add a backbone", "Add a dataset", "Add a backend")
+
+
+def example(heading: str) -> str:
+    """The one block of Python under a heading."""
+    ((language, code),) = blocks(section(PAGE, heading))
+    assert language == "python"
+    return code
+
+
+@pytest.fixture(autouse=True)
+def registries() -> Iterator[None]:
+    """What an example adds is taken away again."""
+    kept = [(registry, dict(registry)) for registry in (BACKBONES, LAYOUTS, ONNX_BACKENDS)]
+    yield
+    for registry, before in kept:
+        registry.clear()
+        registry.update(before)
+
+
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_examples_are_short(heading):
+    assert len(example(heading).splitlines()) < 30
+
+
+def test_files_and_names_on_the_page_are_there():
+    for name in re.findall(r"`((?:edgeseg|runtime|tests|bench)/[\w./]+)", PAGE):
+        assert (REPO / name).exists(), name
+    for name, file in (
+        ("LAYOUT_NAMES", "edgeseg/cli/fit_command.py"),
+        ("Backend", "runtime/backends/base.py"),
+    ):
+        assert f"{name} = " in text_of(file)
+
+
+def test_a_backbone(plate, tmp_path, monkeypatch):
+    exec(example("Add a backbone"), {})
+    (tmp_path / "weights").mkdir()
+    monkeypatch.setenv("EDGESEG_WEIGHTS", str(tmp_path / "weights"))
+    network = Backbone(backbone_spec("toy"), layers=(1, 2, 3))
+    torch.save(network.state_dict(), tmp_path / "weights/toy.pth")
+    model = fit(plate, preset=SMALL, backbone="toy", out=tmp_path / "toy.edgeseg")
+    assert model.info["features"] == 8 + 12 + 16
+    assert model.info["weights"]["source"] == "toy.pth"
+    (frame,) = frames(1)
+    assert load(tmp_path / "toy.edgeseg").predict(frame).score == model.predict(frame).score
+    options = [*FIT, "--backbone", "toy", "--weights", tmp_path / "weights/toy.pth"]
+    succeed("fit", plate, "--out", tmp_path / "same.edgeseg", *options)
+    assert load(tmp_path / "same.edgeseg").info == model.info
+
+
+def test_a_dataset(plate, tmp_path):
+    root = _toy_dataset(plate, tmp_path / "toy")
+    exec(example("Add a dataset"), {})
+    dataset = open_dataset(root)
+    assert (dataset.layout, len(dataset.train)) == ("toy", 10)
+    assert [sample.label for sample in dataset.test] == [1, 0]
+    model = fit(root, preset=SMALL, options=RANDOM)
+    assert model.evaluate(root).anomalies == 1
+    shutil.rmtree(root / "ok")
+    (root / "ok").mkdir()
+    with pytest.raises(edgeseg.EdgesegError, match="the layout toy expects ok/, test/ and marks/"):
+        open_dataset(root)
+
+
+def _toy_dataset(plate: Path, root: Path) -> Path:
+    shutil.copytree(plate / "train/good", root / "ok")
+    mask = next((plate / "ground_truth").rglob("*.png"))
+    bad = plate / "test" / mask.parent.name / f"{mask.stem.removesuffix('_mask')}.png"
+    for folder in ("test", "marks"):
+        (root / folder).mkdir()
+    shutil.copy(bad, root / "test/bad.png")
+    shutil.copy(mask, root / "marks/bad.png")
+    shutil.copy(plate / "test/good/000.png", root / "test/good.png")
+    return root
+
+
+def test_a_backend(tmp_path):
+    path = tmp_path / "part.onnx"
+    write_brightness_model(path)
+    exec(example("Add a backend"), {})
+    frames_nhwc = np.random.default_rng(0).integers(0, 255, (3, 32, 48, 3), dtype=np.uint8)
+    with (
+        open_session(path, backend="toy") as ours,  # type: ignore[arg-type]
+        open_session(path, backend="cpu") as theirs,
+    ):
+        for one, other in zip(ours.infer(frames_nhwc), theirs.infer(frames_nhwc), strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-3)
+            np.testing.assert_allclose(one.map_hw, other.map_hw, atol=1e-3)
+            np.testing.assert_allclose(one.grid_hw, other.grid_hw, atol=1e-3)
+    with edgeseg.runtime.open(path, backend="toy") as detector:  # type: ignore[arg-type]
+        assert detector.backend == "ONNX reference"
+
+
+def test_a_backend_that_is_not_there(tmp_path):
+    path = tmp_path / "part.onnx"
+    write_brightness_model(path)
+    with pytest.raises(edgeseg.EdgesegError) as caught:
+        edgeseg.runtime.open(path, backend="toy")  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "backend 'toy': expected one of auto, tensorrt, cuda, cpu, openvino"
+    )

@@ -1,0 +1,159 @@
+"""docs/formats.md names every key that the code writes, and no other."""
+
+import json
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors import safe_open
+
+from edgeseg.artefact import artefact
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.config import FitConfig
+from edgeseg.contract import metadata
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.export.model_metadata import describe_model
+from edgeseg.runtime.drift import sink as driftsink
+from edgeseg.runtime.drift.baseline import DriftBaseline
+from edgeseg.runtime.drift.watch import DriftWatch
+from edgeseg.runtime.scoring import report
+from edgeseg.runtime.sinks import event_log as events
+from tests.support import scored_frames as runtime_frames
+from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.commands import succeed
+from tests.support.documents import keys_of, section, text_of
+from tests.support.small_graphs import write_graph
+
+FORMATS = text_of("docs/formats.md")
+ACCURACY = {
+    **dict.fromkeys(("pro", "pixel_auroc", "image_auroc", "f1"), 0.5),
+    **{"dataset": "plate", "images": 5, "anomalies": 2},
+}
+
+
+def paths(value: Any, *, open_maps: set[str], at: str = "") -> set[str]:
+    """Keys of nested JSON as the document writes them."""
+    if at in open_maps and (value is None or isinstance(value, dict)):
+        return {f"{at}.*"}
+    if isinstance(value, dict):
+        below = ((f"{at}.{key}" if at else key, inner) for key, inner in value.items())
+        return {path for key, inner in below for path in paths(inner, open_maps=open_maps, at=key)}
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        items = (paths(item, open_maps=open_maps, at=f"{at}[]") for item in value)
+        return {path for item in items for path in item}
+    return {at}
+
+
+def assert_documented(heading: str, *examples: dict[str, Any]) -> None:
+    """The table names what stands in the examples together."""
+    named = keys_of(FORMATS, heading)
+    assert len(named) == len(set(named)), "a key stands twice"
+    open_maps = {key.removesuffix(".*") for key in named if key.endswith(".*")}
+    written = {path for value in examples for path in paths(value, open_maps=open_maps)}
+    undocumented, unwritten = written - set(named), set(named) - written
+    assert sorted(undocumented) == [], f"missing in docs/formats.md under {heading!r}"
+    assert sorted(unwritten) == [], f"in docs/formats.md under {heading!r}, and not written"
+
+
+def test_header_of_the_artefact(small_artefact: Artefact) -> None:
+    header = small_artefact.header()
+    assert_documented("Header of the artefact", header | {"accuracy": [ACCURACY]})
+    assert set(header["config"]) == {item.name for item in fields(FitConfig)}
+
+
+def test_tensors_of_the_artefact(small_artefact_path: Path) -> None:
+    with safe_open(small_artefact_path, framework="np") as file:
+        names = {name.split(".")[0] + ".*" if "backbone." in name else name for name in file.keys()}  # noqa: SIM118
+    assert names == set(keys_of(FORMATS, "Tensors of the artefact"))
+
+
+def test_accuracy_is_what_an_evaluation_stores(artefact_copy: Path, plate: Path) -> None:
+    succeed("eval", artefact_copy, plate, "--store", "-q")
+    (entry,) = artefact.read_header(artefact_copy)["accuracy"]
+    assert set(entry) == set(ACCURACY)
+
+
+def plan_of(folder: Path) -> dict[str, Any]:
+    """What a real build says of its plan."""
+    pytest.importorskip("tensorrt_rtx", reason="needs TensorRT-RTX: pip install edgeseg[trt-rtx]")
+    from edgeseg.export.engine.build import build_engine
+    from edgeseg.export.engine.options import EngineOptions
+
+    told = build_engine(
+        folder / "small.onnx",
+        folder / "small.plan",
+        metadata=write_graph(folder / "small.onnx"),
+        options=EngineOptions(builder="rtx", targets=("sm86",)),
+    )
+    assert told.plan is not None
+    return told.plan
+
+
+def test_metadata_of_the_graph(small_artefact: Artefact, tmp_path: Path) -> None:
+    tiled = small_artefact.config.with_options({"frame_hw": (192, 192)})
+    told = describe_model(
+        replace(small_artefact, config=tiled),
+        artefact_sha256="0" * 64,
+        precision="fp32",
+        target="cpu",
+        batch=(1, 1, 1),
+        outputs=["map", "score", "grid"],
+    )
+    only_sidecar = {"onnx_sha256": "0" * 64, "plan": plan_of(tmp_path)}
+    assert_documented(
+        "Metadata of the graph", asdict(told) | {"accuracy": [ACCURACY]} | only_sidecar
+    )
+    rows = section(FORMATS, "Metadata of the graph").splitlines()
+    starred = {row.split("`")[1].split(".")[0] for row in rows if "| *" in row}
+    assert starred == set(only_sidecar), "the rest stands in the graph too"
+    assert starred < {item.name for item in fields(ModelMetadata)}
+
+
+@pytest.fixture(scope="module")
+def streamed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], Any]:
+    """Events and the report of one run."""
+    folder = tmp_path_factory.mktemp("stream")
+    write_brightness_model(folder / "m.onnx", metadata=brightness_metadata(threshold=90.0))
+    log, told = folder / "events.jsonl", folder / "latency.json"
+    source = "synthetic:fps=0,frames=3,defects=1,height=64,width=96"
+    outputs = ("--events", log, "--report", told, "--threads", 1, "--backend", "cpu")
+    succeed("stream", "--model", folder / "m.onnx", "--source", source, *outputs)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return lines, json.loads(told.read_text())
+
+
+def test_events(streamed: tuple[list[dict[str, Any]], Any]) -> None:
+    lines, told = streamed
+    by_kind = {line["event"]: line for line in lines}
+    assert set(by_kind) == {"run_start", "frame", "source_open", "source_end", "run_end"}
+    assert by_kind["frame"]["regions"], "an example with regions"
+    assert_documented("Event run_start", by_kind["run_start"])
+    assert_documented("Event frame", by_kind["frame"])
+    sources = "Event source_open, source_lost, source_back, source_end"
+    assert_documented(sources, by_kind["source_open"], by_kind["source_end"])
+    assert set(by_kind["run_end"]) == {*told, "event"}
+
+
+def test_event_of_drift() -> None:
+    watch = DriftWatch(DriftBaseline.of(brightness_metadata()))
+    event = driftsink.drift_event(runtime_frames.make_result(), watch.state)
+    assert_documented("Event drift_warning, drift_over", event)
+
+
+def test_latency_report(streamed: tuple[list[dict[str, Any]], Any]) -> None:
+    assert_documented("Keys of the latency report", streamed[1])
+
+
+@pytest.mark.parametrize(
+    ("heading", "number"),
+    [
+        ("Header of the artefact", artefact.SCHEMA),
+        ("Metadata of the graph", metadata.SCHEMA),
+        ("Events: events.jsonl", events.SCHEMA),
+        ("Keys of the latency report", report.SCHEMA),
+    ],
+)
+def test_schema_numbers(heading: str, number: int) -> None:
+    text = section(FORMATS, heading)
+    assert f"| `schema` | {number} |" in text or f"`schema` is {number}." in text

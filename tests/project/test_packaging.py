@@ -1,0 +1,151 @@
+"""The wheel holds the tree, whole, under one name."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from edgeseg import __version__
+from edgeseg.cli.group import COMMANDS
+from tests.support import REPO
+
+PARTS = ("export", "runtime", "bench")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "edgeseg", *PARTS)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, with the build backend itself: no network, no traces in the checkout."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in SOURCES:
+        if (REPO / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(REPO / name, copy / name, symlinks=True, ignore=ignored)
+        else:
+            shutil.copy(REPO / name, copy / name)
+    done = subprocess.run(
+        [sys.executable, "-c", "import setuptools.build_meta as b; b.build_wheel('dist')"],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    (built,) = (copy / "dist").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as pip would fill it."""
+    folder = tmp_path_factory.mktemp("site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def python(code: str, *, installed: Path, arguments: tuple[str, ...] = ()) -> str:
+    """Run code that finds the wheel's edgeseg and not the checkout's."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=installed.parent,
+        env=os.environ | {"PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def tree() -> set[str]:
+    """Every file of the checkout, by the place where it should be installed."""
+    found = set()
+    for part in ("edgeseg", *PARTS):
+        for folder, folders, names in os.walk(REPO / part):  # does not follow the links
+            # What only a reader of the checkout needs is not installed.
+            left_out = ("__pycache__", "results", "studies")
+            folders[:] = [name for name in folders if name not in left_out]
+            for name in names:
+                if name.endswith((".md", ".sh")):
+                    continue
+                place = (Path(folder) / name).relative_to(REPO).as_posix()
+                found.add(place if part == "edgeseg" else f"edgeseg/{place}")
+    return found
+
+
+def test_wheel_is_the_tree(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    missing, extra = tree() - names, names - tree()
+    assert not missing, "in the checkout, and not in the wheel: see pyproject.toml"
+    assert not extra, "in the wheel, and not in the checkout"
+    assert "edgeseg/py.typed" in names
+    assert "edgeseg/runtime/web/page.html" in names
+
+
+def test_one_top_level_name(installed):
+    (info,) = installed.glob("*.dist-info")
+    assert (info / "top_level.txt").read_text() == "edgeseg\n"
+    assert sorted(path.name for path in installed.iterdir()) == ["edgeseg", info.name]
+    assert info.name == f"edgeseg-{__version__}.dist-info"
+
+
+def test_metadata(installed):
+    (info,) = installed.glob("*.dist-info")
+    text = (info / "METADATA").read_text()
+    assert "License-Expression: Apache-2.0" in text
+    assert "Requires-Python: >=3.10" in text
+    # On the device: these three and one backend.
+    required = [line for line in text.splitlines() if line.startswith("Requires-Dist: ")]
+    plain = {line.split()[1].split(">")[0] for line in required if "extra ==" not in line}
+    assert plain == {"click", "numpy", "opencv-python-headless"}
+    assert "edgeseg = edgeseg.cli:main" in (info / "entry_points.txt").read_text()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_in_the_wheel(installed, name):
+    module, attribute = COMMANDS[name].split(":")
+    path = installed / (module.replace(".", "/") + ".py")
+    assert path.is_file(), f"`edgeseg {name}` has no {module}"
+    assert attribute in path.read_text()
+
+
+def test_the_wheel_runs(installed):
+    code = "import edgeseg.runtime.stream as s, edgeseg.cli; print(s.__file__); edgeseg.cli.main()"
+    found, *text = python(code, installed=installed, arguments=("--help",)).splitlines()
+    assert Path(found).is_relative_to(installed)
+    assert text[0].startswith("Usage: edgeseg ")
+
+
+def test_general_names_are_not_taken(installed):
+    code = (
+        "import importlib.util as u; "
+        "print([name for name in ('export', 'runtime', 'bench') if u.find_spec(name)])"
+    )
+    assert python(code, installed=installed) == "[]\n"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_checkout_looks_like_the_wheel(part):
+    """Relative links, so that a clone works wherever it lies."""
+    link = REPO / "edgeseg" / part
+    assert link.is_symlink()
+    assert link.readlink().as_posix() == f"../{part}"
+
+
+def test_scripts_of_the_top_level_run_as_files(tmp_path):
+    """`python runtime/stream.py` from another folder: runtime/ comes first on the path."""
+    done = subprocess.run(
+        [sys.executable, str(REPO / "runtime" / "stream.py"), "--help"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--source" in done.stdout

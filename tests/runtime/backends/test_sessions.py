@@ -1,0 +1,216 @@
+"""Backends that run here, against numpy; refusals and fall-backs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgeseg.bench.latency.runners import open_runner
+from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.runtime.backends.base import open_session, warm_up
+from edgeseg.runtime.backends.model_file import thresholds
+from edgeseg.runtime.backends.onnxruntime_session import OrtSession
+from tests.support.brightness_model import (
+    brightness_graph,
+    brightness_metadata,
+    write_brightness_model,
+)
+from tests.support.fakes import BrightnessSession
+
+FRAMES = np.random.default_rng(0).integers(0, 255, (5, 32, 48, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "part.onnx"
+    write_brightness_model(path)
+    return path
+
+
+@pytest.mark.parametrize("backend", ["cpu", "openvino", "auto"])
+@pytest.mark.parametrize("batch", [(1, 1, 1), (1, 2, 4), (3, 3, 3), (2, 4, 8)])
+def test_scores_are_those_of_numpy_for_any_batch(
+    tmp_path: Path, backend: str, batch: tuple[int, int, int]
+) -> None:
+    path = tmp_path / "part.onnx"
+    write_brightness_model(path, metadata=brightness_metadata(batch=batch))
+    with open_session(path, backend=backend, threads=1) as session:  # type: ignore[arg-type]
+        predictions = session.infer(FRAMES)
+    assert len(predictions) == len(FRAMES)
+    for frame, prediction in zip(FRAMES, predictions, strict=True):
+        expected = frame.mean(axis=2)
+        np.testing.assert_allclose(prediction.map_hw, expected, atol=1e-3)
+        assert prediction.score == pytest.approx(expected.max(), abs=1e-3)
+        cells = expected.reshape(4, 8, 6, 8).mean(axis=(1, 3))
+        np.testing.assert_allclose(prediction.grid_hw, cells, atol=1e-3)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "openvino"])
+def test_predictions_survive_the_next_run(model: Path, backend: str) -> None:
+    with open_session(model, backend=backend, threads=1) as session:  # type: ignore[arg-type]
+        (first,) = session.infer(FRAMES[:1])
+        kept = first.map_hw.copy(), first.grid_hw.copy()
+        session.infer(FRAMES[1:2])
+    assert np.array_equal(first.map_hw, kept[0])
+    assert np.array_equal(first.grid_hw, kept[1])
+
+
+def test_frames_are_split_and_filled_to_the_graphs_batch() -> None:
+    session = BrightnessSession(brightness_metadata(batch=(2, 2, 2)))
+    assert len(session.infer(FRAMES)) == 5
+    assert session.batches == [2, 2, 2], "the last one was filled up, and its filler dropped"
+    assert session.infer(FRAMES[:0]) == []
+
+
+def test_a_model_without_a_grid(tmp_path: Path) -> None:
+    path = tmp_path / "part.onnx"
+    write_brightness_model(path, metadata=brightness_metadata(outputs=("map", "score")))
+    for backend in ("cpu", "openvino"):
+        with open_session(path, backend=backend) as session:  # type: ignore[arg-type]
+            assert session.infer(FRAMES[:1])[0].grid_hw is None
+
+
+def test_auto_says_what_it_takes_and_why(model: Path) -> None:
+    said: list[str] = []
+    with open_session(model, threads=2, say=said.append) as session:
+        assert session.backend == "ONNX Runtime CPU, 2 threads"
+    assert said == [
+        f"{model}: this ONNX Runtime has no TensorRT provider; install `edgeseg[gpu]`, "
+        "or use --backend cpu",
+        f"{model}: this ONNX Runtime has no CUDA provider; install `edgeseg[gpu]`, "
+        "or use --backend cpu",
+        "part.onnx runs on ONNX Runtime CPU, 2 threads",
+    ]
+
+
+def test_a_backend_that_was_asked_for_is_not_replaced(model: Path) -> None:
+    with pytest.raises(RuntimeFailure, match="no CUDA provider"):
+        open_session(model, backend="cuda")
+
+
+def test_a_provider_that_does_not_start_is_noticed(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import onnxruntime
+
+    # What ONNX Runtime does when libcudnn is missing: it lists the provider, then runs on the CPU.
+    providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: providers)
+    real = onnxruntime.InferenceSession
+
+    def falls_back(path: str, options: object, providers: object) -> object:
+        return real(path, options, providers=["CPUExecutionProvider"])
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", falls_back)
+    with pytest.raises(RuntimeFailure, match="the CUDA provider did not start"):
+        OrtSession(model, device="cuda")
+
+
+def test_threads_are_named(model: Path) -> None:
+    with open_session(model, backend="cpu", threads=1) as session:
+        assert session.backend == "ONNX Runtime CPU, 1 thread"
+    with open_session(model, backend="openvino", threads=1) as session:
+        assert session.backend == "OpenVINO CPU, 1 thread"
+
+
+def test_openvino_runs_in_float32_in_the_stream_and_in_the_benchmark(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its default is bfloat16 where a processor has it, which is not what was verified."""
+    import openvino
+
+    asked: list[dict[str, object]] = []
+
+    class Recording(openvino.Core):
+        def compile_model(self, graph: object, device: str, settings: dict[str, object]) -> object:
+            asked.append(settings)
+            return super().compile_model(graph, device, settings)
+
+    monkeypatch.setattr(openvino, "Core", Recording)
+    open_session(model, backend="openvino", threads=1).close()
+    open_runner(model, backend="openvino", threads=1)
+    assert [settings["INFERENCE_PRECISION_HINT"] for settings in asked] == ["f32", "f32"]
+
+
+def test_a_model_without_metadata_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "foreign.onnx"
+    path.write_bytes(brightness_graph(None).SerializeToString())
+    for backend in ("cpu", "openvino"):
+        with pytest.raises(RuntimeFailure, match=r"no edgeseg metadata inside.*`edgeseg export`"):
+            open_session(path, backend=backend)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("backend", ["auto", "cpu", "openvino"])
+def test_a_model_that_is_not_its_sidecars_is_refused(model: Path, backend: str) -> None:
+    other = brightness_metadata(threshold=1.0)
+    model.write_bytes(brightness_graph(other).SerializeToString())
+    with pytest.raises(RuntimeFailure, match=r"as in part\.json; one of the two was replaced"):
+        open_session(model, backend=backend)  # type: ignore[arg-type]
+
+
+def test_a_model_may_come_without_a_sidecar(model: Path) -> None:
+    model.with_suffix(".json").unlink()
+    open_session(model, backend="cpu").close()
+
+
+def test_random_weights_need_permission(tmp_path: Path) -> None:
+    path = tmp_path / "part.onnx"
+    write_brightness_model(path, metadata=brightness_metadata(random_weights=True))
+    with pytest.raises(RuntimeFailure, match=r"random weights.*--allow-random-weights"):
+        open_session(path, backend="cpu")
+    open_session(path, backend="cpu", allow_random_weights=True).close()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("absent.onnx", None, "absent.onnx: no such model; `edgeseg export` writes"),
+        ("model.pt", b"x", "model.pt: expected a .onnx or .plan file"),
+        ("broken.onnx", b"x" * 100, "broken.onnx: ONNX Runtime cannot load it on CPU"),
+        ("alone.plan", b"x", "alone.plan: no alone.json beside it that describes a plan"),
+    ],
+)
+def test_files_that_are_no_models(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    backend = "tensorrt" if name.endswith("plan") else "cpu"
+    with pytest.raises(EdgesegError) as error:
+        open_session(tmp_path / name, backend=backend)  # type: ignore[arg-type]
+    assert message in str(error.value)
+
+
+def test_a_layout_the_runtime_does_not_speak(tmp_path: Path) -> None:
+    path = tmp_path / "part.onnx"
+    metadata = brightness_metadata()
+    write_brightness_model(
+        path, metadata=replace(metadata, input={**metadata.input, "layout": "NCHW"})
+    )
+    with pytest.raises(RuntimeFailure, match="input NCHW RGB, expected NHWC and RGB or BGR"):
+        open_session(path, backend="cpu")
+
+
+def test_frames_of_another_size_are_refused(model: Path) -> None:
+    with (
+        open_session(model, backend="cpu") as session,
+        pytest.raises(UsageError, match=r"expected uint8 \(N, 32, 48, 3\)"),
+    ):
+        session.infer(FRAMES[:, :16])
+
+
+def test_warm_up_runs_the_batch_that_will_be_used() -> None:
+    session = BrightnessSession(brightness_metadata(batch=(1, 4, 4)))
+    warm_up(session, batch=3)
+    assert session.batches == [3, 3, 3]
+
+
+def test_thresholds_of_the_model_or_of_the_user() -> None:
+    metadata = replace(brightness_metadata(), threshold={"score": 10.0, "pixel": 8.0})
+    assert thresholds(metadata, asked=None) == (10.0, 8.0)
+    assert thresholds(metadata, asked=5.0) == (5.0, 4.0), "both move alike"
+    without = replace(metadata, threshold={"score": None, "pixel": float("nan")})
+    assert thresholds(without, asked=5.0) == (5.0, 5.0)
+    with pytest.raises(RuntimeFailure, match="expected numbers for score and pixel"):
+        thresholds(without, asked=None)

@@ -1,0 +1,146 @@
+"""A real network camera, killed inside its frames and started again."""
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import cv2
+import pytest
+
+from edgeseg.bench.studies.coded_camera import Camera, draw_number, read_number
+from edgeseg.runtime.capture.source_spec import parse_source
+from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
+from tests.support.fakes import BrightnessSession, Collect
+
+
+@pytest.fixture
+def coded_camera() -> Iterator[Camera]:
+    camera = Camera(fps=60)
+    yield camera
+    camera.kill()
+
+
+@pytest.fixture
+def stop() -> Iterator[threading.Event]:
+    """Set at the end, so that a failed test leaves no loop behind."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for something that must happen; the limit only ends a broken test."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        time.sleep(0.01)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("number", [0, 1, 12345, 2**31])
+def test_numbers_are_read_back_and_torn_frames_are_not(number: int) -> None:
+    frame = draw_number(number)
+    assert read_number(frame) == number
+    torn = frame.copy()
+    torn[150:] = 128
+    assert read_number(torn) is None
+    mixed = frame.copy()
+    mixed[:100] = draw_number(number ^ 0xFF)[:100]
+    assert read_number(mixed) is None
+
+
+def test_a_camera_that_stalls_without_closing_is_opened_anew(stop: threading.Event) -> None:
+    numbers = iter(range(1000))
+
+    class Stalls(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
+            """Stay quiet."""
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=frame")
+            self.end_headers()
+            for number in itertools.islice(numbers, 8):
+                jpeg = cv2.imencode(".jpg", draw_number(number))[1].tobytes()
+                head = f"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
+                self.wfile.write(head.encode() + jpeg + b"\r\n")
+                time.sleep(0.02)
+            stop.wait(60)  # silent, connected
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stalls)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sink = Collect()
+    pipeline = Pipeline(
+        BrightnessSession(),
+        [parse_source(f"http://127.0.0.1:{server.server_port}/")],
+        config=PipelineConfig(status_every_s=0, stall_timeout_s=0.5),
+        faults=Faults(lambda message: None),
+        stop=stop,
+        say=lambda message: None,
+    )
+    pipeline.add_sink(sink)
+    loop = threading.Thread(target=pipeline.run)
+    loop.start()
+    until(lambda: pipeline.readers[0].reconnects >= 2, "two returns")
+    stop.set()
+    loop.join(20)
+    server.shutdown()
+    server.server_close()
+    kinds = [event.kind.removeprefix("source_") for event in sink.events]
+    assert kinds[:5] == ["open", "lost", "back", "lost", "back"]
+    scored = [read_number(result.frame_hwc) for result in sink.results]
+    assert None not in scored
+    assert len(scored) == len(set(scored))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc")
+def test_a_camera_killed_and_restarted(coded_camera: Camera, stop: threading.Event) -> None:
+    sink = Collect()
+    pipeline = Pipeline(
+        BrightnessSession(),
+        [parse_source(coded_camera.url)],
+        config=PipelineConfig(status_every_s=0, stall_timeout_s=2.0),
+        faults=Faults(lambda message: None),
+        stop=stop,
+        say=lambda message: None,
+    )
+    pipeline.add_sink(sink)
+    loop = threading.Thread(target=pipeline.run)
+    coded_camera.start(0)
+    loop.start()
+    opened: list[tuple[int, int]] = []
+    for life in range(1, 4):
+        before = len(sink.results)
+        until(lambda before=before: len(sink.results) > before + 5, f"frames in life {life}")  # type: ignore[misc]
+        opened.append((threading.active_count(), descriptors()))
+        coded_camera.kill()
+        until(
+            lambda life=life: [e.kind for e in sink.events].count("source_lost") == life,  # type: ignore[misc]
+            f"loss {life}",
+        )
+        while_gone = len(sink.results)
+        time.sleep(0.2)
+        assert len(sink.results) == while_gone, "nothing is scored while the camera is gone"
+        coded_camera.start(life * 100_000)
+    until(lambda: pipeline.readers[0].reconnects == 3, "the last reconnect")
+    stop.set()
+    loop.join(20)
+    assert not loop.is_alive()
+    numbers = [read_number(result.frame_hwc) for result in sink.results]
+    assert None not in numbers, "a frame was scored that the camera never sent"
+    assert len(numbers) == len(set(numbers)), "a frame was scored twice"
+    assert numbers == sorted(numbers)  # type: ignore[type-var]
+    kinds = [event.kind.removeprefix("source_") for event in sink.events]
+    assert kinds == ["open", "lost", "back", "lost", "back", "lost", "back", "end"]
+    assert len(set(opened)) == 1, "threads and descriptors are the same in every life"
+    (source,) = pipeline.snapshot().sources
+    assert source.frames_in == source.scored + sum(source.dropped.values())
+    assert os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"].endswith("fflags;discardcorrupt")

@@ -1,0 +1,178 @@
+"""The event log: its lines, and disks that are full, slow or forbidden."""
+
+import json
+import math
+import os
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgeseg.contract.prediction import Prediction
+from edgeseg.runtime.records import FrameResult, Region, SourceEvent, StageTimes
+from edgeseg.runtime.sinks import event_log as module
+from edgeseg.runtime.sinks.event_log import EventLog, frame_event
+from tests.support.fakes import grey
+
+
+def result(index: int = 0, *, score: float = 3.0, alarm: bool = False) -> FrameResult:
+    return FrameResult(
+        source="rtsp://***@cam/1",
+        source_index=0,
+        frame_index=index,
+        frame_name="",
+        wall_s=1000.25,
+        monotonic_s=5.5,
+        frame_hwc=grey(1),
+        roi_xy=(100, 10),
+        prediction=Prediction(map_hw=np.zeros((4, 4), np.float32), score=score),
+        threshold_score=2.0,
+        threshold_pixel=2.0,
+        verdict="defect" if math.isfinite(score) else "invalid",
+        alarm=alarm,
+        alarm_started=alarm,
+        regions=(Region(box_xywh=(1, 2, 3, 4), area_px=9, peak=3.0),),
+        region_count=1,
+        times=StageTimes(1.0, 0.5, 0.1, 2.0, 0.2, 3.3),
+    )
+
+
+class Errors(list[tuple[str, str]]):
+    def count(self, name: str, message: str) -> None:
+        self.append((name, message))
+
+
+def write(path: object, count: int, **options: bool) -> Errors:
+    errors = Errors()
+    log = EventLog(str(path), only_alarms=options.get("only_alarms", False), on_error=errors.count)
+    for index in range(count):
+        log.on_frame(result(index, alarm=index % 2 == 1))
+    log.close()
+    return errors
+
+
+def test_a_line_says_everything(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    assert write(path, 1) == []
+    (line,) = path.read_text().splitlines()
+    assert json.loads(line) == {
+        "schema": 1,
+        "event": "frame",
+        "source": "rtsp://***@cam/1",
+        "source_index": 0,
+        "frame": 0,
+        "name": "",
+        "wall_s": 1000.25,
+        "monotonic_s": 5.5,
+        "score": 3.0,
+        "threshold": 2.0,
+        "verdict": "defect",
+        "alarm": False,
+        "regions": [{"box": [101, 12, 3, 4], "area": 9, "peak": 3.0}],
+        "region_count": 1,
+        "latency_ms": {
+            "capture_age": 1.0,
+            "queue": 0.5,
+            "pre": 0.1,
+            "infer": 2.0,
+            "post": 0.2,
+            "end_to_end": 3.3,
+        },
+    }
+
+
+def test_a_score_that_is_no_number_is_null() -> None:
+    event = frame_event(result(score=math.nan))
+    assert event["score"] is None
+    assert event["verdict"] == "invalid"
+    json.dumps(event, allow_nan=False)
+
+
+def test_only_alarms_and_all_source_events(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    errors = Errors()
+    log = EventLog(str(path), only_alarms=True, on_error=errors.count)
+    for index in range(4):
+        log.on_frame(result(index, alarm=index % 2 == 1))
+    log.on_source(
+        SourceEvent(kind="source_lost", source="cam", source_index=0, wall_s=1.0, monotonic_s=2.0)
+    )
+    log.close()
+    log.write_last({"event": "run_end"})
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line.get("frame", line["event"]) for line in lines] == [1, 3, "source_lost", "run_end"]
+    assert errors == []
+
+
+def test_lines_are_appended_to_those_of_earlier_runs(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write(path, 2)
+    write(path, 3)
+    assert len(path.read_text().splitlines()) == 5
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_costs_lines_each_counted_and_nothing_else() -> None:
+    errors = write("/dev/full", 20)
+    assert len(errors) == 20
+    assert errors[0] == ("events", "/dev/full: No space left on device; lines are lost")
+
+
+def test_a_path_that_cannot_be_written_costs_lines_only(tmp_path: Path) -> None:
+    errors = write(tmp_path, 3)  # a folder
+    assert len(errors) == 3
+    assert errors[0] == ("events", f"{tmp_path}: Is a directory; lines are lost")
+
+
+def test_writing_goes_on_when_there_is_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_RETRY_S", 0.0)
+    path = tmp_path / "later" / "events.jsonl"
+    errors = Errors()
+    log = EventLog(str(path), only_alarms=False, on_error=errors.count)
+    log.on_frame(result(0))
+    deadline = time.monotonic() + 20
+    while not errors and time.monotonic() < deadline:
+        time.sleep(0.001)
+    path.parent.mkdir()
+    log.on_frame(result(1))
+    log.close()
+    assert [json.loads(line)["frame"] for line in path.read_text().splitlines()] == [1]
+
+
+def test_a_line_cut_short_by_a_full_disk_spoils_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.write
+    sizes = iter([None, 10, None])
+
+    def short(descriptor: int, data: bytes) -> int:
+        size = next(sizes)
+        return real(descriptor, data if size is None else data[:size])
+
+    monkeypatch.setattr(module.os, "write", short)
+    path = tmp_path / "events.jsonl"
+    errors = write(path, 3)
+    lines = path.read_text().splitlines()
+    assert [json.loads(lines[0])["frame"], json.loads(lines[2])["frame"]] == [0, 2]
+    assert lines[1] == '{"schema":'
+    assert len(errors) == 1
+
+
+def test_a_disk_that_hangs_never_blocks_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang = threading.Event()
+    monkeypatch.setattr(module, "_MAX_LINES", 5)
+    monkeypatch.setattr(module.os, "write", lambda descriptor, data: hang.wait(60) and len(data))
+    errors = Errors()
+    log = EventLog(str(tmp_path / "events.jsonl"), only_alarms=False, on_error=errors.count)
+    for index in range(20):
+        log.on_frame(result(index))
+    lost = [message for _, message in errors if "too slow" in message]
+    assert len(lost) in (14, 15), "five wait, one may be with the writer"
+    hang.set()
+    log.close()

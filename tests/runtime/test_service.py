@@ -1,0 +1,26 @@
+"""The systemd unit names options that exist."""
+
+import configparser
+import shlex
+from pathlib import Path
+
+from edgeseg.runtime.options import StreamOptions
+from edgeseg.runtime.stream import stream
+from tests.support import REPO
+
+UNIT = REPO / "runtime" / "edgeseg-stream.service"
+
+
+def test_the_unit_starts_a_stream_with_real_options() -> None:
+    text = UNIT.read_text(encoding="utf-8").replace("\\\n", " ")
+    unit = configparser.ConfigParser(strict=True, interpolation=None, comment_prefixes=("#",))
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(text)
+    assert unit["Service"]["Restart"] == "always"
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0"
+    program, command, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    assert (Path(program).name, command) == ("edgeseg", "stream")
+    context = stream.make_context("stream", ["--source", "0", *arguments])
+    options = StreamOptions(**context.params)
+    assert options.serve == 8080
+    assert options.model == Path("/etc/edgeseg/part.onnx")

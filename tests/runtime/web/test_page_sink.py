@@ -1,0 +1,194 @@
+"""The page's server without a browser: its answers."""
+
+import base64
+import hashlib
+import json
+import math
+import re
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.records import SourceEvent
+from edgeseg.runtime.web.page_sink import PageSink
+from tests.support.brightness_model import brightness_metadata
+from tests.support.page_site import Site, running, wait
+from tests.support.scored_frames import make_result
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with running() as started:
+        yield started
+
+
+def test_page_is_one_file_whose_own_script_alone_may_run(site: Site) -> None:
+    status, headers, html = site.ask("/")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+    for tag in (b"script", b"style"):
+        (body,) = re.findall(b"<%s>(.*)</%s>" % (tag, tag), html, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(body).digest()).decode()
+        assert f"{tag.decode()}-src 'sha256-{digest}'" in policy
+    text = html.decode()
+    assert "style=" not in text.split("<script>")[0]  # the policy forbids it
+    # Works without internet: nothing is loaded from anywhere else.
+    addresses = re.findall(r"(?:src|href)=\"([^\"]+)\"|url\(([^)]+)\)|https?://([^\s'\"]+)", text)
+    assert {"".join(found).split(",")[0] for found in addresses} <= {
+        "data:image/svg+xml",
+        "www.w3.org/2000/svg",
+    }
+
+
+@pytest.mark.parametrize("path", ["/", "/state", "/events", "/metrics", "/healthz", "/nothing"])
+def test_headers_of_every_answer(site: Site, path: str) -> None:
+    _, headers, body = site.ask(path)
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert "Python" not in headers["Server"]
+    _, head_headers, head_body = site.ask(path, method="HEAD")
+    assert head_body == b""
+    if path in ("/", "/nothing"):
+        assert head_headers["Content-Length"] == str(len(body))
+
+
+def test_state_holds_the_numbers_of_the_run(site: Site) -> None:
+    site.view.errors = {"events": 3}
+    result = make_result(score=5.5, grid_hw=np.full((4, 6), 100.0, np.float32))
+    site.drift.on_frame(result)
+    site.page.on_frame(result)
+    state = site.state()
+    assert (state["model"], state["backend"], state["threshold"]) == (
+        "bottle",
+        "onnxruntime cpu",
+        10.0,
+    )
+    assert state["stages"]["end_to_end"]["p99"] == 12.25
+    assert state["errors"] == {"events": 3}
+    assert state["accuracy"][0]["pro"] == 0.95
+    source = state["sources"][0]
+    assert (source["score"], source["verdict"], source["dropped"]) == (
+        5.5,
+        "good",
+        {"overwritten": 100},
+    )
+    assert source["drift"]["level"] == "ok"
+    assert "ratio_hw" not in source["drift"]
+    assert [score for _, score, _ in state["scores"]] == [5.5]
+    assert state["recording"] is False
+    assert site.state("?source=7")["scores"] == []
+    assert site.state("?source=-1&after=x")["scores"] != []
+
+
+def test_an_invalid_score_is_null_not_nan(site: Site) -> None:
+    site.page.on_frame(make_result(score=math.nan, alarm_started=True))
+    state = site.state()
+    assert state["sources"][0]["score"] is None
+    assert state["scores"][0][1:] == [None, True]
+    assert json.loads(site.ask("/events")[2])[0]["score"] is None
+
+
+def test_alarms_keep_their_pictures(site: Site) -> None:
+    for index in range(30):
+        site.page.on_frame(make_result(score=20.0, alarm_started=True, frame_index=index))
+        wait(lambda index=index: len(site.state()["alarms"]) >= min(24, index + 1), "no card")
+    alarms = site.state()["alarms"]
+    assert len(alarms) == 24
+    wait(lambda: site.state()["alarms"][0]["frame_index"] == 29, "the last alarm comes first")
+    status, headers, jpeg = site.ask(site.state()["alarms"][0]["picture"])
+    assert (status, headers["Content-Type"], jpeg[:2]) == (200, "image/jpeg", b"\xff\xd8")
+    assert site.ask("/alarms/1.jpg")[0] == 404  # forgotten
+    for path in ("/alarms/../1.jpg", "/alarms/x.jpg", "/alarms/99999999999.jpg"):
+        assert site.ask(path)[0] == 404
+
+
+def test_events_are_numbered_and_can_be_continued(site: Site) -> None:
+    for kind in ("source_lost", "source_back"):
+        site.page.on_source(
+            SourceEvent(kind=kind, source="cam", source_index=0, wall_s=1.0, monotonic_s=1.0)
+        )
+    site.page.on_frame(make_result(score=20.0, alarm_started=True))
+    site.page.on_frame(make_result(score=20.0, alarm=True))
+    events = json.loads(site.ask("/events")[2])
+    assert [(e["number"], e["event"]) for e in events] == [
+        (1, "source_lost"),
+        (2, "source_back"),
+        (3, "alarm"),
+    ]
+    assert [e["number"] for e in json.loads(site.ask("/events?after=2")[2])] == [3]
+
+
+def test_health_fails_without_frames() -> None:
+    site = Site(stale_after_s=5.0)
+    try:
+        assert site.ask("/healthz")[0] == 200
+        site.view.last_scored_s = time.monotonic() - 6
+        status, _, body = site.ask("/healthz")
+        assert status == 503
+        assert re.fullmatch(r"no frame scored for 6\.\d s, limit 5 s\n", body.decode())
+        site.view.last_scored_s, site.view.uptime_s = None, 3.0
+        assert site.ask("/healthz")[::2] == (200, b"starting\n")
+        site.view.uptime_s = 5.5
+        assert site.ask("/healthz")[::2] == (503, b"no frame scored for 5.5 s, limit 5 s\n")
+    finally:
+        site.page.close()
+
+
+def test_metrics_are_valid_and_equal_the_snapshot(site: Site) -> None:
+    result = make_result(grid_hw=np.full((4, 6), 100.0, np.float32))
+    site.view.errors = {"video": 2}
+    site.view.names = ['a "quoted" \\ name\n']
+    site.drift.on_frame(result)
+    _, headers, body = site.ask("/metrics")
+    assert headers["Content-Type"].startswith("text/plain")
+    samples = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+    }
+    source = (("index", "0"), ("source", 'a "quoted" \\ name\n'))
+    assert samples["edgeseg_frames_in_total", source] == 1000
+    assert samples["edgeseg_frames_scored_total", source] == 900
+    assert samples["edgeseg_frames_dropped_total", (("cause", "overwritten"), *source)] == 100
+    assert samples["edgeseg_verdicts_total", (*source, ("verdict", "defect"))] == 20
+    assert samples["edgeseg_errors_total", (("cause", "video"),)] == 2
+    assert samples["edgeseg_drift_warning", source] == 0
+    assert samples["edgeseg_drift_ratio", source] == pytest.approx(1.0)
+    p99 = (("quantile", "0.99"), ("stage", "end_to_end"))
+    assert samples["edgeseg_stage_seconds", p99] == pytest.approx(0.01225)
+    assert samples["edgeseg_last_frame_age_seconds", ()] < 60
+
+
+def test_drift_picture(site: Site) -> None:
+    assert site.ask("/drift/0.jpg")[0] == 404
+    result = make_result(grid_hw=np.full((4, 6), 100.0, np.float32))
+    site.drift.on_frame(result)
+    site.page.on_frame(result)
+    status, _, jpeg = site.ask("/drift/0.jpg")
+    assert (status, jpeg[:2]) == (200, b"\xff\xd8")
+
+
+def test_a_taken_port_is_named(site: Site) -> None:
+    with pytest.raises(
+        RuntimeFailure, match=rf"cannot listen on 127.0.0.1:{site.port} \(Address already in use\)"
+    ):
+        PageSink(
+            metadata=brightness_metadata(),
+            view=site.view,
+            on_error=lambda name, text: None,
+            port=site.port,
+        )
+
+
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(RuntimeFailure, match=r"try: pip install 'edgeseg\[web\]'"):
+        Site()

@@ -1,0 +1,133 @@
+"""Sessions, captures and sinks whose behaviour a test decides."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.backends.base import Outputs, Session
+from edgeseg.runtime.capture.captures import Grab
+from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.records import FrameResult, SourceEvent
+from tests.support.brightness_model import brightness_metadata
+
+
+class BrightnessSession(Session):
+    """The brightness model in numpy; remembers the size of every batch."""
+
+    backend = "numpy"
+
+    def __init__(
+        self, metadata: ModelMetadata | None = None, *, seconds: float = 0.0, fail_at: int = -1
+    ) -> None:
+        self.metadata = metadata or brightness_metadata()
+        self.batches: list[int] = []
+        self._seconds, self._fail_at = seconds, fail_at
+
+    def _run(self, frames_nhwc: NDArray[np.uint8]) -> Outputs:
+        if len(self.batches) == self._fail_at:
+            raise RuntimeFailure("the device is gone")
+        self.batches.append(len(frames_nhwc))
+        time.sleep(self._seconds)
+        maps = frames_nhwc.mean(axis=3, dtype=np.float32)
+        return maps, maps.max(axis=(1, 2)), None
+
+
+class Canned:
+    """A capture that hands out given images, then ends; None stands for an unreadable one."""
+
+    fps = 30.0
+
+    def __init__(self, images: Iterable[NDArray[np.uint8] | None], *, pause_s: float = 0.0) -> None:
+        self._images = iter(images)
+        self._pause_s = pause_s
+        self.closed = False
+
+    def read(self) -> Grab | None:
+        time.sleep(self._pause_s)
+        for image in self._images:
+            return Grab(image, "RGB", time.monotonic_ns(), time.time())
+        return None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Blocking:
+    """A capture whose read hangs until the test releases it: a driver that does not return."""
+
+    fps = 30.0
+
+    def __init__(self, release: threading.Event) -> None:
+        self._release = release
+
+    def read(self) -> Grab | None:
+        self._release.wait(30)
+        return Grab(grey(7), "RGB", time.monotonic_ns(), time.time())
+
+    def close(self) -> None:
+        pass
+
+
+def opens(*captures: object) -> Callable[..., object]:
+    """An opener that gives these captures in turn; an exception among them is raised."""
+    left = list(captures)
+
+    def opener(spec: SourceSpec, *, wait: Callable[[float], bool], timeout_s: float) -> object:
+        if not left:
+            raise RuntimeFailure(f"{spec.name}: unplugged")
+        found = left.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return opener
+
+
+def grey(level: int, size_hw: tuple[int, int] = (32, 48)) -> NDArray[np.uint8]:
+    """A frame of one brightness."""
+    return np.full((*size_hw, 3), level, np.uint8)
+
+
+def camera(name: str = "cam") -> SourceSpec:
+    """A live source that reconnects."""
+    return SourceSpec(kind="network", text=name, name=name, live=True, reconnects=True)
+
+
+def clip(name: str = "clip") -> SourceSpec:
+    """A file."""
+    return SourceSpec(kind="video", text=name, name=name, live=False)
+
+
+class Collect:
+    """A sink that keeps everything; `raises` makes it fail on every call."""
+
+    name = "collect"
+
+    def __init__(self, *, raises: bool = False, on_frame: Callable[[], None] | None = None) -> None:
+        self.results: list[FrameResult] = []
+        self.events: list[SourceEvent] = []
+        self.closed = False
+        self._raises, self._then = raises, on_frame
+
+    def on_frame(self, result: FrameResult) -> None:
+        self.results.append(result)
+        if self._then is not None:
+            self._then()
+        self._fail()
+
+    def on_source(self, event: SourceEvent) -> None:
+        self.events.append(event)
+        self._fail()
+
+    def close(self) -> None:
+        self.closed = True
+        self._fail()
+
+    def _fail(self) -> None:
+        if self._raises:
+            raise ValueError("sink failed at rtsp://admin:hunter2@cam/1")

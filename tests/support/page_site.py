@@ -1,0 +1,84 @@
+"""A page with a client for it, for the tests of the web server."""
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.drift.sink import DriftSink
+from edgeseg.runtime.web.page_sink import PageSink
+from tests.support.brightness_model import brightness_metadata
+from tests.support.scored_frames import FakeView
+
+TOKEN = "a-token-of-the-test-0123456789"
+
+
+class FakeRecorder:
+    def __init__(self) -> None:
+        self.active = False
+        self.error: str | None = None
+
+    def start(self) -> None:
+        if self.error:
+            raise RuntimeFailure(self.error)
+        self.active = True
+
+    def stop(self) -> None:
+        self.active = False
+
+
+class Site:
+    """A page and a client for it."""
+
+    def __init__(self, *, token: str | None = None, stale_after_s: float = 10.0) -> None:
+        self.view, self.recorder, self.errors = FakeView(), FakeRecorder(), []
+        metadata = brightness_metadata()
+        self.drift = DriftSink(metadata)
+        self.page = PageSink(
+            metadata=metadata,
+            view=self.view,
+            on_error=lambda name, text: self.errors.append((name, text)),
+            port=0,
+            token=token,
+            drift=self.drift,
+            recorder=self.recorder,
+            stale_after_s=stale_after_s,
+        )
+        self.port = urlsplit(self.page.url).port or 0
+
+    def ask(
+        self, path: str, *, method: str = "GET", body: str | None = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """One request; `_` in a header's name stands for `-`."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body=body, headers=names)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, dict(answer.getheaders()), content
+
+    def state(self, query: str = "") -> dict:
+        return json.loads(self.ask(f"/state{query}")[2])
+
+
+@contextmanager
+def running(*, token: str | None = None) -> Iterator[Site]:
+    """A page that is closed again; nothing may have gone wrong behind it."""
+    started = Site(token=token)
+    try:
+        yield started
+    finally:
+        started.page.close()
+    assert started.errors == []
+
+
+def wait(condition: Callable[[], bool], what: str) -> None:
+    """Until something is so; a test that waits in vain says for what."""
+    deadline_s = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.005)
