@@ -1,5 +1,6 @@
 """Files that are either whole or absent: write beside the target, then rename."""
 
+import hashlib
 import json
 import os
 import tempfile
@@ -45,6 +46,15 @@ def write_text(target: Path, text: str) -> None:
 def write_json(target: Path, value: object) -> None:
     """Write JSON in one step, with a stable order of keys."""
     write_text(target, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def file_sha256(path: Path) -> str:
+    """The hash of a file, read in pieces: a plan can be larger than a small device's memory."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def size_text(size_bytes: int) -> str:

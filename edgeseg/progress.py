@@ -1,13 +1,18 @@
-"""Progress on stderr for anything that takes longer than two seconds."""
+"""Who is told what is going on: notes, and progress of anything longer than two seconds."""
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
 
 PATIENCE_SECONDS = 2.0
+Note = Callable[[str], None]  # takes a line about what is going on; `print` will do
+
+
+def ignore(_: str) -> None:
+    """Nobody listens: the default of the library."""
 
 
 class Progress(Protocol):
