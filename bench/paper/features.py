@@ -20,7 +20,8 @@ from edgeseg.bench.harness.accuracy import fingerprint
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
-from edgeseg.model.backbones import Backbone, Tap
+from edgeseg.model.backbones import Tap
+from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.reference import Preprocess
 from edgeseg.model.weights import load_backbone
 from edgeseg.progress import Progress, silent

@@ -17,9 +17,10 @@ from edgeseg.config import FitConfig
 from edgeseg.errors import ArtefactError, EdgesegError
 from edgeseg.evaluation.threshold import Calibration, GoodImages
 from edgeseg.files import atomic_path
-from edgeseg.model.backbones import Backbone, backbone_spec, weight_tensors, weights_sha256
+from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.embedding import GridEmbedding
 from edgeseg.model.factors import Factors
+from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.moments import Moments
 from edgeseg.model.reference import Model
 from edgeseg.model.weights import WeightsOrigin, load_checked

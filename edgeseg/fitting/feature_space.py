@@ -13,9 +13,9 @@ from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import UsageError
 from edgeseg.fitting.memory import check_memory, machine_bytes, with_moments
 from edgeseg.fitting.parallel.group import ALONE, Group
-from edgeseg.model.backbones import Backbone
 from edgeseg.model.embedding import embedding_matrix
 from edgeseg.model.factors import Factors, expected_d2, make_factors
+from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.moments import Moments
 from edgeseg.model.reference import Model
 from edgeseg.model.weights import WeightsOrigin, load_backbone

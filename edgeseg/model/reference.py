@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from edgeseg.model.backbones import Backbone
 from edgeseg.model.embedding import GridEmbedding
 from edgeseg.model.factors import Factors
+from edgeseg.model.feature_extractor import Backbone
 
 
 class Preprocess(nn.Module):

