@@ -11,7 +11,7 @@ import time
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 PACKAGES = (
     *("edgeseg", "torch", "torchvision", "onnx", "onnxruntime", "onnxruntime-gpu", "openvino"),
@@ -55,7 +55,7 @@ class CoreWatch:
     others: float = 0.0  # share of the cores that other processes took
     stolen: float = 0.0  # share that the host of a virtual machine kept for itself
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "CoreWatch":
         self._before = (time.perf_counter(), time.process_time(), *_core_seconds())
         return self
 

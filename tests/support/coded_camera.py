@@ -1,6 +1,6 @@
 """A network camera that can be killed: MJPEG over HTTP, every frame with a number in its pixels.
 
-    python -m edgeseg.bench.studies.coded_camera --port 8090 --first 0
+    python tests/support/coded_camera.py --port 8090 --first 0
 
 The number is drawn twice, once inverted, so a frame that is torn, mixed or made up is recognised.
 """
@@ -58,7 +58,7 @@ class Camera:
 
     def start(self, first: int) -> None:
         """Serve frames numbered from `first` on; returns when it listens."""
-        command = [sys.executable, "-m", "edgeseg.bench.studies.coded_camera"]
+        command = [sys.executable, __file__]
         options = {"--port": self.port, "--first": first, "--fps": self._fps}
         for name, value in options.items():
             command += [name, str(value)]
