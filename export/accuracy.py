@@ -25,9 +25,8 @@ def measure_accuracy(
     """Evaluate the reference and the file, and keep the file's figures in its metadata."""
     dataset = open_dataset(data, seed=artefact.config.seed)
     told = exported.metadata
-    low, likely, high = told.input["batch"]
     backends = installed_backends(
-        exported.path, precision=told.precision, target=told.target, batch=(low, likely, high)
+        exported.path, precision=told.precision, target=told.target, batch=told.input.batch
     )
     name, candidate = next(iter(backends.items()))
 
@@ -46,7 +45,7 @@ def measure_accuracy(
         say(f"{figure:<12} reference {_text(before, figure)}, {name} {_text(after, figure)}")
     kept = [row for row in exported.metadata.accuracy if row["dataset"] != dataset.name]
     metadata = replace(
-        exported.metadata, accuracy=[*kept, after.summary()], onnx_sha256=None, plan=None
+        exported.metadata, accuracy=(*kept, after.summary()), onnx_sha256=None, plan=None
     )
     _rewrite(exported.path, metadata.to_json())
     metadata = replace(metadata, onnx_sha256=file_sha256(exported.path))

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +141,7 @@ def export(
         model_path = out.with_suffix(".plan")
         metadata = _build_plan(out, model_path, exported, engine)
         facts |= {"plan": str(model_path), "plan_bytes": model_path.stat().st_size}
-        facts["build"] = metadata.plan
+        facts["build"] = asdict(metadata.plan_facts)
         # Triton loads plans of TensorRT, not of TensorRT-RTX: those are served as ONNX.
         if engine.builder == "tensorrt":
             served = (model_path, metadata)

@@ -44,12 +44,12 @@ def _describe_plan(path: Path) -> dict[str, Any]:
             f"{path}: its sidecar {sidecar.name} is missing; a plan says nothing of itself, "
             "keep the two together or export again"
         )
-    metadata = _metadata(sidecar.read_text(encoding="utf-8"), path)
-    low, _, high = metadata.input["batch"]
+    metadata = _metadata(sidecar.read_bytes(), path)
+    low, _, high = metadata.input.batch
     count = low if low == high else "batch"
     sides = {"map": metadata.size_hw, "score": (), "grid": metadata.grid_hw}
     facts: dict[str, Any] = {
-        "inputs": {metadata.input["name"]: _tensor("uint8", [count, *metadata.size_hw, 3])},
+        "inputs": {metadata.input.name: _tensor("uint8", [count, *metadata.size_hw, 3])},
         "outputs": {name: _tensor("float", [count, *sides[name]]) for name in metadata.outputs},
     }
     graph = path.with_suffix(".onnx")
@@ -92,7 +92,7 @@ def _form_bytes(proto: "ModelProto") -> int:
     )
 
 
-def _metadata(text: str, path: Path) -> ModelMetadata:
+def _metadata(text: str | bytes, path: Path) -> ModelMetadata:
     return ModelMetadata.from_json(text, source=str(path))
 
 

@@ -6,9 +6,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.contract.metadata import KEY, ModelMetadata
+from edgeseg.contract.metadata import KEY, MODEL_SUFFIXES, ModelMetadata
 from edgeseg.errors import ExportError, UsageError
-from edgeseg.export.engine.options import PLAN_SUFFIXES
 from edgeseg.files import atomic_path, write_text
 
 _VERSION = "1"  # Triton serves the highest numbered folder
@@ -52,12 +51,12 @@ def write_triton(
 
 def triton_config(metadata: ModelMetadata, *, name: str) -> str:
     """The text of config.pbtxt."""
-    low, _, high = metadata.input["batch"]
+    low, _, high = metadata.input.batch
     batched = low < high
     is_plan = metadata.plan is not None
     height, width = metadata.size_hw
     frame_nhwc = ([] if batched else [high]) + [height, width, 3]
-    shapes = {"map": [height, width], "score": [], "grid": metadata.grid_hw}
+    shapes = {"map": [height, width], "score": [], "grid": list(metadata.grid_hw)}
     outputs = [
         _tensor(output, "TYPE_FP32", ([] if batched else [high]) + shapes[output])
         for output in metadata.outputs
@@ -70,7 +69,7 @@ def triton_config(metadata: ModelMetadata, *, name: str) -> str:
         f'default_model_filename: "{_FILES[is_plan]}"',
         # 0 stands for a model whose first dimension is no batch that Triton may fill.
         f"max_batch_size: {high if batched else 0}",
-        f"input [ {_tensor(metadata.input['name'], 'TYPE_UINT8', frame_nhwc)} ]",
+        f"input [ {_tensor(metadata.input.name, 'TYPE_UINT8', frame_nhwc)} ]",
         f"output [ {', '.join(outputs)} ]",
         f"instance_group [ {{ count: 1 kind: {_kind(metadata)} }} ]",
     ]
@@ -78,7 +77,7 @@ def triton_config(metadata: ModelMetadata, *, name: str) -> str:
         lines.append("dynamic_batching { }")  # batches what waits already, and delays nothing
     if is_plan:
         lines.append("optimization { cuda { graphs: true } }")
-    lines += [_warmup(str(metadata.input["name"]), frame_nhwc), _parameter(metadata)]
+    lines += [_warmup(metadata.input.name, frame_nhwc), _parameter(metadata)]
     return "\n".join(lines) + "\n"
 
 
@@ -86,27 +85,27 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
     """Refuse what Triton could not serve; return the metadata as they belong to this file."""
     if not model_path.is_file():
         raise ExportError(f"{model_path}: no such file; make it with `edgeseg export`")
-    if model_path.suffix not in (".onnx", *PLAN_SUFFIXES):
-        raise UsageError(f"{model_path}: expected .onnx or {' or '.join(PLAN_SUFFIXES)}")
+    if model_path.suffix not in MODEL_SUFFIXES:
+        raise UsageError(f"{model_path}: expected {' or '.join(MODEL_SUFFIXES)}")
     found = hashlib.sha256(model_path.read_bytes()).hexdigest()
     if model_path.suffix == ".onnx":
         metadata = replace(metadata, plan=None)
         expected = metadata.onnx_sha256
     elif metadata.plan is None:
         raise ExportError(f"{model_path}: its metadata does not describe a plan; build it again")
-    elif metadata.plan["builder"] != "tensorrt":
+    elif metadata.plan.builder != "tensorrt":
         raise ExportError(
             f"{model_path}: built by TensorRT-RTX, and Triton loads plans of TensorRT; serve the "
             ".onnx, or build with --builder tensorrt on a GPU like the server's"
         )
     else:
-        expected = metadata.plan["plan_sha256"]
+        expected = metadata.plan.plan_sha256
     if expected not in (None, found):
         raise ExportError(
             f"{model_path}: SHA-256 {found[:12]}..., expected {expected[:12]}... as in its "
             "metadata; export it again"
         )
-    low, _, high = metadata.input["batch"]
+    low, _, high = metadata.input.batch
     if 1 < low < high:
         raise ExportError(
             f"{model_path}: batches of {low} to {high}, and Triton sends single frames too; "
@@ -122,10 +121,10 @@ def _copy(source: Path, target: Path) -> None:
 
 def _remarks(metadata: ModelMetadata) -> list[str]:
     remarks = [
-        f"# Written by edgeseg. A frame is {metadata.input['channels']}, "
+        f"# Written by edgeseg. A frame is {metadata.input.channels}, "
         f"height x width x channel; parameter `{KEY}` holds threshold and statistics."
     ]
-    if metadata.plan and metadata.plan["version_compatible"]:
+    if metadata.plan and metadata.plan.version_compatible:
         remarks.append("# Start the server with --backend-config=tensorrt,version-compatible=true")
     return remarks
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.bench.studies.disturb import Disturbance, Frame, disturbances
 from edgeseg.config import FitConfig
+from edgeseg.contract.images import write_image
+from edgeseg.contract.metadata import DriftBaseline
 from edgeseg.data.datasets import Dataset, open_dataset, read_sample
 from edgeseg.files import size_text, write_json
 from edgeseg.fitting.fitting import FitOptions, fit
-from edgeseg.runtime.drift.baseline import DriftBaseline
 from edgeseg.runtime.drift.watch import DriftWatch
-from edgeseg.runtime.sinks.encode import encode_png
 
 WHOLE_HW, MARGIN = (256, 256), 16
 SIZE_HW = (WHOLE_HW[0] - 2 * MARGIN, WHOLE_HW[1] - 2 * MARGIN)
@@ -67,7 +67,7 @@ def fit_inside(dataset: Dataset, config: FitConfig, *, weights: str | None) -> A
         samples = []
         for index, sample in enumerate(dataset.train):
             path = Path(folder) / f"{index:05d}.png"
-            path.write_bytes(encode_png(inside(read_sample(sample, WHOLE_HW)[0])))
+            write_image(path, inside(read_sample(sample, WHOLE_HW)[0]))
             samples.append(replace(sample, image=path))
         options = FitOptions(weights=weights, keep_moments=False)
         return fit(replace(dataset, train=tuple(samples)), config, options)
@@ -189,13 +189,7 @@ Pick = Callable[[], tuple[Pool, int]]
 def baseline_of(artefact: Artefact) -> DriftBaseline:
     """The baseline that an export of this artefact would carry."""
     good = artefact.calibration.good
-    return DriftBaseline(
-        mean_hw=good.d2_mean,
-        std_hw=good.d2_std,
-        frame_mean=float(good.frame_d2.mean()),
-        frame_std=float(good.frame_d2.std()),
-        source="artefact",
-    )
+    return DriftBaseline.of(mean_hw=good.d2_mean, std_hw=good.d2_std, frame_d2=good.frame_d2)
 
 
 HEAD = (

@@ -15,7 +15,15 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.metadata import (
+    BackboneFacts,
+    DriftBaseline,
+    InputFormat,
+    ModelMetadata,
+    Normalisation,
+    ScoreStatistics,
+    Thresholds,
+)
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.capture.captures import Capture, Grab, Wait
 from edgeseg.runtime.capture.frame_buffer import Frame
@@ -46,22 +54,18 @@ class InstantSession(Session):
 def _metadata() -> ModelMetadata:
     return ModelMetadata(
         name="instant",
-        input={
-            "name": "frames",
-            "layout": "NHWC",
-            "channels": "RGB",
-            "size_hw": list(SIZE_HW),
-            "batch": [1, 1, 1],
-        },
-        outputs=["map", "score"],
-        preprocess={},
-        threshold={"score": 2.0, "pixel": 2.0},
-        good_scores={},
-        drift={},
-        grid_hw=[32, 32],
+        input=InputFormat(
+            name="frames", layout="NHWC", channels="RGB", size_hw=SIZE_HW, batch=(1, 1, 1)
+        ),
+        outputs=("map", "score"),
+        preprocess=Normalisation(mean=(), std=(), inside_graph=True),
+        threshold=Thresholds(score=2.0, pixel=2.0, false_alarm_rate=0.01, method="made up"),
+        good_scores=ScoreStatistics(count=0, mean=0.0, std=0.0, min=0.0, max=0.0),
+        drift=DriftBaseline(d2_mean=((1.0,),), d2_std=((1.0,),), frame_mean=1.0, frame_std=1.0),
+        grid_hw=(32, 32),
         k=1,
         rank=1,
-        backbone={},
+        backbone=BackboneFacts(name="none", weights_sha256="", random_weights=False),
         artefact_sha256="",
         precision="fp32",
         target="cpu",

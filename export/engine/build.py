@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata, PlanFacts
 from edgeseg.errors import ExportError, UsageError
-from edgeseg.export.engine.options import BUILDERS, PLAN_SUFFIXES, EngineOptions
+from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import (
     Gpu,
     find_gpu,
@@ -49,23 +49,33 @@ def build_engine(
     started = time.perf_counter()
     plan = _compile(bench, onnx_path, options)
     seconds = time.perf_counter() - started
-    told = replace(
+    targets, portable = _runs_on(options, gpu)
+    described = replace(
         metadata,
-        input={**metadata.input, "batch": list(batch)},
+        input=replace(metadata.input, batch=batch),
         onnx_sha256=onnx_sha256,
-        plan={
-            **_describe(package, options, gpu),
-            "precision": metadata.precision,
-            "build_seconds": round(seconds, 3),
-            "plan_sha256": hashlib.sha256(plan).hexdigest(),
-        },
+        plan=PlanFacts(
+            builder=options.builder,
+            builder_version=str(package.__version__),
+            targets=targets,
+            gpu=gpu.name if gpu else None,
+            version_compatible=options.version_compatible,
+            hardware_compatible=portable,
+            workspace_mb=options.workspace_mb,
+            optimisation_level=options.optimisation_level,
+            dla_core=options.dla_core,
+            tf32=options.tf32,
+            precision=metadata.precision,
+            build_seconds=round(seconds, 3),
+            plan_sha256=hashlib.sha256(plan).hexdigest(),
+        ),
     )
     with atomic_path(plan_path) as temporary:
         temporary.write_bytes(plan)
-    write_text(plan_path.with_suffix(".json"), told.to_json(indent=2) + "\n")
+    write_text(plan_path.with_suffix(".json"), described.to_json(indent=2) + "\n")
     if options.timing_cache is not None:
         save_timing_cache(bench.config, options.timing_cache)
-    return told
+    return described
 
 
 def _check_files(onnx_path: Path, plan_path: Path, metadata: ModelMetadata) -> str:
@@ -134,14 +144,14 @@ def _choose_batch(
     inputs = [network.get_input(index) for index in range(network.num_inputs)]
     shapes = {tensor.name: tuple(tensor.shape) for tensor in inputs}  # [N, H, W, 3]
     outputs = {network.get_output(index).name for index in range(network.num_outputs)}
-    name = str(metadata.input["name"])
+    name = metadata.input.name
     # The parser reads some files that are not ONNX as an empty graph, and calls it a success.
     if shapes.get(name, ())[1:] != (*metadata.size_hw, 3) or set(metadata.outputs) - outputs:
         raise ExportError(
             f"{onnx_path}: inputs {shapes} and outputs {sorted(outputs)}, expected {name} of "
             f"{metadata.size_hw} and {metadata.outputs} as in its metadata; export it again"
         )
-    low, likely, high = options.batch or metadata.input["batch"]
+    low, likely, high = options.batch or metadata.input.batch
     static = shapes[name][0]
     if static > 0 and (low, likely, high) != (static, static, static):
         raise ExportError(
@@ -153,22 +163,11 @@ def _choose_batch(
     return int(low), int(likely), int(high)
 
 
-def _describe(package: Any, options: EngineOptions, gpu: Gpu | None) -> dict[str, Any]:
-    """The part of the sidecar by which the runtime knows whether it can use the plan."""
-    targets, portable = list(options.targets), options.hardware_compatible
+def _runs_on(options: EngineOptions, gpu: Gpu | None) -> tuple[tuple[str, ...], bool]:
+    """The GPUs that a plan is for, and whether newer ones run it too."""
+    targets, portable = tuple(options.targets), options.hardware_compatible
     if gpu is not None:
-        targets = [_AMPERE if options.hardware_compatible else gpu.capability]
+        targets = (_AMPERE if options.hardware_compatible else gpu.capability,)
     elif not targets:
         portable = True
-    return {
-        "builder": options.builder,
-        "builder_version": str(package.__version__),
-        "targets": targets,
-        "gpu": gpu.name if gpu else None,
-        "version_compatible": options.version_compatible,
-        "hardware_compatible": portable,
-        "workspace_mb": options.workspace_mb,
-        "optimisation_level": options.optimisation_level,
-        "dla_core": options.dla_core,
-        "tf32": options.tf32,
-    }
+    return targets, portable

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from edgeseg.errors import UsageError
 
-PLAN_SUFFIXES = (".plan", ".engine")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Builder:

@@ -10,11 +10,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.contract.prediction import Prediction
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.model_file import (
-    PLAN_SUFFIXES,
     BackendUnavailable,
     check_usable,
     onnx_beside,
@@ -44,11 +43,11 @@ class Session(ABC):
     @cached_property
     def max_batch(self) -> int:
         """How many frames the graph takes at once."""
-        return int(self.metadata.input["batch"][2])
+        return self.metadata.input.batch[2]
 
     @cached_property
     def _min_batch(self) -> int:
-        return int(self.metadata.input["batch"][0])
+        return self.metadata.input.batch[0]
 
     @cached_property
     def _frame_shape(self) -> tuple[int, int, int]:

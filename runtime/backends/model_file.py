@@ -1,13 +1,10 @@
 """Is this file the model its metadata speaks of, and may it be used?"""
 
 import hashlib
-import math
 from pathlib import Path
 
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
-
-PLAN_SUFFIXES = (".plan", ".engine")
 
 
 class BackendUnavailable(RuntimeFailure):
@@ -28,7 +25,7 @@ def read_sidecar(model: Path) -> ModelMetadata | None:
     sidecar = model.with_suffix(".json")
     if not sidecar.is_file():
         return None
-    return ModelMetadata.from_json(sidecar.read_text(encoding="utf-8"), source=str(sidecar))
+    return ModelMetadata.from_json(sidecar.read_bytes(), source=str(sidecar))
 
 
 def onnx_metadata(model: Path, embedded: str | None) -> ModelMetadata:
@@ -52,9 +49,7 @@ def plan_metadata(model: Path) -> ModelMetadata:
             f"{model}: no {model.with_suffix('.json').name} beside it that describes a plan; "
             "copy it along, or build again with `edgeseg export MODEL.edgeseg --trt`"
         )
-    expected = metadata.plan.get("plan_sha256")
-    if expected is not None:
-        _compare(model, str(expected))
+    _compare(model, metadata.plan.plan_sha256)
     return metadata
 
 
@@ -79,39 +74,11 @@ def onnx_beside(plan: Path) -> Path | None:
 
 def check_usable(metadata: ModelMetadata, model: Path, *, allow_random_weights: bool) -> None:
     """Refuse what would run and give meaningless answers."""
-    if metadata.backbone.get("random_weights") and not allow_random_weights:
+    if metadata.backbone.random_weights and not allow_random_weights:
         raise RuntimeFailure(
             f"{model}: its backbone has random weights, so its scores mean nothing; fit with real "
             "weights, or pass --allow-random-weights to test the machinery"
         )
-    layout, channels = metadata.input.get("layout"), metadata.input.get("channels")
-    if layout != "NHWC" or channels not in ("RGB", "BGR"):
-        raise RuntimeFailure(
-            f"{model}: input {layout} {channels}, expected NHWC and RGB or BGR; export it again"
-        )
-    missing = {"map", "score"} - set(metadata.outputs)
-    if missing:
-        raise RuntimeFailure(
-            f"{model}: outputs {metadata.outputs}, expected also {sorted(missing)}; export it again"
-        )
-
-
-def thresholds(metadata: ModelMetadata, *, asked: float | None) -> tuple[float, float]:
-    """Thresholds of the score and of the map; one that was asked for moves both alike."""
-    score, pixel = (_number(metadata.threshold.get(key)) for key in ("score", "pixel"))
-    if asked is not None:
-        factor = asked / score if score else None
-        return asked, pixel * factor if pixel is not None and factor is not None else asked
-    if score is None or pixel is None:
-        raise RuntimeFailure(
-            f"model {metadata.name}: threshold {metadata.threshold}, expected numbers for score "
-            "and pixel; fit again with good images to calibrate on, or pass --threshold"
-        )
-    return score, pixel
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def first_line(error: Exception) -> str:

@@ -60,7 +60,7 @@ class OrtSession(Session):
         self.backend = f"ONNX Runtime {_NAMES[device]}"
         if device == "cpu":
             self.backend += f", {threads} thread{'s' if threads > 1 else ''}"
-        self._input = self.metadata.input["name"]
+        self._input = self.metadata.input.name
         self._outputs = ["map", "score"] + ["grid"] * ("grid" in self.metadata.outputs)
 
     def _run(self, frames_nhwc: NDArray[np.uint8]) -> Outputs:

@@ -39,7 +39,7 @@ class OpenVinoSession(Session):
         embedded = graph.get_rt_info(where).value if graph.has_rt_info(where) else None
         self.metadata = onnx_metadata(model, embedded)
         self._request = compiled.create_infer_request()
-        self._input = self.metadata.input["name"]
+        self._input = self.metadata.input.name
         self._has_grid = "grid" in self.metadata.outputs
         used = compiled.get_property("INFERENCE_NUM_THREADS")
         self.backend = f"OpenVINO CPU, {used} thread{'s' if used != 1 else ''}"

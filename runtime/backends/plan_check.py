@@ -17,13 +17,13 @@ _NAMES = {"tensorrt": "TensorRT", "rtx": "TensorRT-RTX"}
 
 def builder_name(metadata: ModelMetadata) -> str:
     """The builder's name for people."""
-    return _NAMES[str((metadata.plan or {})["builder"])]
+    return _NAMES[metadata.plan_facts.builder]
 
 
 def import_builder(model: Path, metadata: ModelMetadata) -> Any:
     """The Python package that can load the plan, of a version that can."""
-    plan = metadata.plan or {}
-    builder = str(plan.get("builder"))
+    plan = metadata.plan_facts
+    builder = plan.builder
     if builder not in _MODULES:
         raise RuntimeFailure(
             f"{model}: built by {builder!r}, expected one of {', '.join(_MODULES)}; "
@@ -35,8 +35,8 @@ def import_builder(model: Path, metadata: ModelMetadata) -> Any:
             f"`pip install edgeseg[{_EXTRAS[builder]}]`"
         )
     module = importlib.import_module(_MODULES[builder])
-    built, here = str(plan.get("builder_version")), str(module.__version__)
-    if not _versions_fit(built, here, compatible=bool(plan.get("version_compatible"))):
+    built, here = plan.builder_version, str(module.__version__)
+    if not _versions_fit(built, here, compatible=plan.version_compatible):
         raise BackendUnavailable(
             f"{model}: built with {_NAMES[builder]} {built}, and {here} is installed; "
             f"{rebuild(model, metadata)}"
@@ -46,13 +46,13 @@ def import_builder(model: Path, metadata: ModelMetadata) -> Any:
 
 def check_gpu(model: Path, metadata: ModelMetadata, here: str) -> None:
     """Compare the plan's targets with this GPU, given as `sm86`."""
-    plan = metadata.plan or {}
-    targets = [str(target) for target in plan.get("targets") or []]
+    plan = metadata.plan_facts
+    targets = plan.targets
     if not targets or here in targets:
         return
     # Hardware-compatible plans run on newer GPUs than the oldest they were built for.
     oldest = min(_capability(target) for target in targets)
-    if plan.get("hardware_compatible") and _capability(here) >= oldest:
+    if plan.hardware_compatible and _capability(here) >= oldest:
         return
     raise BackendUnavailable(
         f"{model}: built for {', '.join(targets)}, and this GPU is {here}; "
@@ -63,7 +63,7 @@ def check_gpu(model: Path, metadata: ModelMetadata, here: str) -> None:
 def rebuild(model: Path, metadata: ModelMetadata) -> str:
     """What to do about a plan that does not fit."""
     command = f"edgeseg export {model.stem}.edgeseg --trt"
-    if (metadata.plan or {}).get("builder") == "rtx":
+    if metadata.plan_facts.builder == "rtx":
         command += " --builder rtx"
     if metadata.precision != "fp32":
         command += f" --precision {metadata.precision}"

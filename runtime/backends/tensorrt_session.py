@@ -24,12 +24,12 @@ class TensorRtSession(Session):
         check_gpu(model, self.metadata, self._cuda.capability)
         self._log = _make_log(self._trt)
         self._runtime = self._trt.Runtime(self._log)  # must outlive the engine
-        if (self.metadata.plan or {}).get("version_compatible"):
+        if self.metadata.plan_facts.version_compatible:
             # Such a plan brings its own small runtime, which TensorRT runs only if told to.
             self._runtime.engine_host_code_allowed = True
         self._engine = self._load()
         self._context = self._engine.create_execution_context()
-        self._input = str(self.metadata.input["name"])
+        self._input = self.metadata.input.name
         self._outputs = ["map", "score"] + ["grid"] * ("grid" in self.metadata.outputs)
         self._arrays = {name: self._allocate(name) for name in self._tensors()}
         self._graph: Any = None
@@ -37,7 +37,7 @@ class TensorRtSession(Session):
         self._set_count(self.max_batch)
         self._enqueue()  # a first run outside of capture: TensorRT allocates lazily
         self._cuda.synchronise()
-        smallest, _, largest = self.metadata.input["batch"]
+        smallest, _, largest = self.metadata.input.batch
         how = "dynamic batch"
         if smallest == largest:
             try:

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.runtime.drift.baseline import DriftBaseline
 from edgeseg.runtime.drift.watch import DriftState, DriftWatch
 from edgeseg.runtime.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_log import SCHEMA
@@ -30,7 +29,7 @@ class DriftSink:
         window: int = 200,
         on_change: Callable[[FrameResult, DriftState], None] | None = None,
     ) -> None:
-        self._baseline = DriftBaseline.of(metadata)
+        self._baseline = metadata.drift
         DriftWatch(self._baseline, window=window)  # refuse a bad window now, not at the first frame
         self._window = window
         self._on_change = on_change

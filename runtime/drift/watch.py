@@ -18,9 +18,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.metadata import DriftBaseline
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.drift.appearance import Look, LookWatch, look_at, same_view
-from edgeseg.runtime.drift.baseline import DriftBaseline
 from edgeseg.runtime.drift.position import Movement, PositionWatch, picture_of
 
 DriftLevel = Literal["ok", "warn"]
@@ -95,6 +95,11 @@ class DriftWatch:
     ) -> None:
         if window < 2 * _EVERY:
             raise UsageError(f"drift window: got {window} frames, expected {2 * _EVERY} or more")
+        if not (baseline.frame_mean > 0 and baseline.frame_std > 0):
+            raise RuntimeFailure(
+                f"drift baseline with frame_mean {baseline.frame_mean} and frame_std "
+                f"{baseline.frame_std}, expected both above 0; fit on more good images"
+            )
         base_hw = np.maximum(baseline.mean_hw, np.float32(_BASE_FLOOR * baseline.frame_mean))
         spread_hw = np.maximum(baseline.std_hw / base_hw, np.float32(_SPREAD_FLOOR))
         self._base_hw = base_hw

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.prediction import Channels, JudgedPrediction, check_frame, judged
 from edgeseg.runtime.backends.base import Backend, Say, Session, open_session
-from edgeseg.runtime.backends.model_file import thresholds
 from edgeseg.runtime.scoring.model_input import blend, cut, fit_into
 
 
@@ -17,7 +16,7 @@ class Detector:
 
     def __init__(self, session: Session, *, threshold: float | None = None) -> None:
         self._session = session
-        self.threshold, self.pixel_threshold = thresholds(session.metadata, asked=threshold)
+        self.threshold, self.pixel_threshold = session.metadata.thresholds(threshold)
 
     def __repr__(self) -> str:
         return f"<edgeseg detector of {self.metadata.name}: {self.backend}>"
@@ -41,7 +40,7 @@ class Detector:
         map has the model's size; regions are in pixels of the frame.
         """
         check_frame(frame_hwc, channels)
-        swap = channels != self.metadata.input["channels"].lower()
+        swap = channels != self.metadata.input.channels.lower()
         tiling = self.metadata.tiling
         pieces = cut(frame_hwc, tiling) if tiling else [frame_hwc]
         input_nhwc = np.empty((len(pieces), *self.metadata.size_hw, 3), np.uint8)

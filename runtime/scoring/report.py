@@ -36,7 +36,7 @@ def build_report(
         "written_s": round(time.time(), 3),
         "model": {
             "name": metadata.name,
-            "backbone": metadata.backbone.get("name"),
+            "backbone": metadata.backbone.name,
             "precision": metadata.precision,
             "size_hw": list(metadata.size_hw),
             "artefact_sha256": metadata.artefact_sha256,
@@ -48,7 +48,7 @@ def build_report(
         "frames": _frames(snapshot),
         "latency_ms": {stage: asdict(summary) for stage, summary in snapshot.stages.items()},
         "latency_relative_error": RELATIVE_ERROR,
-        "accuracy": metadata.accuracy,
+        "accuracy": list(metadata.accuracy),
         "sources": [
             {
                 **vars(source),

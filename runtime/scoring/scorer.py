@@ -10,7 +10,6 @@ from edgeseg.contract.prediction import Prediction, find_regions
 from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import Session
-from edgeseg.runtime.backends.model_file import thresholds
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, StageTimes
 from edgeseg.runtime.scoring.meters import Meters
@@ -39,10 +38,8 @@ class Scorer:
         self, session: Session, names: list[str], *, config: ScorerConfig, meters: Meters
     ) -> None:
         self._session, self._names, self._config, self._meters = session, names, config, meters
-        self._channels = session.metadata.input["channels"]
-        self.threshold_score, self.threshold_pixel = thresholds(
-            session.metadata, asked=config.threshold
-        )
+        self._channels = session.metadata.input.channels
+        self.threshold_score, self.threshold_pixel = session.metadata.thresholds(config.threshold)
         self.alarms = [Alarm(config.debounce) for _ in names]
         self._input_nhwc = np.empty((0, *session.metadata.size_hw, 3), np.uint8)
         self._fitted_tiling = session.metadata.tiling

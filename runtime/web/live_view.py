@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from edgeseg.contract.images import encode_jpeg
 from edgeseg.runtime.records import FrameResult
-from edgeseg.runtime.sinks.encode import encode_jpeg
 from edgeseg.runtime.sinks.overlay import annotate_result
 
 MAX_SIDE = 960  # pixels: sharp on a desktop page, and a 4K frame does not cost 4K's JPEG

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from edgeseg.contract.images import encode_jpeg
 from edgeseg.runtime.records import FrameResult
-from edgeseg.runtime.sinks.encode import encode_jpeg
 from edgeseg.runtime.sinks.overlay import annotate_result
 
 BUCKET_S = 0.25

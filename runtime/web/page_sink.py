@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from importlib.resources import files
 from typing import Protocol
 
+from edgeseg.contract.images import encode_jpeg
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.runtime.drift.sink import DriftSink, drift_picture
 from edgeseg.runtime.drift.watch import DriftState
@@ -17,7 +18,6 @@ from edgeseg.runtime.records import (
     SourceState,
     StateView,
 )
-from edgeseg.runtime.sinks.encode import encode_jpeg
 from edgeseg.runtime.sinks.event_log import frame_event, source_event
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.live_view import LiveView
@@ -131,7 +131,7 @@ class PageSink:
             "model": now.model,
             "backend": now.backend,
             "precision": self._metadata.precision,
-            "accuracy": self._metadata.accuracy,
+            "accuracy": list(self._metadata.accuracy),
             "threshold": now.threshold_score,
             "uptime_s": round(now.uptime_s, 1),
             "age_s": _age_s(now.last_scored_monotonic_s),

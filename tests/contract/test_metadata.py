@@ -1,85 +1,140 @@
 """What a model file says of itself: text and back, and text that cannot be believed."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.errors import RuntimeFailure
+from edgeseg.contract.metadata import DriftBaseline, ModelMetadata, Thresholds, TileLayout
+from edgeseg.errors import RuntimeFailure, UsageError
+from tests.support.brightness_model import PLAN, brightness_metadata
+
+METADATA = brightness_metadata()
+TILED = replace(METADATA, tiles=TileLayout(frame_hw=(64, 96), overlap=8))
 
 
-def metadata(**changes: Any) -> ModelMetadata:
-    values: dict[str, Any] = {
-        "name": "bottle",
-        "input": {"name": "frames", "channels": "RGB", "size_hw": [704, 256], "batch": [1, 1, 4]},
-        "outputs": ["map", "score", "grid"],
-        "preprocess": {"mean": [0.5] * 3, "std": [0.2] * 3, "inside_graph": True},
-        "threshold": {"score": 12.3, "pixel": 12.3, "false_alarm_rate": 0.01, "method": "split"},
-        "good_scores": {"count": 209, "mean": 8.1},
-        "drift": {"d2_mean": [[1.0]], "d2_std": [[0.1]], "frame_mean": 1.0, "frame_std": 0.1},
-        "grid_hw": [88, 32],
-        "k": 100,
-        "rank": 64,
-        "backbone": {"name": "resnet18", "weights_sha256": "ab", "random_weights": False},
-        "artefact_sha256": "cd",
-        "precision": "fp32",
-        "target": "cpu",
-    }
-    return ModelMetadata(**(values | changes))
-
-
-def test_text_and_back():
-    for original in (
-        metadata(),
-        metadata(onnx_sha256="ef", plan={"builder": "rtx"}, accuracy=[{}]),
-    ):
-        text = original.to_json()
-        assert ModelMetadata.from_json(text, source="m.onnx") == original
-        assert text == ModelMetadata.from_json(text, source="m.onnx").to_json()
-    assert metadata().size_hw == (704, 256)
+@pytest.mark.parametrize(
+    "original", [METADATA, TILED, replace(METADATA, onnx_sha256="e", plan=PLAN)]
+)
+def test_text_and_back(original):
+    text = original.to_json()
+    assert ModelMetadata.from_json(text, source="m.onnx") == original
+    assert ModelMetadata.from_json(text.encode(), source="m.onnx").to_json() == text
+    assert original.size_hw == (32, 48)
 
 
 def test_what_is_absent_is_left_out():
-    values = json.loads(metadata().to_json())
+    values = json.loads(METADATA.to_json())
     assert "plan" not in values
     assert "onnx_sha256" not in values
     assert values["schema"] == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (
-            "{",
-            "m.onnx: its edgeseg metadata is not JSON (Expecting property name enclosed in double "
-            "quotes: line 1 column 2 (char 1)); export the model again",
-        ),
-        (
-            "[]",
-            "m.onnx: metadata schema None, expected 1; "
-            "export the model again with this version of edgeseg",
-        ),
-        (
-            '{"schema": 2}',
-            "m.onnx: metadata schema 2, expected 1; "
-            "export the model again with this version of edgeseg",
-        ),
-    ],
-)
-def test_text_that_is_no_metadata(text, sentence):
+def refusal(text: str | bytes) -> str:
     with pytest.raises(RuntimeFailure) as caught:
         ModelMetadata.from_json(text, source="m.onnx")
-    assert str(caught.value) == sentence
+    message = str(caught.value)
+    begin = "m.onnx: its edgeseg metadata cannot be used: "
+    end = "; export the model again with this version of edgeseg"
+    assert message.startswith(begin)
+    assert message.endswith(end)
+    return message[len(begin) : -len(end)]
 
 
-def test_keys_are_checked_both_ways():
-    values = json.loads(metadata().to_json())
-    del values["k"]
-    values["K"] = 100
-    with pytest.raises(RuntimeFailure) as caught:
-        ModelMetadata.from_json(json.dumps(values), source="m.onnx")
-    assert str(caught.value) == (
-        "m.onnx: metadata with unknown keys ['K'] and missing keys ['k']; "
-        "export the model again with this version of edgeseg"
-    )
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "not JSON (Expecting property name enclosed in double quotes"),
+        ("[]", "schema None, expected 1"),
+        ('{"schema": 2}', "schema 2, expected 1"),
+        ("[" * 100_000, "not JSON (nested too deeply)"),
+        ('{"schema": ' + "9" * 5000 + "}", "not JSON (Exceeds the limit"),
+        (b'{"schema": "\xff\xfe"}', "not JSON ("),
+        ('{"schema": NaN}', "not JSON (NaN is no number)"),
+    ],
+    ids=["cut", "list", "newer", "nested", "digits", "encoding", "nan"],
+)
+def test_text_that_is_no_metadata(text, reason):
+    assert refusal(text).startswith(reason)
+
+
+def changed(*path: str | int, to: Any) -> str:
+    """The text with one value replaced, or removed where it becomes ...."""
+    values: Any = json.loads(TILED.to_json())
+    inner = values
+    for key in path[:-1]:
+        inner = inner[key]
+    if to is ...:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = to
+    return json.dumps(values)
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "reason"),
+    [
+        (("k",), ..., "missing keys ['k']"),
+        (("K",), 100, "unknown keys ['K']"),
+        (("k",), "100", "k: '100', expected a whole number"),
+        (("k",), True, "k: True, expected a whole number"),
+        (("name",), None, "name: None, expected text"),
+        (("input",), [], "input: [], expected named values"),
+        (("input", "layout"), "NCHW", "input.layout: 'NCHW', expected one of ['NHWC']"),
+        (("input", "channels"), "GRAY", "input.channels: 'GRAY', expected one of ['RGB', 'BGR']"),
+        (("input", "size_hw"), [32], "input.size_hw: 1 values, expected 2"),
+        (("input", "size_hw"), [0, 4], "input.size_hw: [0, 4], expected at least 1x1"),
+        (("input", "size_hw", 1), 4.5, "input.size_hw[1]: 4.5, expected a whole number"),
+        (("input", "batch"), [2, 1, 4], "input.batch: [2, 1, 4], expected 1 <= min <= opt <= max"),
+        (("outputs",), ["score"], "outputs: ['score'], expected also ['map']"),
+        (("threshold", "score"), ..., "threshold: missing keys ['score']"),
+        (("threshold", "score"), None, "threshold.score: None, expected a finite number"),
+        (("threshold", "pixel"), "12", "threshold.pixel: '12', expected a finite number"),
+        (("threshold", "extra"), 1, "threshold: unknown keys ['extra']"),
+        (("drift", "d2_mean"), [[1.0]], "drift.d2_mean: expected two grids of the same size"),
+        (("drift", "d2_std", 0, 0), -1.0, "drift.d2_std: expected values from 0"),
+        (("drift", "d2_std", 0), 3, "drift.d2_std[0]: 3, expected a list"),
+        (("good_scores", "quantiles", "0.5"), "x", "good_scores.quantiles.0.5: 'x', expected a f"),
+        (("backbone", "random_weights"), 0, "backbone.random_weights: 0, expected true or false"),
+        (("accuracy", 0, "pro"), [1], "accuracy[0].pro: [1], expected a finite number"),
+        (("tiles", "frame_hw"), [8, 8], "tiles: a frame of 8x8 is smaller than a tile"),
+        (("plan",), {"builder": "rtx"}, "plan: missing keys ['build_seconds', 'builder_version'"),
+        (("versions",), {"edgeseg": 1}, "versions.edgeseg: 1, expected text"),
+    ],
+)
+def test_a_damaged_part_is_refused_by_name(path, to, reason):
+    assert refusal(changed(*path, to=to)).startswith(reason)
+
+
+@pytest.mark.parametrize("value", ["Infinity", "-Infinity", "NaN", "1e999"])
+def test_a_threshold_that_is_no_number_is_refused(value):
+    text = TILED.to_json().replace('"pixel": 200.0', f'"pixel": {value}')
+    assert value in text
+    assert "no number" in refusal(text) or "threshold.pixel: inf, expected" in refusal(text)
+
+
+def test_thresholds_of_the_model_or_of_the_user():
+    rate = {"false_alarm_rate": 0.01, "method": "made up"}
+    metadata = replace(METADATA, threshold=Thresholds(score=10.0, pixel=8.0, **rate))
+    assert metadata.thresholds() == (10.0, 8.0)
+    assert metadata.thresholds(5.0) == (5.0, 4.0), "both move alike"
+    zero = replace(METADATA, threshold=Thresholds(score=0.0, pixel=0.0, **rate))
+    assert zero.thresholds(5.0) == (5.0, 5.0)
+    with pytest.raises(UsageError, match="threshold=nan: expected a finite number"):
+        metadata.thresholds(float("nan"))
+
+
+def test_a_drift_baseline_of_arrays():
+    mean_hw = np.array([[1.23456, 2.0], [3.0, 4.0]], np.float32)
+    frame_d2 = np.array([1.0, 3.0], np.float32)
+    baseline = DriftBaseline.of(mean_hw=mean_hw, std_hw=mean_hw / 2, frame_d2=frame_d2)
+    assert baseline.d2_mean == ((1.235, 2.0), (3.0, 4.0)), "four digits"
+    assert (baseline.frame_mean, baseline.frame_std) == (2.0, 1.0)
+    np.testing.assert_array_equal(baseline.mean_hw, np.float32([[1.235, 2.0], [3.0, 4.0]]))
+
+
+def test_a_plan_is_asked_of_a_graph():
+    with pytest.raises(RuntimeFailure, match="brightness: its metadata does not describe a plan"):
+        _ = METADATA.plan_facts

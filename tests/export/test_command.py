@@ -165,9 +165,9 @@ def test_accuracy_of_a_fixed_batch(fitted: Path) -> None:
 def test_batches(fitted: Path) -> None:
     out = fitted.with_suffix(".onnx")
     succeed("export", fitted, "--batch", "4")
-    assert sidecar(out).input["batch"] == [4, 4, 4]
+    assert sidecar(out).input.batch == (4, 4, 4)
     succeed("export", fitted, "--dynamic-batch", "2,3,4", "--no-grid")
-    assert sidecar(out).input["batch"] == [2, 3, 4]
+    assert sidecar(out).input.batch == (2, 3, 4)
     assert sidecar(out).outputs == ["map", "score"]
 
 

@@ -15,6 +15,7 @@ from edgeseg.errors import RuntimeFailure
 from edgeseg.export import graph
 from edgeseg.export.inspect_file import describe
 from edgeseg.export.onnx_export import ExportOptions, export_onnx
+from tests.support.brightness_model import PLAN
 from tests.support.commands import fail, succeed
 from tests.support.export_models import SHORT, artefact, good_frames, remember_traces, traced
 from tests.support.small_graphs import write_graph
@@ -38,7 +39,7 @@ def write_plan(onnx_path: Path, metadata: ModelMetadata) -> Path:
     """A plan as `edgeseg export --trt` leaves it, with the plan itself made up."""
     plan = onnx_path.with_suffix(".plan")
     plan.write_bytes(b"vtrt" + bytes(1000))
-    told = replace(metadata, plan={"builder": "rtx", "targets": ["sm86"], "precision": "fp32"})
+    told = replace(metadata, plan=replace(PLAN, builder="rtx"))
     plan.with_suffix(".json").write_text(told.to_json())
     return plan
 
@@ -153,9 +154,9 @@ def test_files_that_cannot_be_described(tmp_path: Path) -> None:
     fails("empty.onnx", b"", r"empty.onnx: not an ONNX file \(it has no graph\); export it again")
     fails("lone.plan", b"vtrt", "lone.plan: its sidecar lone.json is missing; a plan says nothing")
     (tmp_path / "bad.json").write_text("{")
-    fails("bad.plan", b"vtrt", "bad.plan: its edgeseg metadata is not JSON")
+    fails("bad.plan", b"vtrt", "bad.plan: its edgeseg metadata cannot be used: not JSON")
     (tmp_path / "old.json").write_text('{"schema": 0}')
-    fails("old.plan", b"vtrt", "old.plan: metadata schema 0, expected 1")
+    fails("old.plan", b"vtrt", "old.plan: its edgeseg metadata .*: schema 0, expected 1")
 
 
 def test_the_command_prints_all_of_it(tmp_path: Path) -> None:

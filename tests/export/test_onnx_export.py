@@ -98,15 +98,15 @@ def test_the_metadata_says_what_the_artefact_knows(tmp_path: Path) -> None:
         "batch": [2, 3, 4],
     }
     assert told.outputs == ["map", "score"]
-    assert told.threshold["score"] == calibration.score_threshold
-    assert told.threshold["pixel"] == calibration.pixel_threshold
-    assert told.threshold["false_alarm_rate"] == calibration.answered_rate
-    assert told.threshold["method"] == calibration.method
-    assert told.good_scores["count"] == 8
-    assert told.good_scores["mean"] == pytest.approx(float(good.scores.mean()))
-    assert told.good_scores["quantiles"]["0.5"] == pytest.approx(float(np.median(good.scores)))
-    np.testing.assert_allclose(told.drift["d2_mean"], good.d2_mean, rtol=1e-3)
-    assert told.drift["frame_mean"] == pytest.approx(float(good.frame_d2.mean()))
+    assert told.threshold.score == calibration.score_threshold
+    assert told.threshold.pixel == calibration.pixel_threshold
+    assert told.threshold.false_alarm_rate == calibration.answered_rate
+    assert told.threshold.method == calibration.method
+    assert told.good_scores.count == 8
+    assert told.good_scores.mean == pytest.approx(float(good.scores.mean()))
+    assert told.good_scores.quantiles["0.5"] == pytest.approx(float(np.median(good.scores)))
+    np.testing.assert_allclose(told.drift.d2_mean, good.d2_mean, rtol=1e-3)
+    assert told.drift.frame_mean == pytest.approx(float(good.frame_d2.mean()))
     assert (told.grid_hw, told.k, told.rank) == ([16, 16], 16, 10)
     assert told.backbone == {
         "name": "resnet18",
@@ -116,7 +116,7 @@ def test_the_metadata_says_what_the_artefact_knows(tmp_path: Path) -> None:
     assert told.artefact_sha256 == file_sha256(source)
     assert (told.precision, told.target) == ("fp32", "cpu")
     assert {"edgeseg", "torch", "onnx"} <= set(told.versions)
-    assert np.allclose(told.preprocess["mean"], (0.485, 0.456, 0.406))
+    assert np.allclose(told.preprocess.mean, (0.485, 0.456, 0.406))
 
 
 def test_no_path_of_this_computer_is_in_the_metadata(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_the_runtime_needs_nothing_else(tmp_path: Path) -> None:
     wanted = reference(SHORT, IMAGES[:1])
     with open_session(out) as session:
         (found,) = session.infer(IMAGES[:1])
-        assert session.metadata.threshold["score"] == artefact(SHORT).calibration.score_threshold
+        assert session.metadata.threshold.score == artefact(SHORT).calibration.score_threshold
     np.testing.assert_allclose(found.map_hw, wanted["map"][0], rtol=1e-3, atol=1e-4)
     assert found.grid_hw is not None
     np.testing.assert_allclose(found.grid_hw, wanted["grid"][0], rtol=1e-3, atol=1e-4)
@@ -254,7 +254,7 @@ def test_random_weights_are_refused_unless_allowed(tmp_path: Path) -> None:
     assert names(tmp_path) == []
     allowed = ExportOptions(allow_random_weights=True, verify=False)
     told = export_onnx(random, tmp_path / "short.onnx", options=allowed).metadata
-    assert told.backbone["random_weights"] is True
+    assert told.backbone.random_weights is True
 
 
 def test_int8_needs_images(tmp_path: Path) -> None:

@@ -13,15 +13,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.export.triton_repository import write_triton
+from tests.support import brightness_model
 from tests.support.small_graphs import GRID_HW, SIZE_HW, write_graph
 
-PLAN = {
-    "builder": "tensorrt",
-    "builder_version": "10.3.0",
-    "targets": ["sm86"],
-    "version_compatible": False,
-    "plan_sha256": hashlib.sha256(b"a plan").hexdigest(),
-}
+PLAN = replace(brightness_model.PLAN, plan_sha256=hashlib.sha256(b"a plan").hexdigest())
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +66,7 @@ def shapes(tensors: Any) -> dict[str, tuple[str, list[int]]]:
 def write_plan(folder: Path, **plan: Any) -> tuple[Path, ModelMetadata]:
     told = write_graph(folder / "part.onnx", precision="fp16")
     (folder / "part.plan").write_bytes(b"a plan")
-    return folder / "part.plan", replace(told, plan={**PLAN, **plan})
+    return folder / "part.plan", replace(told, plan=replace(PLAN, **plan))
 
 
 def test_a_static_graph(tmp_path: Path, schema: Any) -> None:
@@ -102,9 +97,8 @@ def test_a_static_graph(tmp_path: Path, schema: Any) -> None:
 
 def test_the_metadata_travel_along(tmp_path: Path, schema: Any) -> None:
     onnx = tmp_path / "part.onnx"
-    metadata = replace(
-        write_graph(onnx), threshold={"score": 1.5, "pixel": 2.5, "method": 'a "b"\\ \n é'}
-    )
+    plain = write_graph(onnx)
+    metadata = replace(plain, threshold=replace(plain.threshold, method='a "b"\\ \n é'))
     folder = write_triton(onnx, tmp_path, metadata=metadata, name="line-1")
     assert folder.name == "line-1"
     told = ModelMetadata.from_json(
@@ -178,10 +172,12 @@ def test_what_triton_could_not_serve(tmp_path: Path) -> None:
     fails(onnx, metadata, "model name 'a/b': expected letters, digits", name="a/b")
     fails(onnx, metadata, "model name '..'", name="..")
     fails(onnx, replace(metadata, onnx_sha256="0" * 64), "part.onnx: SHA-256 .* export it again")
-    fails(plan, replace(metadata, plan={**PLAN, "plan_sha256": "0" * 64}), "part.plan: SHA-256 ")
+    fails(plan, replace(metadata, plan=replace(PLAN, plan_sha256="0" * 64)), "part.plan: SHA-256 ")
     fails(plan, replace(metadata, plan=None), "its metadata does not describe a plan")
-    fails(plan, replace(metadata, plan={**PLAN, "builder": "rtx"}), "built by TensorRT-RTX, and Tr")
-    batch = {**metadata.input, "batch": [2, 3, 4]}
+    fails(
+        plan, replace(metadata, plan=replace(PLAN, builder="rtx")), "built by TensorRT-RTX, and Tr"
+    )
+    batch = replace(metadata.input, batch=(2, 3, 4))
     fails(onnx, replace(metadata, input=batch), "batches of 2 to 4, .* --dynamic-batch 1,2,4")
     assert not (tmp_path / "models").exists()
 

@@ -15,7 +15,6 @@ from edgeseg.contract import metadata
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.export.model_metadata import describe_model
 from edgeseg.runtime.drift import sink as driftsink
-from edgeseg.runtime.drift.baseline import DriftBaseline
 from edgeseg.runtime.drift.watch import DriftWatch
 from edgeseg.runtime.scoring import report
 from edgeseg.runtime.sinks import event_log as events
@@ -136,7 +135,7 @@ def test_events(streamed: tuple[list[dict[str, Any]], Any]) -> None:
 
 
 def test_event_of_drift() -> None:
-    watch = DriftWatch(DriftBaseline.of(brightness_metadata()))
+    watch = DriftWatch(brightness_metadata().drift)
     event = driftsink.drift_event(runtime_frames.make_result(), watch.state)
     assert_documented("Event drift_warning, drift_over", event)
 

@@ -11,7 +11,17 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, helper
 
-from edgeseg.contract.metadata import KEY, ModelMetadata
+from edgeseg.contract.metadata import (
+    KEY,
+    BackboneFacts,
+    DriftBaseline,
+    InputFormat,
+    ModelMetadata,
+    Normalisation,
+    PlanFacts,
+    ScoreStatistics,
+    Thresholds,
+)
 
 
 def brightness_metadata(
@@ -27,43 +37,36 @@ def brightness_metadata(
     rows, columns = grid_hw
     return ModelMetadata(
         name="brightness",
-        input={
-            "name": "frames",
-            "layout": "NHWC",
-            "channels": "RGB",
-            "size_hw": list(size_hw),
-            "batch": list(batch),
-        },
-        outputs=list(outputs),
-        preprocess={"mean": [0.0] * 3, "std": [1.0] * 3, "inside_graph": True},
-        threshold={
-            "score": threshold,
-            "pixel": threshold,
-            "false_alarm_rate": 0.01,
-            "method": "made up",
-        },
-        good_scores={
-            "count": 100,
-            "mean": 120.0,
-            "std": 10.0,
-            "min": 90.0,
-            "max": 150.0,
-            "quantiles": {"0.5": 120.0, "0.9": 133.0, "0.99": 143.0},
-        },
-        drift={
-            "d2_mean": [[100.0**2] * columns] * rows,
-            "d2_std": [[500.0] * columns] * rows,
-            "frame_mean": 100.0**2,
-            "frame_std": 200.0,
-        },
-        grid_hw=list(grid_hw),
+        input=InputFormat(
+            name="frames", layout="NHWC", channels="RGB", size_hw=size_hw, batch=batch
+        ),
+        outputs=outputs,
+        preprocess=Normalisation(mean=(0.0,) * 3, std=(1.0,) * 3, inside_graph=True),
+        threshold=Thresholds(
+            score=threshold, pixel=threshold, false_alarm_rate=0.01, method="made up"
+        ),
+        good_scores=ScoreStatistics(
+            count=100,
+            mean=120.0,
+            std=10.0,
+            min=90.0,
+            max=150.0,
+            quantiles={"0.5": 120.0, "0.9": 133.0, "0.99": 143.0},
+        ),
+        drift=DriftBaseline(
+            d2_mean=((100.0**2,) * columns,) * rows,
+            d2_std=((500.0,) * columns,) * rows,
+            frame_mean=100.0**2,
+            frame_std=200.0,
+        ),
+        grid_hw=grid_hw,
         k=3,
         rank=3,
-        backbone={"name": "none", "weights_sha256": "0" * 64, "random_weights": random_weights},
+        backbone=BackboneFacts(name="none", weights_sha256="0" * 64, random_weights=random_weights),
         artefact_sha256="0" * 64,
         precision="fp32",
         target="cpu",
-        accuracy=[
+        accuracy=(
             {
                 "dataset": "made up",
                 "pro": 0.95,
@@ -72,17 +75,29 @@ def brightness_metadata(
                 "f1": 0.9,
                 "images": 83,
                 "anomalies": 63,
-            }
-        ],
+            },
+        ),
         versions={"edgeseg": "0.1.0"},
     )
+
+
+PLAN = PlanFacts(
+    builder="tensorrt",
+    builder_version="10.3.0",
+    targets=("sm86",),
+    version_compatible=False,
+    hardware_compatible=False,
+    precision="fp32",
+    plan_sha256="0" * 64,
+    build_seconds=1.0,
+)
 
 
 def brightness_graph(metadata: ModelMetadata | None, *, repeats: int = 0) -> onnx.ModelProto:
     """The graph; `repeats` adds matrix products that change nothing and take time."""
     meta = metadata or brightness_metadata()
     (height, width), (rows, columns) = meta.size_hw, meta.grid_hw
-    low, _, high = meta.input["batch"]
+    low, _, high = meta.input.batch
     count: int | str = low if low == high else "N"
     floats = TensorProto.FLOAT
     nodes = [

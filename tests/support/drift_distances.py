@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.runtime.drift.baseline import DriftBaseline
+from edgeseg.contract.metadata import DriftBaseline
 
 GRID = (16, 16)
 WINDOW = 64
@@ -13,11 +13,10 @@ WINDOW = 64
 def baseline() -> DriftBaseline:
     """d^2 of 16 on average, with a deviation of 4 per cell and of 1.6 over a frame."""
     return DriftBaseline(
-        mean_hw=np.full(GRID, 16.0, np.float32),
-        std_hw=np.full(GRID, 4.0, np.float32),
+        d2_mean=((16.0,) * GRID[1],) * GRID[0],
+        d2_std=((4.0,) * GRID[1],) * GRID[0],
         frame_mean=16.0,
         frame_std=1.6,
-        source="test",
     )
 
 

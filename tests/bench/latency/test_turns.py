@@ -150,9 +150,9 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         open_runner(path, backend="cuda", threads=1)
 
 
-@pytest.mark.parametrize("module", ["command", "speed"])
+@pytest.mark.parametrize("module", ["cli.command", "latency.report"])
 def test_light_to_import(module: str) -> None:
-    # `speed` runs on devices that have neither torch nor matplotlib.
+    # latency.report runs on devices that have neither torch nor matplotlib.
     code = (
         f"import sys, edgeseg.bench.{module};"
         "heavy = {'torch', 'onnx', 'onnxruntime', 'matplotlib', 'openvino'} & set(sys.modules);"

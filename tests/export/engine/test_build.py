@@ -35,10 +35,10 @@ def build(
     data = plan.read_bytes()
     assert data.startswith(b"vtrt"), "raw: nothing in front of what trtexec expects"
     assert told.plan is not None
-    assert told.plan["plan_sha256"] == hashlib.sha256(data).hexdigest()
-    assert told.plan["builder_version"] == rtx.__version__
-    assert told.plan["precision"] == metadata.precision
-    assert told.plan["build_seconds"] > 0
+    assert told.plan.plan_sha256 == hashlib.sha256(data).hexdigest()
+    assert told.plan.builder_version == rtx.__version__
+    assert told.plan.precision == metadata.precision
+    assert told.plan.build_seconds > 0
     assert [item.name for item in onnx.parent.iterdir() if item.name.startswith(".")] == []
     return plan, told
 
@@ -52,10 +52,10 @@ def test_a_plan_is_built_without_a_gpu(
     metadata = write_graph(onnx, precision=precision)
     _, told = build(onnx, metadata, EngineOptions(builder="rtx", targets=targets))
     assert told.plan is not None
-    assert told.plan["builder"] == "rtx"
-    assert told.plan["targets"] == list(targets)
-    assert told.plan["gpu"] is None
-    assert told.plan["hardware_compatible"] is (not targets)
+    assert told.plan.builder == "rtx"
+    assert told.plan.targets == tuple(targets)
+    assert told.plan.gpu is None
+    assert told.plan.hardware_compatible is (not targets)
     assert replace(told, plan=None, onnx_sha256=None) == metadata
 
 
@@ -103,7 +103,7 @@ def test_a_dynamic_batch_gets_a_profile(tmp_path: Path, asked: tuple[int, int, i
     onnx = tmp_path / "small.onnx"
     metadata = write_graph(onnx, batch=(1, 2, 4))
     _, told = build(onnx, metadata, replace(SM86, batch=asked))
-    assert told.input["batch"] == list(asked or (1, 2, 4))
+    assert told.input.batch == tuple(asked or (1, 2, 4))
 
 
 def test_a_static_batch_cannot_be_made_dynamic(tmp_path: Path) -> None:
@@ -171,9 +171,9 @@ def test_files_that_are_not_the_graph_of_the_metadata(tmp_path: Path) -> None:
 
     fails("no.onnx: no such file; make it with `edgeseg export`", graph=tmp_path / "no.onnx")
     fails("small.onnx: SHA-256 .* as in its metadata", told=replace(metadata, onnx_sha256="0" * 64))
-    elsewhere = {**metadata.input, "size_hw": [64, 64]}
+    elsewhere = replace(metadata.input, size_hw=(64, 64))
     fails(rf"inputs .*{SIZE_HW[0]}, {SIZE_HW[1]}", told=replace(metadata, input=elsewhere))
-    fails("expected .*'heat'", told=replace(metadata, outputs=["heat"]))
+    fails("expected .*'heat'", told=replace(metadata, outputs=("map", "score", "heat")))
     other = tmp_path / "other.onnx"
     write_graph(other, precision="fp16")
     fails("small.onnx beside it is another graph than .*other.onnx", graph=other)

@@ -52,10 +52,10 @@ def test_a_plan_for_sm86(tmp_path: Path, name: str, precision: str) -> None:
     told = build_engine(onnx_path, plan, metadata=metadata, options=SM86)
     assert plan.read_bytes().startswith(b"vtrt")
     assert told.plan is not None
-    assert (told.plan["precision"], told.plan["targets"]) == (precision, ["sm86"])
+    assert (told.plan.precision, told.plan.targets) == (precision, ("sm86",))
     kinds = Counter(describe(plan)["operators"])
     assert (kinds["QuantizeLinear"] > 10) == (precision == "int8")
     print(  # shown by pytest -s: the figures of the three backbones
         f"{name} {precision}: graph {onnx_path.stat().st_size / 1e6:.2f} MB, plan "
-        f"{plan.stat().st_size / 1e6:.2f} MB in {told.plan['build_seconds']:.2f} s"
+        f"{plan.stat().st_size / 1e6:.2f} MB in {told.plan.build_seconds:.2f} s"
     )

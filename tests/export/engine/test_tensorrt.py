@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.metadata import ModelMetadata, PlanFacts
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.export.engine.build import build_engine
 from edgeseg.export.engine.options import EngineOptions
@@ -60,21 +60,18 @@ def test_precision_comes_from_the_graph(tmp_path: Path, install: Any, version: s
     assert trt.profiles == []
     assert trt.pools == {}
     assert told.plan is not None
-    assert told.plan == {
-        "builder": "tensorrt",
-        "builder_version": version,
-        "targets": ["sm87"],
-        "gpu": "Orin",
-        "version_compatible": False,
-        "hardware_compatible": False,
-        "workspace_mb": None,
-        "optimisation_level": None,
-        "dla_core": None,
-        "tf32": False,
-        "precision": "fp16",
-        "build_seconds": told.plan["build_seconds"],
-        "plan_sha256": told.plan["plan_sha256"],
-    }
+    assert told.plan == PlanFacts(
+        builder="tensorrt",
+        builder_version=version,
+        targets=("sm87",),
+        gpu="Orin",
+        version_compatible=False,
+        hardware_compatible=False,
+        tf32=False,
+        precision="fp16",
+        build_seconds=told.plan.build_seconds,
+        plan_sha256=told.plan.plan_sha256,
+    )
 
 
 def test_a_version_without_the_flag_is_strongly_typed_anyway(tmp_path: Path, install: Any) -> None:
@@ -107,7 +104,7 @@ def test_every_setting_reaches_the_builder(tmp_path: Path, install: Any) -> None
     build(tmp_path, options)
     assert cache.read_bytes() == b"ptrt+1+1", "the second build starts from the first one's timings"
     assert told.plan is not None
-    assert told.plan["version_compatible"]
+    assert told.plan.version_compatible
 
 
 def test_a_hardware_compatible_plan_runs_from_ampere_on(tmp_path: Path, install: Any) -> None:
@@ -123,7 +120,7 @@ def test_a_dynamic_batch_becomes_a_profile(tmp_path: Path, install: Any) -> None
     trt = install(FakeTensorRt())
     told = build(tmp_path, replace(DEFAULT, batch=(1, 4, 8)), batch=(1, 2, 4))
     assert trt.profiles == [{"frames": tuple((count, *SIZE_HW, 3) for count in (1, 4, 8))}]
-    assert told.input["batch"] == [1, 4, 8]
+    assert told.input.batch == (1, 4, 8)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Backends that run here, against numpy; refusals and fall-backs."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from edgeseg.bench.latency.runners import open_runner
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import open_session, warm_up
-from edgeseg.runtime.backends.model_file import thresholds
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
 from tests.support.brightness_model import (
     brightness_graph,
@@ -182,16 +180,6 @@ def test_files_that_are_no_models(
     assert message in str(error.value)
 
 
-def test_a_layout_the_runtime_does_not_speak(tmp_path: Path) -> None:
-    path = tmp_path / "part.onnx"
-    metadata = brightness_metadata()
-    write_brightness_model(
-        path, metadata=replace(metadata, input={**metadata.input, "layout": "NCHW"})
-    )
-    with pytest.raises(RuntimeFailure, match="input NCHW RGB, expected NHWC and RGB or BGR"):
-        open_session(path, backend="cpu")
-
-
 def test_frames_of_another_size_are_refused(model: Path) -> None:
     with (
         open_session(model, backend="cpu") as session,
@@ -204,13 +192,3 @@ def test_warm_up_runs_the_batch_that_will_be_used() -> None:
     session = BrightnessSession(brightness_metadata(batch=(1, 4, 4)))
     warm_up(session, batch=3)
     assert session.batches == [3, 3, 3]
-
-
-def test_thresholds_of_the_model_or_of_the_user() -> None:
-    metadata = replace(brightness_metadata(), threshold={"score": 10.0, "pixel": 8.0})
-    assert thresholds(metadata, asked=None) == (10.0, 8.0)
-    assert thresholds(metadata, asked=5.0) == (5.0, 4.0), "both move alike"
-    without = replace(metadata, threshold={"score": None, "pixel": float("nan")})
-    assert thresholds(without, asked=5.0) == (5.0, 5.0)
-    with pytest.raises(RuntimeFailure, match="expected numbers for score and pixel"):
-        thresholds(without, asked=None)

@@ -16,20 +16,10 @@ from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.base import open_session
 from edgeseg.runtime.backends.plan_check import _versions_fit, rebuild
 from edgeseg.runtime.backends.tensorrt_session import TensorRtSession
-from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.brightness_model import PLAN, brightness_metadata, write_brightness_model
 from tests.support.fake_tensorrt_runtime import FakeCuda, FakeTrt
 
 FRAMES = np.random.default_rng(0).integers(0, 255, (5, 32, 48, 3), dtype=np.uint8)
-PLAN = {
-    "builder": "tensorrt",
-    "builder_version": "10.3.0",
-    "targets": ["sm86"],
-    "gpu": None,
-    "version_compatible": False,
-    "hardware_compatible": False,
-    "precision": "fp32",
-    "build_seconds": 1.0,
-}
 
 
 def write_plan(
@@ -40,7 +30,7 @@ def write_plan(
     path = folder / "part.plan"
     path.write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
-    sidecar = replace(told, plan={**PLAN, "plan_sha256": digest, **plan})
+    sidecar = replace(told, plan=replace(PLAN, **({"plan_sha256": digest} | plan)))
     path.with_suffix(".json").write_text(sidecar.to_json())
     return path
 
@@ -161,7 +151,7 @@ def test_a_compatible_plan_is_taken(
 
 
 def test_the_rebuild_command_is_that_of_the_plan() -> None:
-    metadata = replace(brightness_metadata(), precision="int8", plan={**PLAN, "builder": "rtx"})
+    metadata = replace(brightness_metadata(), precision="int8", plan=replace(PLAN, builder="rtx"))
     assert (
         "`edgeseg export part.edgeseg --trt --builder rtx --precision int8 --calibrate GOOD_IMAGES`"
         in rebuild(Path("/models/part.plan"), metadata)

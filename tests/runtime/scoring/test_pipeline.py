@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgeseg.contract.metadata import TileLayout
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.source_spec import SourceSpec
@@ -250,7 +251,7 @@ def test_tiles_see_what_resizing_would_lose() -> None:
 def test_a_model_fitted_on_tiles_runs_on_tiles_of_the_frame_it_knows() -> None:
     image = grey(10, (128, 192))
     image[100:104, 150:154] = 255
-    metadata = replace(brightness_metadata(), tiles={"frame_hw": [64, 96], "overlap": 8})
+    metadata = replace(brightness_metadata(), tiles=TileLayout(frame_hw=(64, 96), overlap=8))
     run = Run(BrightnessSession(metadata), [clip()], opens(Canned([image])))
     run.pipeline.run()
     (result,) = run.sink.results
@@ -262,7 +263,7 @@ def test_a_model_fitted_on_tiles_runs_on_tiles_of_the_frame_it_knows() -> None:
 
 
 def test_a_model_fitted_on_tiles_takes_no_other_tiles() -> None:
-    metadata = replace(brightness_metadata(), tiles={"frame_hw": [64, 96], "overlap": 8})
+    metadata = replace(brightness_metadata(), tiles=TileLayout(frame_hw=(64, 96), overlap=8))
     config = PipelineConfig(scorer=ScorerConfig(tile_overlap=0.25))
     with pytest.raises(UsageError) as caught:
         Run(BrightnessSession(metadata), [clip()], opens(Canned([])), config=config)
@@ -286,8 +287,8 @@ def test_channels_reach_model_and_sinks_in_their_own_order(channels: str) -> Non
 
     image = np.zeros((32, 48, 3), np.uint8)
     image[:] = (10, 20, 30)  # blue, green, red
-    metadata = brightness_metadata()
-    metadata.input["channels"] = channels
+    plain = brightness_metadata()
+    metadata = replace(plain, input=replace(plain.input, channels=channels))
     session = Spy(metadata)
     run = Run(session, [clip()], opens(Bgr([image])))
     run.pipeline.run()

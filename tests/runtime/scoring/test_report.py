@@ -1,6 +1,7 @@
 """The report's table, the status line and the counting of faults."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,7 @@ def test_latency_and_accuracy_stand_in_one_table() -> None:
 
 
 def test_a_model_without_accuracy_says_so() -> None:
-    metadata = brightness_metadata()
-    metadata.accuracy.clear()
+    metadata = replace(brightness_metadata(), accuracy=())
     report = build_report(SNAPSHOT, metadata, drift={}, failure=RuntimeFailure("gone"))
     assert "not stored with the model" in report_text(report)
     assert report["failure"] == "gone"

@@ -1,0 +1,132 @@
+"""Plain JSON values to frozen dataclasses, each value held against the type of its field.
+
+A file may come from a damaged disk or from anywhere: what does not fit is refused here, once,
+with the place where it stands. Whole numbers may stand where any number is expected.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Record = TypeVar("Record")
+
+
+class Malformed(ValueError):
+    """Values that are not what their place expects; the message begins with that place."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """JSON text as values; anything that is not JSON, however odd, is Malformed."""
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise Malformed("not JSON (nested too deeply)") from None
+    except ValueError as error:  # also of other encodings, and of numbers with thousands of digits
+        raise Malformed(f"not JSON ({str(error)[:200]})") from None
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def record(kind: type[Record], values: Any, *, place: str = "") -> Record:
+    """A dataclass from the mapping that stands at a place; its own checks run as ever."""
+    if not isinstance(values, Mapping):
+        raise Malformed(f"{place or 'it'}: {_short(values)}, expected named values")
+    types = _types(kind)
+    required = {
+        item.name
+        for item in fields(kind)  # type: ignore[arg-type]
+        if item.default is MISSING and item.default_factory is MISSING
+    }
+    unknown, missing = sorted(set(values) - set(types)), sorted(required - set(values))
+    if unknown or missing:
+        words = [f"unknown keys {unknown}"] * bool(unknown) + [f"missing keys {missing}"] * bool(
+            missing
+        )
+        raise Malformed(f"{place}: {' and '.join(words)}" if place else " and ".join(words))
+    inside = f"{place}." if place else ""
+    checked = {
+        name: _value(types[name], value, f"{inside}{name}") for name, value in values.items()
+    }
+    try:
+        return kind(**checked)
+    except ValueError as error:
+        raise Malformed(f"{inside}{error}") from None
+
+
+@cache
+def _types(kind: type[Any]) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {item.name: hints[item.name] for item in fields(kind)}
+
+
+def _value(expected: Any, value: Any, place: str) -> Any:
+    """The value as its field wants it: lists become tuples, mappings become records."""
+    origin = get_origin(expected)
+    if origin in (Union, UnionType):
+        return _one_of(get_args(expected), value, place)
+    if origin is Literal:
+        if value in get_args(expected):
+            return value
+        raise Malformed(f"{place}: {_short(value)}, expected one of {list(get_args(expected))}")
+    if origin is tuple:
+        return _tuple(get_args(expected), value, place)
+    if origin is dict:
+        return _mapping(get_args(expected)[1], value, place)
+    if is_dataclass(expected) and isinstance(expected, type):
+        return record(expected, value, place=place)
+    return _scalar(expected, value, place)
+
+
+def _one_of(choices: tuple[Any, ...], value: Any, place: str) -> Any:
+    refusals = []
+    for choice in choices:
+        try:
+            return _value(choice, value, place)
+        except Malformed as error:
+            if choice is not NoneType:
+                refusals.append(error)
+    raise refusals[-1]
+
+
+def _tuple(kinds: tuple[Any, ...], value: Any, place: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise Malformed(f"{place}: {_short(value)}, expected a list")
+    if kinds[-1] is Ellipsis:
+        kinds = (kinds[0],) * len(value)
+    if len(value) != len(kinds):
+        raise Malformed(f"{place}: {len(value)} values, expected {len(kinds)}")
+    pairs = enumerate(zip(kinds, value, strict=True))
+    return tuple(_value(kind, item, f"{place}[{index}]") for index, (kind, item) in pairs)
+
+
+def _mapping(kind: Any, value: Any, place: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise Malformed(f"{place}: {_short(value)}, expected named values")
+    return {str(name): _value(kind, item, f"{place}.{name}") for name, item in value.items()}
+
+
+_WORDS = {str: "text", int: "a whole number", float: "a finite number", bool: "true or false"}
+
+
+def _scalar(kind: Any, value: Any, place: str) -> Any:
+    if kind is NoneType:
+        fits = value is None
+    elif kind in (int, float):
+        numeric = isinstance(value, int if kind is int else int | float)
+        fits = numeric and not isinstance(value, bool) and math.isfinite(value)
+    else:
+        fits = isinstance(value, kind)
+    if not fits:
+        raise Malformed(f"{place}: {_short(value)}, expected {_WORDS.get(kind, kind)}")
+    return value
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
