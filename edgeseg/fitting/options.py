@@ -1,20 +1,23 @@
 """What a fit needs beside data and settings."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from edgeseg.data.datasets import Sample
 from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import UsageError
 from edgeseg.fitting.parallel.group import ALONE, Group
-from edgeseg.progress import Progress, silent
+from edgeseg.progress import Note, Progress, ignore, silent
+
+if TYPE_CHECKING:
+    import torch
 
 
-def _ignore(_: str) -> None:
-    pass
+def _cpu() -> "torch.device":
+    import torch  # here, so that the command line reads the defaults below without it
+
+    return torch.device("cpu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +59,10 @@ class FitOptions:
     keep_moments: bool = True
     anomalies: tuple[Sample, ...] = ()
     group: Group = ALONE  # of processes that share the images
-    device: torch.device = field(default=torch.device("cpu"))  # of the backbone and the moments
+    device: "torch.device" = field(default_factory=_cpu)  # of the backbone and the moments
     checkpoints: Checkpoints | None = None
     progress: Progress = field(default=silent)
-    note: Callable[[str], None] = field(default=_ignore)
+    note: Note = field(default=ignore)
 
     def for_images(self, size_hw: tuple[int, int]) -> "FitOptions":
         """The same with smaller batches, if images are so large that memory asks for it."""

@@ -1,11 +1,11 @@
 """Processes that share one fit, and sums over them. One process alone is the usual case."""
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-from edgeseg.model.moments import Moments
+    from edgeseg.model.moments import Moments
 
 Value = TypeVar("Value")
 
@@ -19,7 +19,7 @@ class Group:
     rank = 0
     size = 1
 
-    def sum_(self, values: Tensor) -> Tensor:
+    def sum_(self, values: "Tensor") -> "Tensor":
         """Sum over all processes, in place, the same bits in every one."""
         return values
 
@@ -38,7 +38,7 @@ class Group:
 ALONE = Group()
 
 
-def sum_moments_(moments: Moments, group: Group) -> Moments:
+def sum_moments_(moments: "Moments", group: Group) -> "Moments":
     """Moments of the images of all processes, in place and exact to rounding.
 
     Counts and means first; then every process re-centres its scatter on the common mean (Chan's
@@ -46,6 +46,8 @@ def sum_moments_(moments: Moments, group: Group) -> Moments:
     """
     if group.size == 1:
         return moments
+    import torch
+
     weighted = moments.mean * moments.count[:, None]
     own_count, own_mean = moments.count.clone(), moments.mean.clone()
     group.sum_(moments.count)
