@@ -1,170 +1,98 @@
-"""Imports go one way: a table of what each part may import, held against the source."""
+"""Imports go one way, room by room: tests/support/house.py says which, and this holds it."""
 
-import ast
 import importlib.metadata
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from functools import cache
 
 import pytest
 
-from tests.support import REPO
+from tests.support.house import (
+    BY_NAME,
+    DEVICE,
+    PARTS,
+    ROOMS,
+    allowed,
+    cycles,
+    imported,
+    modules,
+    room_of,
+    top,
+)
 
-PARTS = ("export", "runtime", "bench")
-
-# Modules of the core that import nothing heavy: the runtime and the command line build on them.
-LIGHT = {
-    "edgeseg",
-    "edgeseg.errors",
-    "edgeseg.files",
-    "edgeseg.contract.prediction",
-    "edgeseg.contract.metadata",
-    "edgeseg.config",
-    "edgeseg.progress",
-    "edgeseg.contract.tiles",
-    "edgeseg.contract.images",
-    "edgeseg.data.samples",
-    "edgeseg.data.layouts",
-    "edgeseg.data.mstc",
-    "edgeseg.data.datasets",
-    "edgeseg.evaluation.metrics",
-    "edgeseg.evaluation.pro",
-    "edgeseg.evaluation.ranks",
-    "edgeseg.evaluation.truth",
-    "edgeseg.evaluation.panels",
-    "edgeseg.data.synthetic.scene",
-    "edgeseg.data.synthetic.part",
-    "edgeseg.data.synthetic.defects",
-    "edgeseg.artefact.header",
-    "edgeseg.cli.completion",
-    "edgeseg.cli.group",
-    "edgeseg.cli.fit_command",
-    "edgeseg.cli.model_commands",
-    "edgeseg.cli.grow_commands",
-    "edgeseg.cli.settings",
-}
+MODULES = modules()
 LIGHT_PACKAGES = {"numpy", "cv2", "click"}
 # What the device has: one of the backends, and never torch or onnx.
 BACKENDS = {"onnxruntime", "tensorrt", "tensorrt_rtx", "cuda", "openvino", "prometheus_client"}
-OF_THE_CORE_FOR_RUNTIME = {
-    "edgeseg",
-    "edgeseg.errors",
-    "edgeseg.files",
-    "edgeseg.data.synthetic.scene",
-    "edgeseg.contract.metadata",
-    "edgeseg.contract.prediction",
-    "edgeseg.contract.tiles",
-}
+# Rooms that the command line needs before it knows what it is asked to do.
+LIGHT_ROOMS = DEVICE | {"config", "data", "data.synthetic", "cli"}
 
 
-def sources(part: str) -> dict[str, Path]:
-    """Modules of a part by their installed name."""
-    folder = REPO / part
-    package = "edgeseg" if part == "edgeseg" else f"edgeseg.{part}"
-    found = {}
-    for path in sorted(folder.rglob("*.py")):
-        inside = path.relative_to(folder).with_suffix("").parts
-        if part == "edgeseg" and inside[0] in PARTS:
-            continue  # links to the parts that stand beside it
-        names = inside[:-1] if inside[-1] == "__init__" else inside
-        found[".".join((package, *names))] = path
-    return found
-
-
-def imported(path: Path, *, module_level: bool = False) -> Iterator[str]:
-    """Names of modules that a file imports; with `module_level`, only when it is loaded itself."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in _loaded_with(tree) if module_level else ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import; expected an absolute one"
-            yield from _modules_named(node)
-
-
-def _loaded_with(node: ast.AST) -> Iterator[ast.AST]:
-    """Everything but the bodies of functions and what is there for the type checker alone."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
-            continue
-        yield child
-        yield from _loaded_with(child)
-
-
-def _modules_named(node: ast.ImportFrom) -> Iterator[str]:
-    """`from edgeseg import fitting` means the module edgeseg.fitting.fitting."""
-    module = node.module or ""
-    for alias in node.names:
-        full = f"{module}.{alias.name}"
-        yield full if full in ALL_MODULES else module
-
-
-ALL_MODULES = {name for part in ("edgeseg", *PARTS) for name in sources(part)}
-
-
-def top(module: str) -> str:
-    return module.split(".")[0]
-
-
-def part_of(module: str) -> str | None:
-    """The part that a module belongs to, None for another package."""
-    if top(module) != "edgeseg":
-        return None
-    second = [*module.split("."), ""][1]
-    return second if second in PARTS else "edgeseg"
+def table(*, rooms: set[str] | None = None) -> list:
+    return [
+        pytest.param(name, id=name)
+        for name in MODULES
+        if name not in BY_NAME and (rooms is None or room_of(name) in rooms)
+    ]
 
 
 def is_standard(module: str) -> bool:
     return top(module) in sys.stdlib_module_names
 
 
-def table(part: str) -> list[pytest.param]:
-    return [pytest.param(path, id=name) for name, path in sources(part).items()]
+def test_every_room_is_there():
+    assert {room_of(name) for name in MODULES if name not in BY_NAME} == set(ROOMS)
 
 
-def test_every_part_is_there():
-    for part in ("edgeseg", *PARTS):
-        assert sources(part)
-    assert set(sources("edgeseg")) >= LIGHT
-    assert OF_THE_CORE_FOR_RUNTIME <= LIGHT
+@pytest.mark.parametrize("name", table())
+def test_rooms_import_what_stands_below_them(name):
+    """Lazy imports and names of modules in strings count like any other."""
+    room = room_of(name)
+    below = allowed(room)
+    for module in imported(MODULES[name], MODULES):
+        if module in MODULES and module != "edgeseg":
+            assert room_of(module) in below, f"{room} imports {module}: see tests/support/house.py"
 
 
-@pytest.mark.parametrize("path", table("edgeseg"))
-def test_the_core_imports_nothing_of_the_parts(path):
-    assert not {name for name in imported(path) if part_of(name) in PARTS}
+def test_no_module_imports_itself_through_others():
+    edges = {
+        name: {module for module in imported(path, MODULES) if module in MODULES}
+        for name, path in MODULES.items()
+        if name not in BY_NAME
+    }
+    assert cycles(edges) == []
 
 
-@pytest.mark.parametrize("name", sorted(LIGHT))
-def test_light_modules_stay_light(name):
-    for module in imported(sources("edgeseg")[name], module_level=True):
-        light = is_standard(module) or module in LIGHT or top(module) in LIGHT_PACKAGES
-        assert light, f"{name} imports {module} when it is loaded; expected a light module"
+def test_the_core_and_the_parts_are_not_mentioned_by_those_below():
+    """Nobody imports bench, and only the table of commands names it."""
+    for name, path in MODULES.items():
+        if name in BY_NAME or room_of(name) == "bench":
+            continue
+        assert not {m for m in imported(path, MODULES) if m.startswith("edgeseg.bench")}, name
 
 
-@pytest.mark.parametrize("path", table("runtime"))
-def test_runtime_imports_what_the_device_has(path):
-    for module in imported(path):
-        allowed = (
-            is_standard(module)
-            or top(module) in LIGHT_PACKAGES | BACKENDS
-            or module in OF_THE_CORE_FOR_RUNTIME
-            or part_of(module) == "runtime"
-        )
-        assert allowed, f"{path.name} imports {module}, which the device need not have"
+@pytest.mark.parametrize("name", table(rooms=DEVICE))
+def test_a_device_has_what_its_rooms_import(name):
+    for module in imported(MODULES[name], MODULES):
+        here = is_standard(module) or top(module) in LIGHT_PACKAGES | BACKENDS | {"edgeseg"}
+        assert here, f"{name} imports {module}, which a device need not have"
 
 
-@pytest.mark.parametrize("path", table("runtime"))
-def test_backends_are_imported_when_they_are_used(path):
-    """One of them is installed; a module that imports another when it is loaded would break all."""
-    assert not {top(name) for name in imported(path, module_level=True)} & BACKENDS
+@cache
+def loaded_with(name: str) -> frozenset[str]:
+    """All modules, ours and others', that importing one of ours loads."""
+    found = {name}
+    for module in imported(MODULES[name], MODULES, module_level=True):
+        if module not in found:
+            found |= loaded_with(module) if module in MODULES else {module}
+    return frozenset(found)
 
 
-@pytest.mark.parametrize("path", table("export"))
-def test_export_imports_the_core_alone(path):
-    assert not {name for name in imported(path) if part_of(name) in {"runtime", "bench"}}
+@pytest.mark.parametrize("name", table(rooms=LIGHT_ROOMS))
+def test_light_rooms_load_nothing_heavy(name):
+    """One backend is installed; a module that loads another with itself would break them all."""
+    packages = {top(module) for module in loaded_with(name) if not is_standard(module)}
+    assert packages <= LIGHT_PACKAGES | {"edgeseg"}
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -173,12 +101,13 @@ def test_names_shadow_nothing(part):
     installed = set(importlib.metadata.packages_distributions()) - {"edgeseg", *PARTS}
     known = {"onnx", "tensorrt", "torch", "triton", "cuda", "openvino", "anomalib"}
     taken = set(sys.stdlib_module_names) | installed | known
-    assert not {path.stem for path in sources(part).values()} & taken - {"__init__"}
+    inside = {name.split(".")[2] for name in MODULES if name.startswith(f"edgeseg.{part}.")}
+    assert not inside & taken
 
 
-def test_loading_all_of_runtime_loads_no_torch_and_no_onnx():
-    modules = ", ".join(sources("runtime"))
-    code = f"import sys, {modules}; print(*({{'torch', 'onnx', 'safetensors'}} & set(sys.modules)))"
+def test_loading_all_of_a_device_loads_no_torch_and_no_onnx():
+    names = ", ".join(name for name in MODULES if room_of(name) in DEVICE and name not in BY_NAME)
+    code = f"import sys, {names}; print(*({{'torch', 'onnx', 'safetensors'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
 
@@ -194,10 +123,16 @@ def test_loading_all_of_runtime_loads_no_torch_and_no_onnx():
         ("class A:\n import cv2\n def f(self):\n  import onnx", {"cv2", "onnx"}, {"cv2"}),
         ("try:\n    import torch\nexcept ImportError:\n    pass", {"torch"}, {"torch"}),
         ("if TYPE_CHECKING:\n    import torch\nimport os", {"torch", "os"}, {"os"}),
+        ("load('edgeseg.files:size_text', 'edgeseg.nothing')", {"edgeseg.files"}, set()),
     ],
 )  # fmt: skip
 def test_the_reader_of_imports(tmp_path, text, everywhere, when_loaded):
     path = tmp_path / "module.py"
     path.write_text(text)
-    assert set(imported(path)) == everywhere
-    assert set(imported(path, module_level=True)) == when_loaded
+    assert set(imported(path, MODULES)) == everywhere
+    assert set(imported(path, MODULES, module_level=True)) == when_loaded
+
+
+def test_the_finder_of_cycles():
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [("a", "b", "c")]
