@@ -1,0 +1,34 @@
+"""The precisions of exported models: one entry each, and a module in export/precision."""
+
+from dataclasses import dataclass
+
+from edgeseg.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """What a graph computes in, as its file says it."""
+
+    name: str  # in metadata, reports and options
+    meaning: str  # for people
+    needs_images: bool = False  # good ones, to calibrate on
+    needs_rounding: bool = False  # that CPUs do not do: they run the graph as another device would
+    runs_on_dla: bool = True  # NVIDIA's DLA cores
+
+
+PRECISIONS = {
+    precision.name: precision
+    for precision in (
+        Precision(name="fp32", meaning="as the model was fitted", runs_on_dla=False),
+        Precision(name="fp16", meaning="half the size, for GPUs", needs_rounding=True),
+        Precision(name="int8", meaning="smallest and fastest", needs_images=True),
+    )
+}
+EXACT = "fp32"  # every other one is held against it
+
+
+def precision_spec(name: str) -> Precision:
+    """The registry entry of a precision."""
+    if name not in PRECISIONS:
+        raise UsageError(f"precision={name!r}: expected one of {tuple(PRECISIONS)}")
+    return PRECISIONS[name]

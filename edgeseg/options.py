@@ -1,0 +1,135 @@
+"""The one way to declare what a command takes: plain click options, and here what they share.
+
+A default stands once, in the dataclass that the options fill: `default=FitOptions.max_bad`.
+`gathered` hands options that belong together to the command as that one value. Below the command
+line errors name settings (`max_bad=2`); `in_flags` says them as they are typed (`--max-bad 2`).
+"""
+
+import re
+from collections.abc import Callable, Container, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from edgeseg.progress import Note, Progress, bar, ignore, silent
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
+
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+class Numbers(click.ParamType):
+    """Whole numbers with a sign between them, such as 1,2,3."""
+
+    def __init__(self, form: str, *, sign: str, counts: Container[int], expected: str) -> None:
+        self.name, self.sign, self.counts, self.expected = form, sign, counts, expected
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """As it stands in the help."""
+        return self.name
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """A text to its numbers; a default has them already."""
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).lower().split(self.sign)]
+        if len(parts) not in self.counts or not all(part.isdecimal() for part in parts):
+            self.fail(f"{value!r}: expected {self.expected}", param, ctx)
+        return tuple(int(part) for part in parts)
+
+
+class Size(Numbers):
+    """HEIGHTxWIDTH, or one number for a square: 704x256, 256."""
+
+    def __init__(self) -> None:
+        expected = "HEIGHTxWIDTH such as 704x256, or one number"
+        super().__init__("HxW", sign="x", counts=(1, 2), expected=expected)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """A text to height and width."""
+        numbers = super().convert(value, param, ctx)
+        return numbers[0], numbers[-1]
+
+
+SIZE = Size()
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, no notes.")
+
+
+def note(text: str) -> None:
+    """A line about what is going on; data goes to stdout, this does not."""
+    click.echo(text, err=True)
+
+
+def listeners(*, quiet: bool) -> tuple[Note, Progress]:
+    """Who hears the notes and the progress of a command."""
+    return (ignore, silent) if quiet else (note, bar)
+
+
+def gathered(name: str, value: Callable[..., Any], *options: Decorator[Any]) -> Decorator[Any]:
+    """Options that reach a command as one argument: `name`, made by `value` of theirs."""
+
+    def declared() -> None:
+        """Nothing but a place for click to note the options."""
+
+    for option in options:
+        option(declared)
+    names = [param.name for param in declared.__click_params__]  # type: ignore[attr-defined]
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def called(**values: Any) -> Any:  # as click calls every command
+            own = {each: values.pop(each) for each in names}
+            return command(**values, **{name: value(**own)})
+
+        for option in reversed(options):
+            option(called)
+        return called  # type: ignore[return-value]
+
+    return decorate
+
+
+def given(name: str) -> bool:
+    """Whether an option of the running command was typed, be it with its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in (None, click.core.ParameterSource.DEFAULT)
+
+
+# A setting in a sentence, not within a path or a list, and whether a value stands behind it.
+_SETTING = re.compile(
+    r"""(?<![^\s(])(?P<name>\w+)="""
+    r"""(?P<value>True\b|False\b|\([^)]*\)|'[^']*'|"[^"]*")?(?P<end>(?=[;:,.)]*(?:\s|$)))?"""
+)
+
+
+def in_flags(sentence: str, params: Iterable[click.Parameter]) -> str:
+    """A sentence about settings, in the options of a command: `max_bad=2` is `--max-bad 2`.
+
+    Settings that the command has no option for stay as they are, and so do values.
+    """
+    options = {param.name: param for param in params if isinstance(param, click.Option)}
+
+    def flag(match: re.Match[str]) -> str:
+        option, value = options.get(match["name"]), match["value"]
+        if option is None:
+            return match[0]
+        names = option.secondary_opts if value == "False" else option.opts
+        if not names:
+            return match[0]
+        name = max(names, key=len)
+        if value is None:
+            return name if match["end"] is not None else f"{name} "
+        if value.startswith("("):
+            numbers = [part.strip(" '") for part in value[1:-1].split(",") if part.strip()]
+            return f"{name} {getattr(option.type, 'sign', ',').join(numbers)}"
+        return name if option.is_flag else f"{name} {value}"
+
+    return _SETTING.sub(flag, sentence)

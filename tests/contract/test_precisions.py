@@ -1,0 +1,24 @@
+"""PRECISIONS: one entry each, known everywhere by its name."""
+
+import pytest
+
+from edgeseg.contract.precisions import EXACT, PRECISIONS, precision_spec
+from edgeseg.errors import UsageError
+
+
+def test_entries_are_known_by_their_names():
+    assert [precision_spec(name).name for name in PRECISIONS] == list(PRECISIONS)
+    assert EXACT in PRECISIONS
+    assert all(precision.meaning for precision in PRECISIONS.values())
+
+
+def test_the_exact_one_needs_nothing():
+    exact = precision_spec(EXACT)
+    assert not exact.needs_images
+    assert not exact.needs_rounding
+
+
+def test_an_unknown_one():
+    with pytest.raises(UsageError) as caught:
+        precision_spec("fp8")
+    assert str(caught.value) == "precision='fp8': expected one of ('fp32', 'fp16', 'int8')"
