@@ -1,8 +1,13 @@
-"""What a model says of one frame, and what follows from it: the verdict and the regions."""
+"""What a model says of one frame, and what follows from it: the verdict and the regions.
+
+    map, score --is_anomalous, above--> verdict, pixels --find_regions--> boxes
+
+A value at the threshold is good and a value that is no number is not, here and everywhere.
+"""
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -14,13 +19,27 @@ MAX_REGIONS = 32  # a frame of noise must not become an event of a megabyte
 Channels = Literal["rgb", "bgr"]  # the order of a caller's frames; OpenCV captures BGR
 
 
+def is_anomalous(score: float, threshold: float) -> bool:
+    """Whether a score is above the threshold, or no number: no reason to trust the part."""
+    return not score <= threshold
+
+
+def above(values: NDArray[np.floating[Any]], threshold: float) -> NDArray[np.bool_]:
+    """Which of many scores, or of the pixels of a map, are anomalous by the same rule."""
+    # numpy would round the threshold to the values' float32 and might move it past one of them.
+    limit = values.dtype.type(threshold)
+    if float(limit) > threshold:
+        limit = np.nextafter(limit, values.dtype.type(-np.inf))
+    return ~(values <= limit)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Region:
     """One connected part of the map above the pixel threshold, in pixels of the frame."""
 
     box_xywh: tuple[int, int, int, int]
     area_px: int
-    peak: float
+    peak: float  # highest value of the map in it; NaN if one is no number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +64,8 @@ class JudgedPrediction(Prediction):
 
     @property
     def anomalous(self) -> bool:
-        """Whether the score is above the threshold, or no number: no reason to trust the part."""
-        return not self.score <= self.threshold
+        """Whether the score is above the threshold, or no number."""
+        return is_anomalous(self.score, self.threshold)
 
 
 def judged(
@@ -88,16 +107,18 @@ def find_regions(
     map_hw: NDArray[np.float32], threshold: float, *, size_hw: tuple[int, int]
 ) -> tuple[tuple[Region, ...], int]:
     """Connected parts above the threshold in pixels of a frame of size_hw, and how many."""
-    above_hw = map_hw > threshold
+    above_hw = above(map_hw, threshold)
     if not above_hw.any():
         return (), 0
     count, labels_hw, stats, _ = cv2.connectedComponentsWithStats(
         above_hw.view(np.uint8), connectivity=8
     )
     peaks = np.full(count, -np.inf, np.float32)
-    np.maximum.at(peaks, np.asarray(labels_hw, np.int32)[above_hw], map_hw[above_hw])
+    with np.errstate(invalid="ignore"):  # NaN stays NaN, and needs no warning
+        np.maximum.at(peaks, np.asarray(labels_hw, np.int32)[above_hw], map_hw[above_hw])
     scale_y, scale_x = size_hw[0] / map_hw.shape[0], size_hw[1] / map_hw.shape[1]
-    strongest = np.argsort(-peaks[1:], kind="stable")[:MAX_REGIONS] + 1
+    falling = -np.where(np.isnan(peaks[1:]), np.inf, peaks[1:])  # what is no number comes first
+    strongest = np.argsort(falling, kind="stable")[:MAX_REGIONS] + 1
     regions = []
     for label in strongest:
         x, y, w, h, area = (int(value) for value in stats[label])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from edgeseg.contract.prediction import above
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.evaluation.pro import LIMIT, MapEvaluator, MapScores, ProCurve
 
@@ -89,8 +90,7 @@ def f1_at(scores: ArrayLike, labels: ArrayLike, *, threshold: float) -> Decision
     if math.isnan(threshold):
         raise UsageError("threshold: nan, expected a number; calibrate the model first")
     scores_n, labels_n = _as_scores(scores, labels)
-    # In float64: numpy would round the threshold to the scores' float32 and move it past a score.
-    alarm_n = scores_n.astype(np.float64) > threshold
+    alarm_n = above(scores_n, threshold)
     hits = int(np.count_nonzero(alarm_n & labels_n))
     alarms, anomalies = int(np.count_nonzero(alarm_n)), int(np.count_nonzero(labels_n))
     return Decision(

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.prediction import above
 from edgeseg.errors import UsageError
 
 Picture = NDArray[np.uint8]  # (H, W, 3) RGB
@@ -40,7 +41,7 @@ def render_panel(
     decision = frame.copy()
     if mask_hw is not None:
         _outline(decision, _fit_map(mask_hw.astype(np.float32), size_hw) >= 0.5, TRUTH)
-    _outline(decision, values >= pixel_threshold, DECISION)
+    _outline(decision, above(values, pixel_threshold), DECISION)
     tiles = [
         _titled(frame, [("input", INK)]),
         _titled(heat(values, value_range=(low, high)), [("anomaly map", INK)]),
@@ -61,17 +62,6 @@ def heat(map_hw: NDArray[np.float32], *, value_range: tuple[float, float]) -> Pi
     rgb = bgr[..., ::-1].copy()
     rgb[~known] = 255
     return np.asarray(rgb, dtype=np.uint8)
-
-
-def overlay(frame_hwc: Picture, map_hw: NDArray[np.float32], pixel_threshold: float) -> Picture:
-    """Tint and outline what exceeds the threshold; a good frame stays as it is."""
-    _check(frame_hwc, map_hw, None)
-    found = map_hw >= pixel_threshold
-    result = frame_hwc.copy()
-    tint = 0.65 * frame_hwc[found] + 0.35 * np.array(DECISION)
-    result[found] = np.round(tint).astype(np.uint8)
-    _outline(result, found, DECISION)
-    return result
 
 
 def contact_sheet(panels: Sequence[Picture], *, columns: int = 1, title: str) -> Picture:

@@ -4,6 +4,7 @@ import math
 from collections import deque
 from dataclasses import dataclass
 
+from edgeseg.contract.prediction import is_anomalous
 from edgeseg.errors import UsageError
 from edgeseg.runtime.records import Verdict
 
@@ -53,4 +54,4 @@ def judge(score: float, threshold: float) -> Verdict:
     """The verdict on one frame."""
     if not math.isfinite(score):
         return "invalid"
-    return "defect" if score > threshold else "good"
+    return "defect" if is_anomalous(score, threshold) else "good"

@@ -117,7 +117,8 @@ _HEAT_TABLES = _heat_tables()
 
 def _draw_heat(picture: NDArray[np.uint8], relative_hw: NDArray[np.float32]) -> None:
     scaled_hw = (relative_hw - _HEAT_FROM) * (255.0 / (_HEAT_FULL - _HEAT_FROM))
-    heat_hw = np.clip(scaled_hw, 0.0, 255.0).astype(np.uint8)
+    # Upwards, so that only what is above the threshold is hotter than it; NaN is hottest.
+    heat_hw = np.maximum(np.fmin(np.ceil(scaled_hw), 255.0), 0.0).astype(np.uint8)
     x, y, w, h = cv2.boundingRect(heat_hw)  # of what is not zero
     if not w:
         return
@@ -132,7 +133,7 @@ def _draw_heat(picture: NDArray[np.uint8], relative_hw: NDArray[np.float32]) -> 
     kept, red, green, blue = (cv2.LUT(heat, table) for table in _HEAT_TABLES)
     dimmed = cv2.multiply(part, cv2.merge((kept, kept, kept)), scale=1 / 255)
     cv2.add(dimmed, cv2.merge((red, green, blue)), dst=part)
-    _, above = cv2.threshold(heat, _HEAT_AT_THRESHOLD - 1, 255, cv2.THRESH_BINARY)
+    _, above = cv2.threshold(heat, _HEAT_AT_THRESHOLD, 255, cv2.THRESH_BINARY)
     contours, _ = cv2.findContours(above, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
     cv2.drawContours(part, contours, -1, (255, 255, 255), _unit(picture), cv2.LINE_AA)
 
