@@ -1,6 +1,5 @@
 """What an exported file is: for `edgeseg info`."""
 
-import hashlib
 import json
 import math
 from collections import Counter
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import RuntimeFailure
+from edgeseg.files import file_sha256
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
@@ -53,7 +53,7 @@ def _describe_plan(path: Path) -> dict[str, Any]:
         "outputs": {name: _tensor("float", [count, *sides[name]]) for name in metadata.outputs},
     }
     graph = path.with_suffix(".onnx")
-    if graph.is_file() and _sha256(graph) == metadata.onnx_sha256:
+    if graph.is_file() and file_sha256(graph) == metadata.onnx_sha256:
         facts |= _graph_facts(_load(graph))
     else:
         facts["operators"] = f"unknown: {graph.name}, which it was built from, is not beside it"
@@ -111,7 +111,3 @@ def _shape(value: "ValueInfoProto") -> str:
 
 def _tensor(kind: str, sides: list[Any]) -> str:
     return f"{kind} [{', '.join(map(str, sides))}]"
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,6 +1,5 @@
 """A model repository for NVIDIA Triton: NAME/config.pbtxt and NAME/1/model.onnx or model.plan."""
 
-import hashlib
 import re
 import shutil
 from dataclasses import replace
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from edgeseg.contract.metadata import KEY, MODEL_SUFFIXES, ModelMetadata
 from edgeseg.errors import ExportError, UsageError
-from edgeseg.files import atomic_path, write_text
+from edgeseg.files import atomic_path, file_sha256, write_text
 
 _VERSION = "1"  # Triton serves the highest numbered folder
 _MARK = f'key: "{KEY}"'  # in every config.pbtxt of ours
@@ -87,7 +86,7 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
         raise ExportError(f"{model_path}: no such file; make it with `edgeseg export`")
     if model_path.suffix not in MODEL_SUFFIXES:
         raise UsageError(f"{model_path}: expected {' or '.join(MODEL_SUFFIXES)}")
-    found = hashlib.sha256(model_path.read_bytes()).hexdigest()
+    found = file_sha256(model_path)
     if model_path.suffix == ".onnx":
         metadata = replace(metadata, plan=None)
         expected = metadata.onnx_sha256

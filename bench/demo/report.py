@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgeseg.bench.harness.examples import write_png
 from edgeseg.bench.harness.figures import Dot, pareto
 from edgeseg.bench.harness.machine import available_cores, describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.tabular import Cell, Column, Table
 from edgeseg.bench.latency.report import candidates_of
 from edgeseg.bench.latency.turns import Schedule, Timing, measure_latency
-from edgeseg.contract.images import read_image
+from edgeseg.contract.images import read_image, write_image
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.evaluation.panels import contact_sheet, headed
 from edgeseg.runtime.records import STAGES
@@ -171,7 +170,7 @@ def _figures(out: Path) -> tuple[Figure, ...]:
     panels = [
         headed(read_image(min(folder.glob("*.png"))), folder.name, scale=0.5) for folder in shown
     ]
-    write_png(out / "found.png", contact_sheet(panels, title="One of each kind"))
+    write_image(out / "found.png", contact_sheet(panels, title="One of each kind"))
     note = (
         "Left: the part. Middle: how far each place is from good parts. Right: what is marked "
         "(magenta) and where the defect is (green). The mark on the scale is the threshold."

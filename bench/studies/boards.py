@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.cli.settings import parse_size
-from edgeseg.contract.images import resize_image, resize_mask
+from edgeseg.contract.images import resize_image, resize_mask, write_image
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import Sample, read_sample, sample_size
 from edgeseg.errors import DatasetError, EdgesegError
-from edgeseg.files import atomic_path
 
 _PART = 270  # pixels of a part: 8 x 14 of them on 2160x3840, near the size of the originals
 _SHIFT = 3  # pixels that a part may move each way
@@ -50,15 +49,15 @@ def write_boards(source: Path, out: Path, plan: BoardPlan) -> Path:
     fitted, unseen = dataset.train[:half], dataset.train[half:] or dataset.train
     for number in range(plan.train):
         board, _ = _board(fitted, (), plan, rng)
-        _write(out / "train" / "good" / f"{number:03}.png", board)
+        write_image(out / "train" / "good" / f"{number:03}.png", board)
     for number in range(plan.test_good):
         board, _ = _board(unseen, (), plan, rng)
-        _write(out / "test" / "good" / f"{number:03}.png", board)
+        write_image(out / "test" / "good" / f"{number:03}.png", board)
     for number in range(plan.test_defective):
         board, mask_hw = _board(unseen, defective, plan, rng)
-        _write(out / "test" / "defective" / f"{number:03}.png", board)
+        write_image(out / "test" / "defective" / f"{number:03}.png", board)
         mask = np.where(mask_hw, 255, 0).astype(np.uint8)
-        _write(out / "ground_truth" / "defective" / f"{number:03}_mask.png", mask)
+        write_image(out / "ground_truth" / "defective" / f"{number:03}_mask.png", mask)
     return out
 
 
@@ -105,13 +104,6 @@ def _varied(
 
 def _edges(side: int) -> list[int]:
     return [int(edge) for edge in np.linspace(0, side, max(1, round(side / _PART)) + 1).round()]
-
-
-def _write(target: Path, picture: NDArray[np.uint8]) -> None:
-    bgr = picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
-    with atomic_path(target) as temporary:
-        # Compressed a little: boards are read once or twice.
-        cv2.imwrite(str(temporary), bgr, [cv2.IMWRITE_PNG_COMPRESSION, 1])
 
 
 @click.command(context_settings={"show_default": True})

@@ -19,6 +19,7 @@ from edgeseg.bench.studies.disturb import Disturbance, Frame, disturbances
 from edgeseg.config import FitConfig
 from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import DriftBaseline
+from edgeseg.contract.prediction import above
 from edgeseg.data.datasets import Dataset, open_dataset, read_sample
 from edgeseg.files import size_text, write_json
 from edgeseg.fitting.fitting import FitOptions, fit
@@ -107,7 +108,7 @@ class Bench:
             _, score, grid = self._model(batch)
             grids.append(grid.numpy())
             scores.append(score.numpy())
-        alarms = np.concatenate(scores) > self._threshold
+        alarms = above(np.concatenate(scores), self._threshold)
         return Pool(frames=tuple(frames), grids=np.concatenate(grids), alarms=alarms)
 
     def undisturbed(self) -> Iterator[Rate]:

@@ -3,15 +3,13 @@
 from itertools import chain, count
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import Sample
-from edgeseg.errors import EdgesegError
 from edgeseg.evaluation.panels import contact_sheet, render_panel
 from edgeseg.evaluation.threshold import Calibration
-from edgeseg.files import atomic_path
 
 SHEET_ROWS = 12
 
@@ -39,7 +37,7 @@ class Gallery:
         """Write one test image's picture and keep a few of each kind for the sheet."""
         panel = self._panel(frame_hwc, map_hw, mask_hw)
         target = self._free_name(self.folder / sample.kind, sample.image, sample.image_index)
-        write_picture(target, panel)
+        write_image(target, panel)
         kept = self.panels.setdefault(sample.kind, [])
         if len(kept) < 3:
             kept.append(panel)
@@ -49,7 +47,7 @@ class Gallery:
     ) -> Path:
         """Write the picture of one image without ground truth."""
         target = self._free_name(self.folder, path, None)
-        write_picture(target, self._panel(frame_hwc, map_hw, None))
+        write_image(target, self._panel(frame_hwc, map_hw, None))
         return target
 
     def _free_name(self, folder: Path, image: Path, index: int | None) -> Path:
@@ -66,7 +64,7 @@ class Gallery:
         per_kind = max(1, SHEET_ROWS // max(len(kinds), 1))
         panels = [panel for kind in kinds for panel in self.panels[kind][:per_kind]]
         target = self.folder / "sheet.png"
-        write_picture(target, contact_sheet(panels, columns=2, title=title))
+        write_image(target, contact_sheet(panels, columns=2, title=title))
         return target
 
     def _panel(
@@ -82,10 +80,3 @@ class Gallery:
             pixel_threshold=self.pixel_threshold,
             value_range=self.value_range,
         )
-
-
-def write_picture(target: Path, picture_rgb: NDArray[np.uint8]) -> None:
-    """Write a picture (H, W, 3) in one step."""
-    with atomic_path(target) as temporary:
-        if not cv2.imwrite(str(temporary), cv2.cvtColor(picture_rgb, cv2.COLOR_RGB2BGR)):
-            raise EdgesegError(f"{target}: cannot be written; look at the space left on the disk")

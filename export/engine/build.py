@@ -24,7 +24,7 @@ from edgeseg.export.engine.settings import (
     configure,
     save_timing_cache,
 )
-from edgeseg.files import atomic_path, write_text
+from edgeseg.files import atomic_path, file_sha256, write_text
 
 # The oldest GPU that a hardware-compatible plan runs on, whichever GPU built it.
 _AMPERE = "sm80"
@@ -84,7 +84,7 @@ def _check_files(onnx_path: Path, plan_path: Path, metadata: ModelMetadata) -> s
         raise UsageError(f"{plan_path}: expected a name that ends in {' or '.join(PLAN_SUFFIXES)}")
     if not onnx_path.is_file():
         raise ExportError(f"{onnx_path}: no such file; make it with `edgeseg export`")
-    found = hashlib.sha256(onnx_path.read_bytes()).hexdigest()
+    found = file_sha256(onnx_path)
     if metadata.onnx_sha256 not in (None, found):
         raise ExportError(
             f"{onnx_path}: SHA-256 {found[:12]}..., expected {str(metadata.onnx_sha256)[:12]}... "
@@ -92,7 +92,7 @@ def _check_files(onnx_path: Path, plan_path: Path, metadata: ModelMetadata) -> s
         )
     # NAME.json describes both NAME.plan and NAME.onnx: they must be of the same graph.
     beside = plan_path.with_suffix(".onnx")
-    if beside.is_file() and hashlib.sha256(beside.read_bytes()).hexdigest() != found:
+    if beside.is_file() and file_sha256(beside) != found:
         raise ExportError(
             f"{plan_path}: {beside.name} beside it is another graph than {onnx_path}, and they "
             f"would share {beside.with_suffix('.json').name}; choose another name"

@@ -1,23 +1,14 @@
 """Is this file the model its metadata speaks of, and may it be used?"""
 
-import hashlib
 from pathlib import Path
 
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
+from edgeseg.files import file_sha256
 
 
 class BackendUnavailable(RuntimeFailure):
     """This computer cannot run the file this way; another backend may."""
-
-
-def sha256_of(path: Path) -> str:
-    """The hash of a file, read in pieces: a plan can be larger than a small device's memory."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 def read_sidecar(model: Path) -> ModelMetadata | None:
@@ -54,7 +45,7 @@ def plan_metadata(model: Path) -> ModelMetadata:
 
 
 def _compare(model: Path, expected: str) -> None:
-    found = sha256_of(model)
+    found = file_sha256(model)
     if found != expected:
         raise RuntimeFailure(
             f"{model}: SHA-256 {found[:12]}..., expected {expected[:12]}... as in "
@@ -67,7 +58,7 @@ def onnx_beside(plan: Path) -> Path | None:
     """The graph a plan was built from, if it lies beside it and is the same one."""
     graph = plan.with_suffix(".onnx")
     sidecar = read_sidecar(plan)
-    if sidecar is None or not graph.is_file() or sidecar.onnx_sha256 != sha256_of(graph):
+    if sidecar is None or not graph.is_file() or sidecar.onnx_sha256 != file_sha256(graph):
         return None
     return graph
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
+from edgeseg.contract.images import encode_jpeg, encode_png
 from edgeseg.errors import UsageError
 from edgeseg.files import atomic_path
 from edgeseg.runtime.records import FrameResult, SourceEvent
-from edgeseg.runtime.sinks.encode import encode_jpeg, encode_png
 from edgeseg.runtime.sinks.event_log import frame_event
 from edgeseg.runtime.sinks.overlay import annotate_result
 

@@ -1,5 +1,6 @@
 """Evaluation with predictors whose answers are known, and pictures of what they said."""
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -192,11 +193,14 @@ def test_one_range_for_all_pictures(gallery, small_artefact):
 
 
 def test_a_picture_that_cannot_be_written(gallery, monkeypatch):
-    monkeypatch.setattr(cv2, "imwrite", lambda *_: False)
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(EdgesegError) as caught:
         put(gallery, Sample(image=Path("a.png")))
     assert str(caught.value) == (
-        f"{gallery.folder / 'good' / 'a.png'}: cannot be written; "
-        "look at the space left on the disk"
+        f"{gallery.folder / 'good' / 'a.png'}: cannot be written (No space left on device); "
+        "look at the path, its permissions and the disk"
     )
     assert pictures(gallery.folder) == []

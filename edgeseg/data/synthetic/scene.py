@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.images import write_image
 from edgeseg.data.synthetic.defects import DEFECTS, damage
 from edgeseg.data.synthetic.part import Part, Plane, make_part
 from edgeseg.errors import UsageError
@@ -122,26 +123,20 @@ def write_dataset(
     with tempfile.TemporaryDirectory(dir=root.parent, prefix=f".{root.name}-") as name:
         new = Path(name) / "new"
         for index in range(train):
-            _write(new / f"train/good/{index:03}.png", scene.good(index))
+            write_image(new / f"train/good/{index:03}.png", scene.good(index))
         for index in range(test_good):
-            _write(new / f"test/good/{index:03}.png", scene.good(1_000_000 + index))
+            write_image(new / f"test/good/{index:03}.png", scene.good(1_000_000 + index))
         for number, kind in enumerate(KINDS):
             for index in range(test_defective):
                 frame, mask = scene.defective((2 + number) * 1_000_000 + index, kind)
-                _write(new / f"test/{kind}/{index:03}.png", frame)
-                _write(
+                write_image(new / f"test/{kind}/{index:03}.png", frame)
+                write_image(
                     new / f"ground_truth/{kind}/{index:03}_mask.png", mask.astype(np.uint8) * 255
                 )
         write_json(new / _MARKER, {"size_hw": list(size_hw), "seed": seed, "train": train})
         if root.exists():
             shutil.move(root, Path(name) / "old")
         new.rename(root)
-
-
-def _write(path: Path, pixels: NDArray[np.uint8]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _, data = cv2.imencode(".png", pixels[..., ::-1] if pixels.ndim == 3 else pixels)
-    path.write_bytes(data.tobytes())
 
 
 def _table(size_hw: tuple[int, int], rng: np.random.Generator) -> Plane:

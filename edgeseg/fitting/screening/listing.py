@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.config import FitConfig
+from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import Dataset, Sample, read_sample
-from edgeseg.evaluation.gallery import write_picture
 from edgeseg.evaluation.panels import contact_sheet, render_panel
 from edgeseg.files import write_json
 from edgeseg.fitting.screening.outliers import EXPECTED_BY_CHANCE
@@ -80,5 +80,5 @@ def write_suspects(
         for suspect in shown
     ]
     title = f"{dataset.name}: {len(shown)} of {len(screening.suspects)} suspects, the worst first"
-    write_picture(sheet, contact_sheet(panels, columns=2, title=title))
+    write_image(sheet, contact_sheet(panels, columns=2, title=title))
     return [listed, sheet]
