@@ -23,13 +23,14 @@ from edgeseg.config import FitConfig
 from edgeseg.contract.images import resize_image
 from edgeseg.contract.prediction import Channels, JudgedPrediction, Prediction, check_frame, judged
 from edgeseg.data.datasets import open_dataset
-from edgeseg.data.in_memory import Data, Folder, calibration_frames, open_data
+from edgeseg.data.in_memory import Data, Folder, open_data
 from edgeseg.errors import UsageError
-from edgeseg.evaluation.evaluate import Evaluation, Visitor, frame_predictor, torch_predictor
+from edgeseg.evaluation.evaluate import Evaluation, Visitor
 from edgeseg.evaluation.evaluate import evaluate as evaluate_on
 from edgeseg.files import check_writable
 from edgeseg.fitting.fitting import fit as fit_artefact
 from edgeseg.fitting.options import FitOptions
+from edgeseg.model.predictor import frame_predictor, torch_predictor
 from edgeseg.progress import Progress, silent
 
 Precision = Literal["fp32", "fp16", "int8"]
@@ -142,6 +143,8 @@ class Model:
             raise UsageError(f"{target}: expected a name ending in .onnx")
         frames_nhwc = None
         if calibrate is not None:
+            from edgeseg.export.calibration_frames import calibration_frames
+
             size_hw = config.image_hw
             with open_data(calibrate, size_hw=size_hw, channels=channels, seed=config.seed) as data:
                 frames_nhwc = calibration_frames(data, config)

@@ -238,7 +238,7 @@ def _facts(out: Path, exported: "Exported") -> dict[str, Any]:
 
 def _calibration(folder: Path | None, loaded: "Artefact") -> Any:
     from edgeseg.data.datasets import open_dataset
-    from edgeseg.data.in_memory import calibration_frames
+    from edgeseg.export.calibration_frames import calibration_frames
 
     if folder is None:
         return None

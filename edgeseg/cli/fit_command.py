@@ -11,6 +11,7 @@ import click
 from edgeseg.cli.settings import parse_layers as parse_layers
 from edgeseg.cli.settings import parse_size as parse_size
 from edgeseg.cli.settings import said_settings, settings_options
+from edgeseg.data.datasets import LAYOUTS
 from edgeseg.errors import UsageError
 from edgeseg.files import size_text
 
@@ -20,13 +21,10 @@ if TYPE_CHECKING:
     from edgeseg.data.samples import Sample
     from edgeseg.fitting.parallel.group import Group
 
-LAYOUT_NAMES = ("mvtec", "kolektor", "kolektor2", "mstc", "folder")
-
-
 dataset_option = click.option(
     "--dataset",
     "layout",
-    type=click.Choice(LAYOUT_NAMES),
+    type=click.Choice(tuple(LAYOUTS)),
     help="Force the layout of DATA instead of recognising it.",
 )
 fold_option = click.option(

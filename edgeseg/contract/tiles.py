@@ -28,7 +28,8 @@ class Tiling:
             if frame < tile:
                 raise UsageError(
                     f"tiles: a frame of {_text(self.frame_hw)} is smaller than a tile of "
-                    f"{_text(self.tile_hw)} (height x width); leave --tile out, or make it smaller"
+                    f"{_text(self.tile_hw)} (height x width); do without tiles, or make them "
+                    "smaller"
                 )
             if not 0 <= overlap < tile:
                 raise UsageError(

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgeseg.data.layouts import (
     KOLEKTOR_FOLDS,
-    Found,
+    Split,
     find_folder,
     find_kolektor,
     find_kolektor2,
@@ -49,7 +49,7 @@ class Layout:
 
     expects: str  # what it is known by, in the words of the error that misses it
     recognise: Callable[[Path], bool]  # by folders and files that only it has
-    find: Callable[[Path, Choice], Found]
+    find: Callable[[Path, Choice], Split]
     folds: int = 0
 
 
@@ -57,7 +57,7 @@ def _has_kolektor_labels(root: Path) -> bool:
     return any(any(folder.glob("*_label.bmp")) for folder in kolektor_commutators(root))
 
 
-def _find_fold(root: Path, choice: Choice) -> Found:
+def _find_fold(root: Path, choice: Choice) -> Split:
     if choice.fold is None or not 0 <= choice.fold < KOLEKTOR_FOLDS:
         raise UsageError(
             f"{root}: fold {choice.fold} of the layout kolektor, expected 0, 1 or 2 "
@@ -140,14 +140,14 @@ def open_dataset(
     name = root.resolve().name
     if folds:
         name = f"{name}-fold{fold}"
-    found = LAYOUTS[layout].find(root, Choice(fold=fold, seed=seed))
+    split = LAYOUTS[layout].find(root, Choice(fold=fold, seed=seed))
     return Dataset(
         name=name,
         layout=layout,
         root=root,
-        train=found.train,
-        test=found.test,
-        notes=found.notes,
+        train=split.train,
+        test=split.test,
+        notes=split.notes,
     )
 
 
@@ -174,7 +174,7 @@ def _refuse_mixed(root: Path, names: list[str]) -> None:
     raise DatasetError(
         f"{root}: has the folders {', '.join(splits or names)} but no known layout; expected "
         f"{LAYOUTS['mvtec'].expects}, or another of {', '.join(LAYOUTS)}; "
-        "if every picture under it is good, say --dataset folder"
+        "if every picture under it is good, say layout=folder"
     )
 
 

@@ -1,37 +1,30 @@
 """Where five kinds of dataset keep their pictures and masks.
 
-Each layout is a function from a root folder to what was found there. Files come sorted by path,
-so nothing depends on the order in which a file system lists them.
+Each layout is a function from a root folder to its pictures to fit on and to test on. Files come
+sorted by path, so nothing depends on the order in which a file system lists them.
 """
 
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeseg.contract.images import is_image_file, read_mask
+from edgeseg.contract.images import images_in, is_image_file, read_mask
 from edgeseg.data.samples import GOOD, Sample
 from edgeseg.errors import DatasetError
+from edgeseg.files import file_sha256
 
 KOLEKTOR_FOLDS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class Split:
     """Good pictures to fit on, pictures to test on, and what was left out."""
 
     train: tuple[Sample, ...]
     test: tuple[Sample, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-def images_in(folder: Path) -> list[Path]:
-    """The pictures directly in a folder, sorted by name."""
-    if not folder.is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if is_image_file(path) and path.is_file())
 
 
 def folders_in(folder: Path) -> list[Path]:
@@ -43,7 +36,7 @@ def folders_in(folder: Path) -> list[Path]:
     )
 
 
-def find_mvtec(root: Path) -> Found:
+def find_mvtec(root: Path) -> Split:
     """MVTec AD: train/good, test/<kind>, ground_truth/<kind>/<stem>_mask.png."""
     test = []
     for folder in folders_in(root / "test"):
@@ -58,10 +51,10 @@ def find_mvtec(root: Path) -> Found:
                 raise DatasetError(f"{image}: defective, but its mask {expected} is missing")
             test.append(Sample(image=image, mask=mask, label=1, kind=folder.name))
     train = tuple(Sample(image=image) for image in images_in(root / "train" / GOOD))
-    return Found(train=train, test=tuple(test))
+    return Split(train=train, test=tuple(test))
 
 
-def find_kolektor2(root: Path) -> Found:
+def find_kolektor2(root: Path) -> Split:
     """KolektorSDD2: {train,test}/ID.png with ID_GT.png; marked pictures in train are left out."""
     train, test = (
         [
@@ -74,10 +67,10 @@ def find_kolektor2(root: Path) -> Found:
     good = tuple(sample for sample in train if sample.label == 0)
     marked = len(train) - len(good)
     notes = (f"defective pictures left out of train: {marked}",) if marked else ()
-    return Found(train=good, test=tuple(test), notes=notes)
+    return Split(train=good, test=tuple(test), notes=notes)
 
 
-def find_kolektor(root: Path, *, fold: int) -> Found:
+def find_kolektor(root: Path, *, fold: int) -> Split:
     """KolektorSDD: kosNN/PartM.jpg with PartM_label.bmp; one fold of three is the test set.
 
     The authors publish their three folds as a separate pickle, which is not part of the dataset.
@@ -103,7 +96,7 @@ def find_kolektor(root: Path, *, fold: int) -> Found:
     copies = _copies_of(good, test)
     train = tuple(sample for sample in good if sample not in copies)
     notes = (f"copies of test pictures left out of train: {len(copies)}",) if copies else ()
-    return Found(train=train, test=tuple(test), notes=notes)
+    return Split(train=train, test=tuple(test), notes=notes)
 
 
 def kolektor_commutators(root: Path) -> list[Path]:
@@ -116,7 +109,7 @@ def kolektor_commutators(root: Path) -> list[Path]:
     return [folder for _, folder in sorted(numbered)]
 
 
-def find_folder(root: Path) -> Found:
+def find_folder(root: Path) -> Split:
     """A folder of good pictures, at any depth; hidden files and folders are ignored."""
     images = (
         path
@@ -125,7 +118,7 @@ def find_folder(root: Path) -> Found:
         and not any(part.startswith(".") for part in path.relative_to(root).parts)
         and path.is_file()
     )
-    return Found(train=tuple(Sample(image=image) for image in sorted(images)))
+    return Split(train=tuple(Sample(image=image) for image in sorted(images)))
 
 
 def _by_its_mask(image: Path, mask: Path) -> Sample:
@@ -143,8 +136,8 @@ def _copies_of(candidates: Sequence[Sample], originals: Iterable[Sample]) -> set
     return {sample for sample in candidates if _digest(sample.image) in known}
 
 
-def _digest(path: Path) -> bytes:
+def _digest(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).digest()
+        return file_sha256(path)
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read ({error.strerror or error})") from None

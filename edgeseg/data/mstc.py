@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import open_array
-from edgeseg.data.layouts import Found, folders_in, images_in
+from edgeseg.contract.images import images_in, open_array
+from edgeseg.data.layouts import Split, folders_in
 from edgeseg.data.samples import Sample
 from edgeseg.errors import DatasetError
 
@@ -21,7 +21,7 @@ FRAME_STEP = 5  # neighbouring frames are nearly the same picture
 TRAIN_SAMPLES = 5000  # as in the published comparisons on this dataset
 
 
-def find_mstc(root: Path, *, seed: int) -> Found:
+def find_mstc(root: Path, *, seed: int) -> Split:
     """Every fifth frame; of those for training, 5000 drawn by the seed."""
     frames = _training_frames(root)
     test = [
@@ -30,11 +30,11 @@ def find_mstc(root: Path, *, seed: int) -> Found:
         for sample in _test_clip(clip, root / "testing")
     ]
     if len(frames) <= TRAIN_SAMPLES:
-        return Found(train=tuple(frames), test=tuple(test))
+        return Split(train=tuple(frames), test=tuple(test))
     chosen = np.random.default_rng(seed).choice(len(frames), TRAIN_SAMPLES, replace=False)
     note = f"{TRAIN_SAMPLES} of {len(frames)} training frames drawn with seed {seed}"
     train = tuple(frames[index] for index in sorted(chosen))
-    return Found(train=train, test=tuple(test), notes=(note,))
+    return Split(train=train, test=tuple(test), notes=(note,))
 
 
 def _training_frames(root: Path) -> list[Sample]:

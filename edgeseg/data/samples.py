@@ -173,8 +173,8 @@ def _decoded_ahead(
 
 def _too_many(error: DatasetError, bad: int, max_bad: int) -> DatasetError:
     if max_bad == 0:
-        return DatasetError(f"{error}; repair or remove it, or skip such files with --max-bad N")
+        return DatasetError(f"{error}; repair or remove it, or skip such files with max_bad=N")
     return DatasetError(
-        f"{error}; it is bad file number {bad} and --max-bad allows {max_bad}: "
+        f"{error}; it is bad file number {bad}, more than max_bad={max_bad} allows: "
         "repair them or allow more"
     )

@@ -9,9 +9,8 @@ import click
 import pytest
 
 from edgeseg import __version__
-from edgeseg.cli.fit_command import LAYOUT_NAMES, parse_layers, parse_size
+from edgeseg.cli.fit_command import parse_layers, parse_size
 from edgeseg.cli.group import COMMANDS, SUMMARIES, cli
-from edgeseg.data.datasets import LAYOUTS
 from tests.support.commands import fail, run, succeed
 
 
@@ -39,11 +38,6 @@ def test_version():
 
 def test_unknown_command():
     assert "No such command 'fitt'" in fail("fitt", code=2)
-
-
-def test_layout_names_are_those_of_the_datasets():
-    """Written twice, so that the help needs no imports; this holds them together."""
-    assert tuple(LAYOUTS) == LAYOUT_NAMES
 
 
 def test_parsers():

@@ -89,7 +89,7 @@ def test_a_4k_frame_in_tiles_of_512() -> None:
             (256, 256),
             64,
             "tiles: a frame of 100x300 is smaller than a tile of 256x256 (height x width); "
-            "leave --tile out, or make it smaller",
+            "do without tiles, or make them smaller",
         ),
         (
             (64, 64),

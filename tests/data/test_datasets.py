@@ -168,7 +168,7 @@ def test_a_path_that_would_fit_defects_as_good_is_refused(tmp_path, mvtec):
     with pytest.raises(DatasetError, match=r"has the folders crack, dent, good but no known"):
         open_dataset(mvtec / "test")
     write_picture(tmp_path / "other/test/0.png")
-    with pytest.raises(DatasetError, match=r"has the folders test but .*say --dataset folder"):
+    with pytest.raises(DatasetError, match=r"has the folders test but .*say layout=folder"):
         open_dataset(tmp_path / "other")
     assert len(open_dataset(tmp_path / "other", layout="folder").train) == 1
 

@@ -57,7 +57,7 @@ def test_identical_images(tmp_path):
 def test_unreadable_images_stop_the_fit_or_are_skipped(tmp_path):
     data = write_plate(tmp_path / "plate")
     (data / "train/good/003.png").write_bytes(b"not a picture")
-    with pytest.raises(DatasetError, match=r"003\.png.*--max-bad N$"):
+    with pytest.raises(DatasetError, match=r"003\.png.*max_bad=N$"):
         fit_small(data)
     artefact, lines = said_by_fit(data, max_bad=1)
     assert artefact.moments.images == 9

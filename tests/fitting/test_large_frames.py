@@ -12,9 +12,9 @@ import torch
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import load_batches, open_dataset, split_holdout
-from edgeseg.data.in_memory import calibration_frames
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.evaluation.evaluate import frame_predictor, torch_predictor
+from edgeseg.export.calibration_frames import calibration_frames
 from edgeseg.fitting import memory
 from edgeseg.fitting.feature_space import Network
 from edgeseg.fitting.fitting import fit
