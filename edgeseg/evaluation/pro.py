@@ -29,7 +29,7 @@ from edgeseg.evaluation.ranks import (
     rank,
     tag_keys,
 )
-from edgeseg.evaluation.truth import find_regions
+from edgeseg.evaluation.truth import true_regions
 
 LIMIT = 0.3  # MVTec AD's
 MEMORY_BYTES = 1 << 30
@@ -94,7 +94,7 @@ class MapEvaluator:
         if mask_hw is None:
             self._normal.extend(keys_hw.ravel())
         else:
-            regions = find_regions(mask_hw, name=name)
+            regions = true_regions(mask_hw, name=name)
             if regions.mask_hw.shape != keys_hw.shape:
                 raise DatasetError(
                     f"{name}: mask of {_size_text(regions.mask_hw)} for a map of "

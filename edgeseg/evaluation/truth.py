@@ -11,7 +11,7 @@ from edgeseg.errors import DatasetError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regions:
+class TrueRegions:
     """The anomalous pixels of one mask, split into 8-connected regions."""
 
     count: int
@@ -19,16 +19,16 @@ class Regions:
     sizes_p: NDArray[np.uint32]  # (P,): per anomalous pixel in row order, the size of its region
 
 
-def find_regions(mask_hw: NDArray[Any], *, name: str) -> Regions:
+def true_regions(mask_hw: NDArray[Any], *, name: str) -> TrueRegions:
     """Split a mask into regions that touch by an edge or a corner, as MVTec AD counts them."""
     inside_hw = as_mask(mask_hw, name=name)
     if not inside_hw.any():
-        return Regions(count=0, mask_hw=inside_hw, sizes_p=np.empty(0, np.uint32))
-    found, labels_hw, stats_lk, _ = cv2.connectedComponentsWithStats(
+        return TrueRegions(count=0, mask_hw=inside_hw, sizes_p=np.empty(0, np.uint32))
+    labels, labels_hw, stats_lk, _ = cv2.connectedComponentsWithStats(
         inside_hw.view(np.uint8), connectivity=8, ltype=cv2.CV_32S
     )
     area_l = stats_lk[:, cv2.CC_STAT_AREA].astype(np.uint32)  # label 0 is the background
-    return Regions(count=found - 1, mask_hw=inside_hw, sizes_p=area_l[labels_hw[inside_hw]])
+    return TrueRegions(count=labels - 1, mask_hw=inside_hw, sizes_p=area_l[labels_hw[inside_hw]])
 
 
 def as_mask(mask_hw: NDArray[Any], *, name: str) -> NDArray[np.bool_]:
