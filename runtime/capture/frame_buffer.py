@@ -13,8 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.prediction import Channels
+
 Policy = Literal["latest", "queue", "every"]
-Channels = Literal["RGB", "BGR"]
 
 REPLACED = "replaced"  # a newer frame came before this one was scored (policy latest)
 QUEUE_FULL = "queue_full"  # the oldest of a full queue (policy queue)

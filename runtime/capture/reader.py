@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from edgeseg.errors import EdgesegError, RuntimeFailure
-from edgeseg.runtime.capture.captures import Capture, Grab, open_capture
+from edgeseg.runtime.capture.captures import Capture, Grab, Wait
 from edgeseg.runtime.capture.frame_buffer import UNREADABLE, Frame, FrameBuffer
-from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.capture.sources import SourceSpec, open_capture
 from edgeseg.runtime.records import SourceEvent, SourceEventKind
 
 STALLED = "stalled"  # came after the stall time-out: nobody knows how old it is
@@ -18,9 +18,7 @@ STALLED = "stalled"  # came after the stall time-out: nobody knows how old it is
 class OpenCapture(Protocol):
     """How a reader opens its source; tests put a source of their own here."""
 
-    def __call__(
-        self, spec: SourceSpec, *, wait: Callable[[float], bool], timeout_s: float
-    ) -> Capture: ...
+    def __call__(self, spec: SourceSpec, *, wait: Wait, timeout_s: float) -> Capture: ...
 
 
 def backoff_s(*, first_s: float = 0.5, longest_s: float = 10.0) -> Iterator[float]:

@@ -11,7 +11,7 @@ from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.capture.captures import Grab
-from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.capture.sources import SourceSpec
 from edgeseg.runtime.records import FrameResult, SourceEvent
 from tests.support.brightness_model import brightness_metadata
 
@@ -50,7 +50,7 @@ class Canned:
     def read(self) -> Grab | None:
         time.sleep(self._pause_s)
         for image in self._images:
-            return Grab(image, "RGB", time.monotonic_ns(), time.time())
+            return Grab(image, "rgb", time.monotonic_ns(), time.time())
         return None
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class Blocking:
 
     def read(self) -> Grab | None:
         self._release.wait(30)
-        return Grab(grey(7), "RGB", time.monotonic_ns(), time.time())
+        return Grab(grey(7), "rgb", time.monotonic_ns(), time.time())
 
     def close(self) -> None:
         pass

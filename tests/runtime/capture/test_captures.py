@@ -7,10 +7,13 @@ import cv2
 import numpy as np
 import pytest
 
+from edgeseg.contract.images import read_image
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
-from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.capture.captures import ImageFiles, Pace, open_capture, three_channels
-from edgeseg.runtime.capture.source_spec import parse_source
+from edgeseg.errors import DatasetError, RuntimeFailure
+from edgeseg.runtime.capture.captures import Pace
+from edgeseg.runtime.capture.image_files import ImageFiles
+from edgeseg.runtime.capture.opencv_capture import three_channels
+from edgeseg.runtime.capture.sources import open_capture, parse_source
 
 
 def never(seconds: float) -> bool:
@@ -39,7 +42,9 @@ def test_images_of_every_kind_become_three_channels(tmp_path: Path) -> None:
     assert [grab.name for grab in grabs] == ["a.png", "b.png", "c.png", "d.png", "e.png", "f.png"]
     assert [grab.image_hwc is None for grab in grabs] == [False] * 4 + [True] * 2
     as_grey = np.repeat(grey_hw[:, :, None], 3, axis=2)
-    for index, expected in ((0, as_grey), (1, colour), (2, colour), (3, as_grey)):
+    rgb = colour[:, :, ::-1]
+    for index, expected in ((0, as_grey), (1, rgb), (2, rgb), (3, as_grey)):
+        assert grabs[index].channels == "rgb"
         assert np.array_equal(grabs[index].image_hwc, expected)
 
 
@@ -48,6 +53,17 @@ def test_grey_and_deep_frames_of_cameras() -> None:
     assert three_channels(np.zeros((4, 6, 1), np.uint8)).shape == (4, 6, 3)
     assert three_channels(np.zeros((4, 6, 4), np.uint8)).shape == (4, 6, 3)
     assert three_channels(np.full((4, 6), 0xFFFF, np.uint16)).max() == 255
+
+
+def test_deep_frames_of_cameras_are_rounded_like_those_of_files(tmp_path: Path) -> None:
+    deep_hw = np.arange(0, 65536, 13, dtype=np.uint16)[:4096].reshape(64, 64)
+    cv2.imwrite(str(tmp_path / "deep.png"), deep_hw)
+    assert np.array_equal(three_channels(deep_hw), read_image(tmp_path / "deep.png"))
+
+
+def test_frames_of_a_depth_that_nobody_knows() -> None:
+    with pytest.raises(DatasetError, match="a frame of the camera: pixels are float32, expected"):
+        three_channels(np.zeros((4, 6), np.float32))
 
 
 def test_every_frame_of_a_video_is_read_once(shared: Path) -> None:

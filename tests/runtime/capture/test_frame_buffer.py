@@ -16,7 +16,7 @@ def frame(index: int, source: int = 0) -> Frame:
         source_index=source,
         frame_index=index,
         image_hwc=IMAGE,
-        channels="RGB",
+        channels="rgb",
         grabbed_ns=time.monotonic_ns(),
         wall_s=0.0,
     )

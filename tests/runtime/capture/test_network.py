@@ -10,9 +10,9 @@ from pathlib import Path
 
 import cv2
 import pytest
-
-from edgeseg.runtime.capture.source_spec import parse_source
 from edgeseg.runtime.scoring.faults import Faults
+
+from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from tests.support.coded_camera import Camera, draw_number, read_number
 from tests.support.fakes import BrightnessSession, Collect

@@ -9,7 +9,7 @@ import pytest
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.capture.frame_buffer import FrameBuffer
 from edgeseg.runtime.capture.reader import Reader, backoff_s
-from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.capture.sources import SourceSpec
 from edgeseg.runtime.records import SourceEvent
 from tests.support.fakes import Blocking, Canned, camera, clip, grey, opens
 

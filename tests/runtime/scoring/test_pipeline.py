@@ -10,7 +10,7 @@ import pytest
 from edgeseg.contract.metadata import TileLayout
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import Session
-from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.capture.sources import SourceSpec
 from edgeseg.runtime.records import STAGES
 from edgeseg.runtime.scoring.faults import Faults
 from edgeseg.runtime.scoring.model_input import Roi
@@ -278,7 +278,7 @@ def test_channels_reach_model_and_sinks_in_their_own_order(channels: str) -> Non
     class Bgr(Canned):
         def read(self) -> object:  # type: ignore[override]
             grab = super().read()
-            return grab and grab._replace(channels="BGR")
+            return grab and grab._replace(channels="bgr")
 
     class Spy(BrightnessSession):
         def _run(self, frames_nhwc: np.ndarray) -> object:  # type: ignore[override]

@@ -7,7 +7,7 @@ import pytest
 
 from edgeseg.errors import UsageError
 from edgeseg.runtime.capture.redact import redact
-from edgeseg.runtime.capture.source_spec import parse_source
+from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.records import SourceEvent
 from edgeseg.runtime.web.access import Access
 from tests.support.page_site import TOKEN, Site, running

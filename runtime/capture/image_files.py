@@ -1,0 +1,58 @@
+"""Image files as a source: a folder, a pattern or a single one, each file once."""
+
+import glob
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from edgeseg.contract.images import IMAGE_SUFFIXES, images_in, read_image
+from edgeseg.errors import DatasetError, UsageError
+from edgeseg.runtime.capture.captures import Grab
+from edgeseg.runtime.capture.redact import redact_url
+
+
+class ImageFiles:
+    """Decoded as they are for a fit; what a fit refuses is a frame that cannot be decoded."""
+
+    fps = 0.0
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = iter(paths)
+
+    def read(self) -> Grab | None:
+        """The next file."""
+        path = next(self._paths, None)
+        if path is None:
+            return None
+        grabbed_ns, wall_s = time.monotonic_ns(), time.time()
+        try:
+            image_hwc = read_image(path)
+        except DatasetError:
+            return Grab(None, "rgb", grabbed_ns, wall_s, path.name)
+        return Grab(image_hwc, "rgb", grabbed_ns, wall_s, path.name)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def has_image_suffix(path: Path) -> bool:
+    """A file that is named one by one may be hidden; those of a folder may not."""
+    return path.suffix.lower() in IMAGE_SUFFIXES
+
+
+def image_paths(text: str) -> list[Path]:
+    """The images of a folder, of a pattern or of their own name, in order; never none."""
+    path = Path(text).expanduser()
+    if path.is_dir():
+        paths = images_in(path)
+    elif path.is_file():
+        paths = [path]
+    else:
+        paths = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
+    paths = [path for path in paths if has_image_suffix(path) and path.is_file()]
+    if not paths:
+        raise UsageError(
+            f"--source {redact_url(text)!r}: no images there; expected files ending in "
+            f"{', '.join(sorted(IMAGE_SUFFIXES))}"
+        )
+    return paths

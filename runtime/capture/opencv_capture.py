@@ -1,0 +1,140 @@
+"""Devices, streams and video files through OpenCV, and why one of them did not open."""
+
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.images import to_8_bit
+from edgeseg.contract.opencv_log import quiet_opencv
+from edgeseg.runtime.capture.captures import Grab, Pace, Wait
+
+
+class OpenCvCapture:
+    """An open cv2.VideoCapture."""
+
+    def __init__(self, capture: cv2.VideoCapture, *, pace: Pace | None = None) -> None:
+        self.fps = max(0.0, capture.get(cv2.CAP_PROP_FPS))
+        self._capture = capture
+        self._pace = pace
+
+    def read(self) -> Grab | None:
+        """Stamp the frame when it is grabbed, then decode it."""
+        try:
+            if (self._pace and self._pace.ending()) or not self._capture.grab():
+                return None
+            grabbed_ns, wall_s = time.monotonic_ns(), time.time()
+            good, image = self._capture.retrieve()  # a new array every time
+        except cv2.error:  # some drivers raise when the camera is pulled out
+            return None
+        image_hwc = three_channels(image) if good and image is not None else None
+        return Grab(image_hwc, "bgr", grabbed_ns, wall_s)
+
+    def close(self) -> None:
+        """Release the device or connection."""
+        self._capture.release()
+
+
+def three_channels(image: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """Grey, 16-bit and alpha frames as uint8 (H, W, 3)."""
+    pixels = to_8_bit(image, name="a frame of the camera")
+    if pixels.ndim == 2 or pixels.shape[2] == 1:
+        return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_GRAY2BGR), np.uint8)
+    return pixels[:, :, :3]
+
+
+def open_device(text: str) -> OpenCvCapture | None:
+    """A camera by its number or its file in /dev."""
+    _keep_quiet()
+    backend = cv2.CAP_V4L2 if sys.platform == "linux" else cv2.CAP_ANY
+    capture = cv2.VideoCapture(int(text) if text.isdigit() else text, backend)
+    capture.set(cv2.CAP_PROP_BUFFERSIZE, 1)  # the driver's own queue makes frames old
+    return OpenCvCapture(capture) if _is_open(capture) else None
+
+
+def why_no_device(text: str) -> str:
+    """In words, since OpenCV only says that it did not work."""
+    path = Path(f"/dev/video{text}" if text.isdigit() else text)
+    if not path.exists():
+        return f"no device {path}; is the camera plugged in?"
+    if not os.access(path, os.R_OK | os.W_OK):
+        return f"no permission for {path}; add the user to the group `video`"
+    return f"{path} is in use by another program, or is not a camera"
+
+
+def open_network(url: str, *, timeout_s: float) -> OpenCvCapture | None:
+    """A stream by its address."""
+    _keep_quiet()
+    # One decoding thread: with several, FFmpeg holds back a frame for each.
+    parameters = [cv2.CAP_PROP_N_THREADS, 1]
+    for key in (cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, cv2.CAP_PROP_READ_TIMEOUT_MSEC):
+        parameters += [key, int(timeout_s * 1000)]
+    capture = cv2.VideoCapture(url, cv2.CAP_FFMPEG, parameters)
+    return OpenCvCapture(capture) if _is_open(capture) else None
+
+
+def why_no_network(url: str) -> str:
+    """Whether the address is malformed, nobody is there, or somebody without a video."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return "the address is malformed; escape special letters in the password (@ is %40)"
+    default = {"http": 80, "https": 443, "rtsp": 554, "rtsps": 322, "rtmp": 1935}
+    port = port or default.get(parts.scheme.lower())
+    if not host or port is None or parts.scheme.lower() in ("udp", "srt"):
+        return "no stream arrives at this address"
+    try:
+        socket.create_connection((host, port), timeout=2.0).close()
+    except OSError as error:
+        return f"{host}:{port} does not answer ({error.strerror or error})"
+    return f"{host}:{port} answers but gives no video; check path, user and password"
+
+
+def open_gstreamer(pipeline: str) -> OpenCvCapture | None:
+    """What a GStreamer pipeline hands to its appsink."""
+    _keep_quiet()
+    capture = cv2.VideoCapture(pipeline, cv2.CAP_GSTREAMER)
+    return OpenCvCapture(capture) if _is_open(capture) else None
+
+
+def why_no_gstreamer(_: str) -> str:
+    """Whether OpenCV can do GStreamer at all."""
+    built = [line.split() for line in cv2.getBuildInformation().splitlines()]
+    if not any(words[:2] == ["GStreamer:", "YES"] for words in built):
+        return "this OpenCV was built without GStreamer; on a Jetson use the system's OpenCV"
+    return "GStreamer cannot start this pipeline; try it with gst-launch-1.0"
+
+
+def open_video(path: Path, *, realtime: bool, wait: Wait) -> OpenCvCapture | None:
+    """A video file, as fast as it can be read or at its own rate."""
+    _keep_quiet()
+    capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG)
+    if not _is_open(capture):
+        return None
+    pace = Pace(capture.get(cv2.CAP_PROP_FPS), wait=wait) if realtime else None
+    return OpenCvCapture(capture, pace=pace)
+
+
+def _is_open(capture: cv2.VideoCapture) -> bool:
+    if not capture.isOpened():
+        capture.release()
+        return False
+    return True
+
+
+def _keep_quiet() -> None:
+    # OpenCV and FFmpeg print the URLs they cannot open, passwords included.
+    quiet_opencv.keep()
+    os.environ["OPENCV_FFMPEG_LOGLEVEL"] = "-8"
+    # A connection that breaks inside a frame otherwise yields that frame, its missing part grey.
+    options = os.environ.get("OPENCV_FFMPEG_CAPTURE_OPTIONS", "rtsp_transport;tcp")
+    if "fflags" not in options:
+        options += "|fflags;discardcorrupt"
+    os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"] = options

@@ -1,0 +1,176 @@
+"""Kinds of sources: how each is recognised in the text of --source, and how it is opened.
+
+    text --parse_source--> SourceSpec --open_capture--> Capture, which a Reader reads
+
+A new kind is a class with `read` and `close`, and one entry of SOURCES.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.runtime.capture.captures import Capture, Wait
+from edgeseg.runtime.capture.frame_buffer import Policy
+from edgeseg.runtime.capture.image_files import ImageFiles, has_image_suffix, image_paths
+from edgeseg.runtime.capture.opencv_capture import (
+    open_device,
+    open_gstreamer,
+    open_network,
+    open_video,
+    why_no_device,
+    why_no_gstreamer,
+    why_no_network,
+)
+from edgeseg.runtime.capture.redact import redact, redact_url
+from edgeseg.runtime.capture.synthetic_camera import SyntheticCamera, SyntheticOptions
+
+VIDEO_SUFFIXES = {".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".ts"}
+SCHEMES = ("rtsp", "rtsps", "http", "https", "rtmp", "udp", "tcp", "srt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSpec:
+    """One parsed --source."""
+
+    kind: str  # a key of SOURCES
+    text: str = field(repr=False)  # as given, credentials included: never printed
+    name: str  # fit for logs
+    live: bool  # frames come at their own pace and go stale
+    reconnects: bool = False  # a live source that can be lost and come back
+
+    def policy(self, asked: Policy | None) -> Policy:
+        """What was asked for; otherwise the newest frame of live sources and every other frame."""
+        return asked or ("latest" if self.live else "every")
+
+
+class Opening(NamedTuple):
+    """How the run wants a source opened."""
+
+    live: bool
+    wait: Wait
+    timeout_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One kind of source."""
+
+    expects: str  # how it is written, in the words of the error that misses it
+    recognise: Callable[[str], bool]
+    live: Callable[[str, bool], bool]  # by the text and whether videos play at their own rate
+    reconnects: bool = False  # where it is live
+    check: Callable[[str], object] = str  # raises where the text cannot be meant
+    shown: Callable[[str], str] = str  # the text without its secrets
+    open: Callable[[str, Opening], Capture | None]  # None: it does not open
+    why_not: Callable[[str], str] = lambda text: "cannot be opened"
+
+
+def _scheme(text: str) -> str:
+    return text.partition("://")[0].lower() if "://" in text else ""
+
+
+def _file(text: str) -> Path | None:
+    """The file or folder of that name, if there is one."""
+    try:
+        path = Path(text).expanduser()
+        return path if text and path.exists() else None
+    except OSError:  # a pipeline can be longer than any name
+        return None
+
+
+def _is_video(text: str) -> bool:
+    path = _file(text)
+    return path is not None and not path.is_dir() and not has_image_suffix(path)
+
+
+def _stays_open(url: str) -> bool:
+    """A video that a web server has as a file ends; all other streams go on."""
+    suffix = Path(urlsplit(url).path).suffix.lower()
+    return not (url.lower().startswith("http") and suffix in VIDEO_SUFFIXES)
+
+
+# Recognised in this order: a text that speaks for itself before a look at the disk.
+SOURCES = {
+    "device": Source(
+        expects="a camera index (0), /dev/video0",
+        recognise=lambda text: text.isdigit() or text.startswith("/dev/"),
+        live=lambda text, realtime: True,
+        reconnects=True,
+        open=lambda text, opening: open_device(text),
+        why_not=why_no_device,
+    ),
+    "network": Source(
+        expects="rtsp:// or http://",
+        recognise=lambda text: _scheme(text) in SCHEMES,  # a password may hold a pipeline's '!'
+        live=lambda text, realtime: _stays_open(text),
+        reconnects=True,
+        shown=redact_url,
+        open=lambda text, opening: open_network(text, timeout_s=opening.timeout_s),
+        why_not=why_no_network,
+    ),
+    "synthetic": Source(
+        expects="synthetic:fps=30,defects=0.1",
+        recognise=lambda text: text.partition(":")[0] == "synthetic",
+        live=lambda text, realtime: SyntheticOptions.parse(text).fps > 0,
+        open=lambda text, opening: SyntheticCamera(SyntheticOptions.parse(text), wait=opening.wait),
+    ),
+    "video": Source(
+        expects="a video file",
+        recognise=_is_video,
+        live=lambda text, realtime: realtime,
+        open=lambda text, opening: open_video(
+            Path(text).expanduser(), realtime=opening.live, wait=opening.wait
+        ),
+        why_not=lambda text: "not a video that OpenCV can decode",
+    ),
+    "gstreamer": Source(
+        expects="a GStreamer pipeline ('... ! appsink')",
+        recognise=lambda text: "!" in text and _file(text) is None,
+        # A pipeline that reads a file ends; reconnecting would score its frames again.
+        live=lambda text, realtime: "filesrc" not in text,
+        reconnects=True,
+        shown=redact,
+        open=lambda text, opening: open_gstreamer(text),
+        why_not=why_no_gstreamer,
+    ),
+    "images": Source(
+        expects="a folder or glob of images",
+        recognise=lambda text: _file(text) is not None or any(mark in text for mark in "*?["),
+        live=lambda text, realtime: False,
+        check=image_paths,
+        open=lambda text, opening: ImageFiles(image_paths(text)),
+    ),
+}
+
+
+def parse_source(text: str, *, realtime: bool = False) -> SourceSpec:
+    """Understand a --source; `realtime` plays video files at their own rate, like a camera."""
+    text = text.strip()
+    for kind, source in SOURCES.items():
+        if source.recognise(text):
+            source.check(text)
+            live = source.live(text, realtime)
+            return SourceSpec(
+                kind=kind,
+                text=text,
+                name=source.shown(text),
+                live=live,
+                reconnects=live and source.reconnects,
+            )
+    *most, last = (source.expects for source in SOURCES.values())
+    raise UsageError(
+        f"--source {redact_url(text)!r}: no such file; expected {', '.join(most)} or {last}"
+    )
+
+
+def open_capture(spec: SourceSpec, *, wait: Wait, timeout_s: float) -> Capture:
+    """Open a source; RuntimeFailure says why it cannot be."""
+    source = SOURCES[spec.kind]
+    opening = Opening(live=spec.live, wait=wait, timeout_s=timeout_s)
+    capture = source.open(spec.text, opening)
+    if capture is None:
+        raise RuntimeFailure(f"{spec.name}: {source.why_not(spec.text)}")
+    return capture

@@ -1,0 +1,320 @@
+"""Every kind of sink: what it is told, how that is typed, and how it is made for a run.
+
+    options typed -> its own checked record -> make(run, record) -> a sink, or None: not asked for
+
+A new sink is its module and an entry in SINKS; `edgeseg stream` then has its options.
+Light on purpose: the help reads this, so a sink is imported when it is made.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import click
+
+from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.options import FILE, FOLDER
+from edgeseg.progress import Note
+
+if TYPE_CHECKING:
+    from edgeseg.runtime.capture.sources import SourceSpec
+    from edgeseg.runtime.drift.sink import DriftSink
+    from edgeseg.runtime.drift.watch import DriftState
+    from edgeseg.runtime.options import StreamOptions
+    from edgeseg.runtime.records import FrameResult, Sink
+    from edgeseg.runtime.scoring.pipeline import Pipeline
+    from edgeseg.runtime.sinks.event_log import EventLog
+    from edgeseg.runtime.sinks.snapshots import SnapshotSink
+    from edgeseg.runtime.sinks.video import Recorder
+    from edgeseg.runtime.web.page_sink import PageSink
+
+Record = TypeVar("Record")
+SinkType = TypeVar("SinkType")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamRun:
+    """The run that sinks are made for."""
+
+    pipeline: "Pipeline"
+    options: "StreamOptions"
+    specs: "Sequence[SourceSpec]"
+    note: Note
+    sinks: "list[Sink]" = field(default_factory=list)  # made so far, in the order of SINKS
+    # Told of events that are neither frames nor sources; may grow until the run begins.
+    listeners: list[Callable[[dict[str, object]], None]] = field(default_factory=list)
+
+    def sink(self, kind: type[SinkType]) -> SinkType | None:
+        """The sink of that class, if the options ask for one."""
+        return next((sink for sink in self.sinks if isinstance(sink, kind)), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkKind(Generic[Record]):
+    """An entry of SINKS."""
+
+    record: type[Record]  # a frozen dataclass with defaults, which checks itself
+    options: tuple[click.Option, ...]  # one for each field, by the same name
+    make: "Callable[[StreamRun, Record], Sink | None]"
+
+
+# Each sees a frame after those before it, and may use them: the page shows drift and recorder.
+SINKS: dict[str, SinkKind[Any]] = {}
+
+
+def attach_sinks(run: StreamRun) -> None:
+    """Make everything that looks at results and connect it, in the order of SINKS."""
+    for kind in SINKS.values():
+        sink = kind.make(run, run.options.of(kind.record))
+        if sink is not None:
+            run.pipeline.add_sink(sink)
+            run.sinks.append(sink)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventOptions:
+    """What `events` is told."""
+
+    events: str | None = None
+    events_for: Literal["all", "alarms"] = "all"
+
+
+def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
+    if options.events is None:
+        return None
+    from edgeseg.runtime.records import SCHEMA
+    from edgeseg.runtime.sinks.event_log import EventLog
+
+    pipeline, metadata = run.pipeline, run.pipeline.session.metadata
+    log = EventLog(
+        options.events,
+        only_alarms=options.events_for == "alarms",
+        on_error=pipeline.faults.count,
+    )
+    run.listeners.append(log.put)
+    log.put(
+        {
+            "schema": SCHEMA,
+            "event": "run_start",
+            "wall_s": round(time.time(), 6),
+            "monotonic_s": round(time.monotonic(), 6),
+            "model": metadata.name,
+            "artefact_sha256": metadata.artefact_sha256,
+            "backend": pipeline.session.backend,
+            "threshold": pipeline.scorer.threshold_score,
+            "sources": [spec.name for spec in run.specs],
+        }
+    )
+    return log
+
+
+SINKS["events"] = SinkKind(
+    record=EventOptions,
+    options=(
+        click.Option(["--events"], metavar="FILE", help="JSON lines; - for standard output."),
+        click.Option(
+            ["--events-for"],
+            type=click.Choice(["all", "alarms"]),
+            default=EventOptions.events_for,
+            help="Frames to write.",
+        ),
+    ),
+    make=_event_log,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftOptions:
+    """What `drift` is told."""
+
+    drift: bool = True
+
+
+def _drift(run: StreamRun, options: DriftOptions) -> "DriftSink | None":
+    if not options.drift:
+        return None
+    from edgeseg.runtime.drift.sink import DriftSink, drift_event
+
+    pipeline = run.pipeline
+    if pipeline.scorer.tiled or "grid" not in pipeline.session.metadata.outputs:
+        run.note("drift watch off: it needs a model with the output `grid`, and no tiles")
+        return None
+
+    def on_change(result: "FrameResult", state: "DriftState") -> None:
+        event = drift_event(result, state)
+        run.note(f"{result.source}: {event['message']}")
+        for listener in run.listeners:
+            listener(event)
+
+    try:
+        return DriftSink(pipeline.session.metadata, on_change=on_change)
+    except EdgesegError as error:
+        run.note(f"drift watch off: {error}")
+        return None
+
+
+SINKS["drift"] = SinkKind(
+    record=DriftOptions,
+    options=(
+        click.Option(
+            ["--drift/--no-drift"],
+            default=DriftOptions.drift,
+            help="Warn when light, focus or position has moved.",
+        ),
+    ),
+    make=_drift,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotOptions:
+    """What `snapshots` is told."""
+
+    snapshots: Path | None = None
+    snapshot_count: int = 1000
+    snapshot_bytes: int = 1_000_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("snapshot_count", "snapshot_bytes"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name}={getattr(self, name)}: expected at least 1")
+
+
+def _snapshots(run: StreamRun, options: SnapshotOptions) -> "SnapshotSink | None":
+    if options.snapshots is None:
+        return None
+    from edgeseg.runtime.sinks.snapshots import SnapshotSink
+
+    return SnapshotSink(
+        options.snapshots,
+        max_count=options.snapshot_count,
+        max_bytes=options.snapshot_bytes,
+        on_error=run.pipeline.faults.count,
+    )
+
+
+SINKS["snapshots"] = SinkKind(
+    record=SnapshotOptions,
+    options=(
+        click.Option(["--snapshots"], type=FOLDER, help="Pictures of alarms."),
+        click.Option(
+            ["--snapshot-count"],
+            type=int,
+            default=SnapshotOptions.snapshot_count,
+            help="Keep so many.",
+        ),
+        click.Option(
+            ["--snapshot-bytes"],
+            type=int,
+            default=SnapshotOptions.snapshot_bytes,
+            help="At most.",
+        ),
+    ),
+    make=_snapshots,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoOptions:
+    """What `video` is told."""
+
+    save: Path | None = None
+    recordings: Path = Path("recordings")
+
+
+def _recorder(run: StreamRun, options: VideoOptions) -> "Recorder | None":
+    """For --save, and for the button of the page."""
+    if options.save is None and run.options.of(PageOptions).serve is None:
+        return None
+    from edgeseg.runtime.sinks.video import Recorder
+
+    pipeline = run.pipeline
+    return Recorder(
+        options.recordings,
+        first=options.save,
+        fps_of=lambda index: pipeline.readers[index].fps,
+        live=any(spec.live for spec in run.specs),
+        on_error=pipeline.faults.count,
+    )
+
+
+SINKS["video"] = SinkKind(
+    record=VideoOptions,
+    options=(
+        click.Option(["--save"], type=FILE, help="Annotated video, .mp4, .mkv, .mov or .avi."),
+        click.Option(
+            ["--recordings"],
+            type=FOLDER,
+            default=VideoOptions.recordings,
+            help="Where the page's recording button writes.",
+        ),
+    ),
+    make=_recorder,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """What `page` is told."""
+
+    serve: int | None = None
+    host: str = "127.0.0.1"
+    token_file: Path | None = None
+    stale_after: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.serve is None and self.token_file is not None:
+            raise UsageError(f"token_file={self.token_file}: is for the page; add serve=PORT")
+
+    def token(self) -> str | None:
+        """The page's token, from a file: arguments are visible to everyone on the computer."""
+        if self.token_file is None:
+            return None
+        try:
+            return self.token_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"token_file={self.token_file}: cannot be read ({error})") from None
+
+
+def _page(run: StreamRun, options: PageOptions) -> "PageSink | None":
+    if options.serve is None:
+        return None
+    from edgeseg.runtime.drift.sink import DriftSink
+    from edgeseg.runtime.sinks.video import Recorder
+    from edgeseg.runtime.web.page_sink import PageSink
+
+    page = PageSink(
+        metadata=run.pipeline.session.metadata,
+        view=run.pipeline,
+        on_error=run.pipeline.faults.count,
+        host=options.host,
+        port=options.serve,
+        token=options.token(),
+        drift=run.sink(DriftSink),
+        recorder=run.sink(Recorder),
+        stale_after_s=options.stale_after,
+    )
+    run.listeners.append(page.add_event)
+    run.note(f"page: {page.url}")
+    return page
+
+
+SINKS["page"] = SinkKind(
+    record=PageOptions,
+    options=(
+        click.Option(["--serve"], type=int, metavar="PORT", help="Live page and /metrics."),
+        click.Option(["--host"], default=PageOptions.host, help="Address of the page."),
+        click.Option(
+            ["--token-file"], type=FILE, help="Token of the page; needed off this computer."
+        ),
+        click.Option(
+            ["--stale-after"],
+            type=float,
+            default=PageOptions.stale_after,
+            help="/healthz fails after so many seconds without a scored frame.",
+        ),
+    ),
+    make=_page,
+)
