@@ -9,14 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeseg.contract.images import (
+    encode_jpeg,
+    encode_png,
+    images_in,
     is_image_file,
     read_image,
     read_mask,
     read_mask_stack,
     resize_image,
     resize_mask,
+    write_image,
 )
-from edgeseg.errors import DatasetError, UsageError
+from edgeseg.errors import DatasetError, EdgesegError, UsageError
+from tests.support.picture_bytes import encode, exif, jpeg_with_exif, png_chunk
 
 
 @pytest.fixture
@@ -24,26 +29,6 @@ def picture() -> np.ndarray:
     """A smooth BGR picture, taller than wide, with four different corners."""
     noise = np.random.default_rng(0).integers(0, 255, (96, 64, 3), np.uint8)
     return cv2.GaussianBlur(noise, (0, 0), 3)
-
-
-def encode(suffix: str, pixels: np.ndarray) -> bytes:
-    ok, data = cv2.imencode(suffix, pixels)
-    assert ok
-    return data.tobytes()
-
-
-def png_chunk(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-
-def exif(orientation: int) -> bytes:
-    entry = struct.pack("<HHIHH", 0x0112, 3, 1, orientation, 0)
-    return b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", 1) + entry + struct.pack("<I", 0)
-
-
-def jpeg_with_exif(data: bytes, body: bytes) -> bytes:
-    app1 = b"\xff\xe1" + struct.pack(">H", 8 + len(body)) + b"Exif\0\0" + body
-    return data[:2] + app1 + data[2:]
 
 
 @pytest.mark.parametrize("suffix", [".png", ".bmp", ".tif", ".ppm"])
@@ -273,3 +258,52 @@ def test_hidden_and_foreign_names_are_no_images():
     assert is_image_file(Path("a/PART.JPG"))
     assert not is_image_file(Path("a/._part.jpg"))
     assert not is_image_file(Path("a/part.json"))
+
+
+def test_pictures_of_a_folder_are_sorted_files(tmp_path):
+    for name in ("b.png", "A.JPG", ".c.png", "notes.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder.png").mkdir()
+    assert [path.name for path in images_in(tmp_path)] == ["A.JPG", "b.png"]
+    assert images_in(tmp_path / "absent") == []
+
+
+@pytest.mark.parametrize("shape", [(31, 47, 3), (31, 47)])
+def test_png_is_without_loss(tmp_path, shape):
+    picture = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    write_image(tmp_path / "new" / "a.png", picture)
+    (tmp_path / "b.png").write_bytes(encode_png(picture[::2, ::2]))
+    expected = picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
+    np.testing.assert_array_equal(read_image(tmp_path / "new" / "a.png"), expected)
+    np.testing.assert_array_equal(read_image(tmp_path / "b.png"), expected[::2, ::2])
+
+
+def test_jpeg_keeps_the_order_of_channels(tmp_path, picture):
+    rgb = picture[..., ::-1]
+    write_image(tmp_path / "a.JPG", rgb)
+    (tmp_path / "b.jpg").write_bytes(encode_jpeg(rgb, quality=60))
+    assert (tmp_path / "b.jpg").stat().st_size < (tmp_path / "a.JPG").stat().st_size
+    for name in ("a.JPG", "b.jpg"):
+        assert np.abs(read_image(tmp_path / name).astype(int) - rgb).mean() < 4
+
+
+def test_a_picture_is_whole_or_absent(tmp_path, picture, monkeypatch):
+    target = tmp_path / "a.png"
+    write_image(target, picture)
+    before = target.read_bytes()
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(
+        EdgesegError, match=r"a\.png: cannot be written \(No space left on"
+    ):
+        write_image(target, picture[:8])
+    assert target.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_format_that_is_not_written(tmp_path, picture):
+    with pytest.raises(UsageError, match=r"a\.gif: expected a name ending in \.png or \.jpg"):
+        write_image(tmp_path / "a.gif", picture)

@@ -1,0 +1,76 @@
+"""Thresholds, promises and p-values from the scores of good parts."""
+
+import numpy as np
+import pytest
+
+from edgeseg.contract.operating_point import (
+    RATES,
+    conformal_threshold,
+    needed_images,
+    oddness,
+    operating_point,
+    p_value,
+)
+from edgeseg.errors import UsageError
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.1, 0.5])
+@pytest.mark.parametrize("count", [1, 5, 19, 99, 100, 250])
+def test_a_new_good_part_exceeds_it_at_most_as_often_as_promised(count, rate):
+    """The rank of a new score among n + 1 exchangeable ones is uniform: counted, not simulated."""
+    chosen = conformal_threshold(range(count), false_alarm_rate=rate)
+    exceeding = sum(1 for score in range(count + 1) if score - 0.5 > chosen.value)
+    assert exceeding / (count + 1) <= max(rate, 1 / (count + 1)) + 1e-12
+    assert (chosen.rate > rate) == (count < needed_images(rate))
+
+
+def test_the_images_that_a_rate_needs():
+    assert [needed_images(rate) for rate in RATES] == [199, 99, 49, 19]
+    assert conformal_threshold(range(99), false_alarm_rate=0.01).rate == 0.01
+    assert conformal_threshold(range(98), false_alarm_rate=0.01).rate == pytest.approx(1 / 99)
+
+
+def test_a_p_value_is_valid_and_counts_ties_as_odd():
+    good = np.arange(99.0)
+    values = [p_value(score, good) for score in np.arange(-0.5, 99.5)]
+    for level in (0.01, 0.05, 0.2):
+        assert np.mean(np.asarray(values) <= level) <= level + 1e-12
+    assert p_value(98.0, good) == 0.02, "one good part was as odd"
+    assert p_value(1e9, good) == p_value(float("nan"), good) == 0.01, "the oddest that can be"
+    assert p_value(-1.0, good) == 1.0
+    assert p_value(3.0, []) == 1.0, "nothing is known"
+
+
+def test_p_value_and_threshold_are_the_same_decision():
+    good = np.random.default_rng(0).gamma(3.0, size=157)
+    for rate in RATES[1:]:
+        limit = conformal_threshold(good.tolist(), false_alarm_rate=rate).value
+        for score in np.random.default_rng(1).gamma(4.0, size=200):
+            assert (score > limit) == (p_value(float(score), good) <= rate)
+
+
+def test_an_operating_point_says_its_promise_and_its_price():
+    good, peaks = np.arange(100.0), np.arange(100.0) * 2
+    point = operating_point(good, peaks, rate=0.05, planted=[90.0, 97.0, 200.0, np.inf])
+    assert (point.score, point.pixel) == (95.0, 190.0)
+    assert (point.promised_rate, point.kept, point.images, point.needed) == (0.05, True, 100, 19)
+    assert (point.recall, point.exceeding) == (0.75, 4)
+    scarce = operating_point(good[:10], peaks[:10], rate=0.005)
+    assert (scarce.kept, scarce.promised_rate, scarce.needed) == (False, pytest.approx(1 / 11), 199)
+    assert (scarce.score, scarce.recall) == (9.0, None)
+
+
+def test_words():
+    assert oddness(1 / 181) == "one good part in 181 looks this odd"
+    assert oddness(0.9) == "as a good part looks"
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, float("nan")])
+def test_rates_that_are_none(rate):
+    with pytest.raises(UsageError, match="expected above 0 and below 1"):
+        conformal_threshold([1.0], false_alarm_rate=rate)
+
+
+def test_no_scores():
+    with pytest.raises(UsageError, match="no scores of good images"):
+        conformal_threshold([], false_alarm_rate=0.1)
