@@ -27,7 +27,8 @@ def is_anomalous(score: float, threshold: float) -> bool:
 def above(values: NDArray[np.floating[Any]], threshold: float) -> NDArray[np.bool_]:
     """Which of many scores, or of the pixels of a map, are anomalous by the same rule."""
     # numpy would round the threshold to the values' float32 and might move it past one of them.
-    limit = values.dtype.type(threshold)
+    with np.errstate(over="ignore"):
+        limit = values.dtype.type(threshold)
     if float(limit) > threshold:
         limit = np.nextafter(limit, values.dtype.type(-np.inf))
     return ~(values <= limit)
