@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origin:
+class FittedData:
     """The data set of a fit, in the words of the artefact's header."""
 
     name: str

@@ -75,9 +75,9 @@ class MirroredArray:
         kind = self._cuda.runtime.cudaMemcpyKind.cudaMemcpyDeviceToHost
         self._copy(self._host, self.device, count, kind)
 
-    def _copy(self, target: int, origin: int, count: int, kind: Any) -> None:
+    def _copy(self, target: int, source: int, count: int, kind: Any) -> None:
         size = self._bytes // len(self.array) * count
-        self._cuda.call("cudaMemcpyAsync", target, origin, size, kind, self._cuda.stream)
+        self._cuda.call("cudaMemcpyAsync", target, source, size, kind, self._cuda.stream)
 
     def free(self) -> None:
         """Give both back; the array must not be used any more."""
