@@ -1,29 +1,23 @@
 """PRO before and after export, on a labelled data set."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.artefact.artefact import Artefact, file_sha256
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.contract.metadata import KEY
-from edgeseg.data.datasets import open_dataset
-from edgeseg.evaluation.evaluate import (
-    Evaluation,
-    Predictor,
-    evaluate,
-    frame_predictor,
-    torch_predictor,
-)
+from edgeseg.data.datasets import Dataset
+from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.export.onnx_export import Exported
 from edgeseg.export.verify import installed_backends
-from edgeseg.files import write_text
+from edgeseg.files import file_sha256, write_text
+from edgeseg.model.predictor import Predictor, frame_predictor, torch_predictor
+from edgeseg.progress import Note
 
 
 def measure_accuracy(
-    exported: Exported, artefact: Artefact, data: Path, *, say: Callable[[str], None]
+    exported: Exported, artefact: Artefact, dataset: Dataset, *, note: Note
 ) -> Exported:
     """Evaluate the reference and the file, and keep the file's figures in its metadata."""
-    dataset = open_dataset(data, seed=artefact.config.seed)
     told = exported.metadata
     backends = installed_backends(
         exported.path, precision=told.precision, target=told.target, batch=told.input.batch
@@ -42,7 +36,7 @@ def measure_accuracy(
 
     before, after = run(torch_predictor(artefact.model())), run(candidate())
     for figure in ("pro", "pixel_auroc", "image_auroc", "f1"):
-        say(f"{figure:<12} reference {_text(before, figure)}, {name} {_text(after, figure)}")
+        note(f"{figure:<12} reference {_text(before, figure)}, {name} {_text(after, figure)}")
     kept = [row for row in exported.metadata.accuracy if row["dataset"] != dataset.name]
     metadata = replace(
         exported.metadata, accuracy=(*kept, after.summary()), onnx_sha256=None, plan=None

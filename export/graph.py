@@ -24,7 +24,7 @@ from torch import nn
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError
 from edgeseg.files import atomic_path
-from edgeseg.model.reference import Model
+from edgeseg.model.reference import ReferenceModel
 
 OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it
 INPUT = "frames"
@@ -49,7 +49,9 @@ class GraphOptions:
             raise ExportError(f"batch {self.batch}: expected min <= opt <= max, from 1")
 
 
-def build_graph(model: Model, options: GraphOptions, *, size_hw: tuple[int, int]) -> ModelProto:
+def build_graph(
+    model: ReferenceModel, options: GraphOptions, *, size_hw: tuple[int, int]
+) -> ModelProto:
     """Trace the model and clean the graph: no stack traces, no zero-size reshapes, no leftovers."""
     traced = copy.deepcopy(model)
     if options.fold_scale:
@@ -80,7 +82,7 @@ def build_graph(model: Model, options: GraphOptions, *, size_hw: tuple[int, int]
     return clean(proto)
 
 
-def fold_scale(model: Model) -> None:
+def fold_scale(model: ReferenceModel) -> None:
     """Move the input's scale into the first convolution: exact, since zero padding stays zero.
 
     The offset cannot follow: a padded pixel would no longer be the mean colour.

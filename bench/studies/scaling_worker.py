@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from edgeseg.fitting.feature_space import Network
+    from edgeseg.fitting.feature_space import FeatureSpace
     from edgeseg.model.moments import Moments
 
 FIGURES = "EDGESEG_SCALING_FIGURES"  # where each process leaves its figures: a prefix of a path
@@ -27,22 +27,25 @@ def frame_costs(data: Path, *, backbone: str, size: int, weights: str | None) ->
 
     from edgeseg.config import FitConfig
     from edgeseg.data.datasets import open_dataset, read_sample
-    from edgeseg.fitting.feature_space import CPU, Network
+    from edgeseg.fitting.feature_space import CPU, FeatureSpace
+    from edgeseg.fitting.group_sums import group_factors
     from edgeseg.fitting.parallel.torchrun import choose_device
+    from edgeseg.progress import ignore
 
     torch.set_num_threads(1)
     device = choose_device()
     config = FitConfig(backbone=backbone, size_hw=(size, size))
-    network = Network.load(config, weights=weights, note=lambda _: None)
+    space = FeatureSpace.load(config, weights=weights, note=ignore)
+    windows = space.windows
     samples = open_dataset(data).train[:16]
     started = time.perf_counter()
     frames = [read_sample(sample, config.size_hw)[0] for sample in samples]
     decode_s = (time.perf_counter() - started) / len(frames)
-    moments = network.new_moments(device)
-    embed_s, moments_s = _sweep_seconds(network, moments, frames, device)
+    moments = windows.new_moments(space.k, device=device)
+    embed_s, moments_s = _pass_seconds(space, moments, frames, device)
     started = time.perf_counter()
     with torch.no_grad():
-        network.factors(network.pool(moments.to(CPU)))
+        group_factors(config, windows.pooled(moments.to(CPU)))
     factors_s = time.perf_counter() - started
     tensors = (moments.count, moments.mean, moments.scatter)
     whole = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
@@ -61,8 +64,8 @@ def frame_costs(data: Path, *, backbone: str, size: int, weights: str | None) ->
     }
 
 
-def _sweep_seconds(
-    network: "Network",
+def _pass_seconds(
+    space: "FeatureSpace",
     moments: "Moments",
     frames: "list[NDArray[np.uint8]]",
     device: "torch.device",
@@ -74,7 +77,7 @@ def _sweep_seconds(
         if device.type == "cuda":
             torch.cuda.synchronize()
 
-    embed = network.embedder(device)
+    embed = space.embedder(device)
     batches = [
         torch.stack([torch.from_numpy(frame) for frame in frames[start : start + 8]])
         for start in (0, 8)
@@ -86,7 +89,7 @@ def _sweep_seconds(
             embedded = embed(batch)
             wait()
             middle = time.perf_counter()
-            network.add_(moments, embedded)
+            space.windows.add_(moments, space.inputs(embedded), images=len(embedded))
             wait()
             embed_s.append((middle - started) / len(batch))
             moments_s.append((time.perf_counter() - middle) / len(batch))

@@ -1,6 +1,5 @@
 """A fitted model on disk: tensors in safetensors, everything else in its JSON header."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,15 +14,15 @@ from edgeseg.artefact.header import KEY, SCHEMA, check_schema
 from edgeseg.artefact.header import read_header as read_header
 from edgeseg.config import FitConfig
 from edgeseg.errors import ArtefactError, EdgesegError
-from edgeseg.evaluation.threshold import Calibration, GoodImages
+from edgeseg.evaluation.threshold import Calibration, GoodImageScores
 from edgeseg.files import atomic_path
 from edgeseg.model.backbones import backbone_spec
-from edgeseg.model.embedding import GridEmbedding
 from edgeseg.model.factors import Factors
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.moments import Moments
-from edgeseg.model.reference import Model
+from edgeseg.model.reference import ReferenceModel
 from edgeseg.model.weights import WeightsOrigin, load_checked
+from edgeseg.model.windows import Windows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +41,9 @@ class Artefact:
     accuracy: list[dict[str, Any]] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)  # see edgeseg.artefact.history
 
-    def model(self) -> Model:
+    def model(self) -> ReferenceModel:
         """The reference forward with these values."""
-        return build_model(
+        return ReferenceModel(
             self.config, backbone=self.backbone, embedding=self.embedding, factors=self.factors
         )
 
@@ -64,27 +63,6 @@ class Artefact:
             "history": self.history,
             "versions": self.versions,
         }
-
-
-def build_model(
-    config: FitConfig, *, backbone: Backbone, embedding: Tensor, factors: Factors
-) -> Model:
-    """The reference forward of a configuration."""
-    grid = GridEmbedding(
-        embedding,
-        taps=backbone.taps,
-        stride=config.stride,
-        interpolation=config.interpolation,
-    )
-    return Model(
-        backbone=backbone,
-        embedding=grid,
-        factors=factors,
-        size_hw=config.size_hw,
-        sigma=config.sigma,
-        top=config.top,
-        share=config.share,
-    )
 
 
 def save_artefact(artefact: Artefact, path: Path) -> None:
@@ -129,7 +107,7 @@ def load_artefact(path: Path) -> Artefact:
         load_checked(backbone, weights, source=path)
         origin = WeightsOrigin(**header["weights"])
         good = {name: tensor.numpy() for name, tensor in under("good.", tensors).items()}
-        calibration = Calibration(good=GoodImages(**good), **header["calibration"])
+        calibration = Calibration(good=GoodImageScores(**good), **header["calibration"])
         _check_shapes(config, tensors, features=sum(backbone.channels))
         saved = under("moments.", tensors)
         artefact = Artefact(
@@ -152,15 +130,6 @@ def load_artefact(path: Path) -> Artefact:
     if weights_sha256(backbone) != origin.sha256:
         raise ArtefactError(f"{path}: its backbone weights do not match their hash; fit again")
     return artefact
-
-
-def file_sha256(path: Path) -> str:
-    """Hash of a file's bytes."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -189,22 +158,20 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def _check_shapes(config: FitConfig, tensors: dict[str, Tensor], *, features: int) -> None:
     """Tensors that do not fit each other would fail much later, in words nobody understands."""
     k, rank = tensors["embedding"].shape[-1], tensors["factor"].shape[-1]
-    locations = config.grid_hw[0] * config.grid_hw[1]
-    blocks = locations // config.share**2
+    windows = Windows.of(config)
     expected = {
         "embedding": (features, k),
-        "mean": (blocks, k),
-        "factor": (1 if config.covariance == "global" else blocks, k, rank),
+        "mean": (windows.count, k),
+        "factor": (windows.covariances, k, rank),
     }
     if "moments.count" in tensors:
-        kept = blocks if config.moments == "blocks" else locations
-        expected["moments.count"] = (kept,)
-        expected["moments.mean"] = (kept, k)
-        expected["moments.scatter"] = (kept, k * (k + 1) // 2)
-    for name, shape in expected.items():
-        found = tuple(tensors[name].shape)
-        if found != shape:
-            raise ArtefactError(f"{name} has shape {found}, expected {shape}")
+        expected["moments.count"] = (windows.kept,)
+        expected["moments.mean"] = (windows.kept, k)
+        expected["moments.scatter"] = (windows.kept, k * (k + 1) // 2)
+    for name, expected_shape in expected.items():
+        shape = tuple(tensors[name].shape)
+        if shape != expected_shape:
+            raise ArtefactError(f"{name} has shape {shape}, expected {expected_shape}")
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -7,19 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.metrics import MapEvaluator, auroc, f1_at
-from edgeseg.model.reference import Model
+from edgeseg.model.predictor import Predictor
 from edgeseg.progress import Progress, silent
 
-# uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,)
-Predictor = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.float32]]]
 # called for every test image: sample, frame, mask, map, score
 Visitor = Callable[[Sample, NDArray[np.uint8], NDArray[np.bool_], NDArray[np.float32], float], None]
 
@@ -52,48 +48,6 @@ class Evaluation:
         """The figures that travel with a model."""
         names = ("dataset", "pro", "pixel_auroc", "image_auroc", "f1", "images", "anomalies")
         return {name: getattr(self, name) for name in names}
-
-
-def torch_predictor(model: Model) -> Predictor:
-    """The reference forward as a predictor of numpy arrays."""
-
-    @torch.no_grad()
-    def predict(
-        frames: NDArray[np.uint8],
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        image_map, score, _ = model(torch.from_numpy(frames))
-        return image_map.numpy(), score.numpy()
-
-    return predict
-
-
-def frame_predictor(predict: Predictor, config: FitConfig) -> Predictor:
-    """A predictor of frames from one of the model's input.
-
-    Where the model was fitted on tiles, frames are cut and maps blended as the runtime does it.
-    """
-    tiling = config.tiling
-    if tiling is None:
-        return predict
-    step = frames_at_once(config.size_hw, most=16)
-
-    def predict_frames(
-        frames: NDArray[np.uint8],
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        maps, scores = [], []
-        for frame in frames:
-            pieces = tiling.cut(frame)
-            found = [
-                predict(np.stack(pieces[start : start + step]))
-                for start in range(0, len(pieces), step)
-            ]
-            tile_maps, tile_scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
-            map_hw, score = tiling.blend(list(tile_maps), tile_scores.tolist())
-            maps.append(map_hw)
-            scores.append(score)
-        return np.stack(maps), np.asarray(scores, np.float32)
-
-    return predict_frames
 
 
 def evaluate(

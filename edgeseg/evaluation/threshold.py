@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.prediction import above
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.metrics import best_f1_threshold
 
@@ -40,7 +41,7 @@ def conformal_threshold(scores: Sequence[float], *, false_alarm_rate: float) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class GoodImages:
+class GoodImageScores:
     """What a model said of good images that were not used for their own verdict."""
 
     scores: NDArray[np.float32]  # (n,)
@@ -66,7 +67,7 @@ class Calibration:
     method: str
     expected_d2: float  # of d^2 on the fitted images, from the moments
     measured_d2: float  # the same, from the images themselves
-    good: GoodImages
+    good: GoodImageScores
 
     def header(self) -> dict[str, Any]:
         """The plain values; the arrays are stored as tensors."""
@@ -82,7 +83,7 @@ class Calibration:
 
 
 def calibrate(
-    good: GoodImages,
+    good: GoodImageScores,
     *,
     false_alarm_rate: float,
     how: str,
@@ -104,7 +105,7 @@ def calibrate(
         labels = np.repeat([0, 1], [good.count, len(anomaly_scores)])
         value = best_f1_threshold(scores, labels)
         # Chosen on these very images, so an estimate: no guarantee is left.
-        rate = float(1 + np.count_nonzero(good.scores > value)) / (good.count + 1)
+        rate = float(1 + np.count_nonzero(above(good.scores, value))) / (good.count + 1)
         method = f"best F1, {good.count} good images and {len(anomaly_scores)} anomalies"
     return Calibration(
         score_threshold=float(value),

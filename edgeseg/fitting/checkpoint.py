@@ -1,57 +1,73 @@
-"""Moments and embeddings of a sweep on disk, so that an interrupted one can be continued."""
+"""What a pass over the images has collected, on disk: an interrupted one can be continued."""
 
 import contextlib
 import hashlib
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
 from edgeseg.artefact.artefact import write_tensors
 from edgeseg.data.datasets import Sample
 from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.fitting.feature_space import Network
+from edgeseg.fitting.embedding_store import EmbeddingStore
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.options import Checkpoints, FitOptions, Shard
 from edgeseg.model.moments import Moments
 
-if TYPE_CHECKING:
-    from edgeseg.fitting.image_pass import Gathered
-
 _KEY = "edgeseg-checkpoint"
+
+
+@dataclass(kw_only=True)
+class Collected:
+    """What a pass has collected so far; a checkpoint is this on disk."""
+
+    moments: Moments
+    seen: EmbeddingStore  # of images behind the moments
+    unseen: EmbeddingStore  # of images kept for calibration alone
+    batches: int = 0  # done, of those to fit on
+    bad: set[str] = field(default_factory=set)  # images that could not be read
+    newest: float = 0.0  # seconds since 1970: when the newest image was last changed
+
+
+def parts_of(out: Path) -> Path:
+    """The folder of the checkpoints of a result."""
+    return out.with_name(f"{out.name}.parts")
 
 
 class Checkpoint:
     """Of one shard, or none at all (the library's default)."""
 
     def __init__(
-        self, where: Checkpoints | None, *, shard: Shard, sweep: dict[str, Any] | None = None
+        self, where: Checkpoints | None, *, shard: Shard, identity: dict[str, Any] | None = None
     ):
-        self.where, self.sweep = where, sweep or {}
+        self.where, self.identity = where, identity or {}
         name = f"{shard.index}-of-{shard.count}"
         self.path = where.folder / f"{name}.moments" if where else None
-        self.spool_path = where.folder / f"{name}.embeddings" if where else None
+        self.store_path = where.folder / f"{name}.embeddings" if where else None
         self.saved = time.monotonic()
 
     @classmethod
     def open(
-        cls, network: Network, samples: Sequence[Sample], *, shard: Shard, options: FitOptions
+        cls, space: FeatureSpace, samples: Sequence[Sample], *, shard: Shard, options: FitOptions
     ) -> "Checkpoint":
         """Make the folder, or refuse to write over what an earlier run has left there."""
         where = options.checkpoints
         checkpoint = cls(
             where,
             shard=shard,
-            sweep=describe_sweep(network, samples, batch_size=options.batch_size)
+            identity=describe_pass(space, samples, batch_size=options.batch_size)
             | {"number of shards": shard.count},
         )
         if where is not None and checkpoint.path is not None:
             if checkpoint.path.exists() and not where.resume:
                 raise UsageError(
                     f"{where.folder}: an earlier run stopped here and can be continued; "
-                    "add --resume, or remove that folder to begin again"
+                    "add resume=True, or remove that folder to begin again"
                 )
             where.folder.mkdir(parents=True, exist_ok=True)
         return checkpoint
@@ -66,34 +82,34 @@ class Checkpoint:
 
     def discard(self) -> None:
         """Remove this shard's files, and the folder if it was the last."""
-        for path in (self.path, self.spool_path):
+        for path in (self.path, self.store_path):
             if path is not None:
                 path.unlink(missing_ok=True)
         if self.where is not None:
             with contextlib.suppress(OSError):  # others still have theirs there
                 self.where.folder.rmdir()
 
-    def save_if_due(self, found: "Gathered") -> None:
+    def save_if_due(self, collected: Collected) -> None:
         """Write a checkpoint if the last one is old enough."""
         if self.path is None or self.where is None:
             return
         if time.monotonic() - self.saved < self.where.seconds:
             return
-        found.seen.flush()
+        collected.seen.flush()
         header = {
-            "sweep": self.sweep,
-            "batches": found.batches,
-            "bad": sorted(found.bad),
-            "newest": found.newest,
-            "seen": found.seen.places,
+            "sweep": self.identity,
+            "batches": collected.batches,
+            "bad": sorted(collected.bad),
+            "newest": collected.newest,
+            "seen": collected.seen.places,
         }
-        # Whole scatters, not their upper halves: a continued sweep gives the very same bits.
-        tensors = {name: getattr(found.moments, name) for name in ("count", "mean", "scatter")}
+        # Whole scatters, not their upper halves: a continued pass gives the very same bits.
+        tensors = {name: getattr(collected.moments, name) for name in ("count", "mean", "scatter")}
         write_tensors(self.path, tensors, {_KEY: json.dumps(header)})
         self.saved = time.monotonic()
 
-    def restore(self, found: "Gathered") -> None:
-        """Continue from what an earlier run has left, if it was the same sweep."""
+    def restore(self, collected: Collected) -> None:
+        """Continue from what an earlier run has left, if it was the same pass."""
         if self.path is None or self.where is None or not self.where.resume:
             return
         if not self.path.exists():
@@ -102,25 +118,25 @@ class Checkpoint:
         try:
             with safe_open(self.path, framework="pt") as file:
                 header = json.loads((file.metadata() or {})[_KEY])
-                _refuse_other(header["sweep"], self.sweep, self.where.folder)
-                device = found.moments.mean.device
-                found.moments = Moments(
+                _refuse_other(header["sweep"], self.identity, self.where.folder)
+                device = collected.moments.mean.device
+                collected.moments = Moments(
                     count=file.get_tensor("count").to(device),
                     mean=file.get_tensor("mean").to(device),
                     scatter=file.get_tensor("scatter").to(device),
                 )
-            complete = found.seen.restore(header["seen"])
+            complete = collected.seen.restore(header["seen"])
         except (SafetensorError, LookupError, TypeError, ValueError) as error:
             raise ArtefactError(
                 f"{self.path}: not a checkpoint ({error}); remove {self.where.folder}"
             ) from None
         if not complete:
             raise ArtefactError(
-                f"{self.spool_path}: shorter than its checkpoint says; remove {self.where.folder}"
+                f"{self.store_path}: shorter than its checkpoint says; remove {self.where.folder}"
             )
-        found.batches = header["batches"]
-        found.bad = set(header["bad"])
-        found.newest = header["newest"]
+        collected.batches = header["batches"]
+        collected.bad = set(header["bad"])
+        collected.newest = header["newest"]
 
     def _refuse_other_shares(self) -> None:
         """Checkpoints of another number of processes have other names."""
@@ -128,8 +144,10 @@ class Checkpoint:
             return
         for other in self.where.folder.glob("*-of-*.moments"):
             count = other.stem.rpartition("-")[2]
-            if count != str(self.sweep["number of shards"]):
-                _refuse_other(self.sweep | {"number of shards": count}, self.sweep, other.parent)
+            if count != str(self.identity["number of shards"]):
+                _refuse_other(
+                    self.identity | {"number of shards": count}, self.identity, other.parent
+                )
 
 
 def discard(options: FitOptions) -> None:
@@ -139,36 +157,36 @@ def discard(options: FitOptions) -> None:
     Checkpoint(options.checkpoints, shard=Shard(index=group.rank, count=group.size)).discard()
 
 
-def describe_network(network: Network) -> dict[str, Any]:
+def describe_space(space: FeatureSpace) -> dict[str, Any]:
     """What has to be equal for moments to belong together, by the names that errors use."""
-    config = json.loads(json.dumps(network.config.to_dict()))
+    config = json.loads(json.dumps(space.config.to_dict()))
     return {
         **{f"setting {name}": value for name, value in config.items()},
-        "weights": network.origin.sha256,
-        "W": hashlib.sha256(network.embedding.contiguous().numpy().tobytes()).hexdigest(),
+        "weights": space.origin.sha256,
+        "W": hashlib.sha256(space.embedding.contiguous().numpy().tobytes()).hexdigest(),
     }
 
 
-def describe_sweep(
-    network: Network, samples: Sequence[Sample], *, batch_size: int
+def describe_pass(
+    space: FeatureSpace, samples: Sequence[Sample], *, batch_size: int
 ) -> dict[str, Any]:
-    """What has to be equal for sweeps to be parts of one."""
+    """What has to be equal for passes over shards to be parts of one."""
     digest = hashlib.sha256()
     for sample in samples:
         digest.update(f"{sample.image.name}\0{sample.image_index}\0".encode())
-    return describe_network(network) | {
+    return describe_space(space) | {
         "number of images": len(samples),
         "names of the images": digest.hexdigest(),
         "batch size": batch_size,
     }
 
 
-def difference(one: dict[str, Any], other: dict[str, Any]) -> str | None:
+def difference(first: dict[str, Any], second: dict[str, Any]) -> str | None:
     """The first thing that differs, in words."""
-    for name in [*one, *(name for name in other if name not in one)]:
-        if one.get(name) != other.get(name):
-            first, second = (_short(values.get(name)) for values in (one, other))
-            return f"{name}: {first} and {second}"
+    for name in [*first, *(name for name in second if name not in first)]:
+        if first.get(name) != second.get(name):
+            values = (_short(facts.get(name)) for facts in (first, second))
+            return f"{name}: {' and '.join(values)}"
     return None
 
 
@@ -178,9 +196,9 @@ def _short(value: Any) -> str:
 
 
 def _refuse_other(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
-    found = difference(old, new)
-    if found is not None:
+    changed = difference(old, new)
+    if changed is not None:
         raise UsageError(
-            f"--resume: {folder} is of another fit ({found}); repeat that command, "
+            f"resume=True: {folder} is of another fit ({changed}); repeat that command, "
             "or remove the folder to begin again"
         )

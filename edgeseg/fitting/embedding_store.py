@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 
-class EmbeddingSpool:
+class EmbeddingStore:
     """A file of equal-sized embeddings, each known by the place of its image in the whole list.
 
     Calibration looks at every image again. Keeping embeddings in memory would make it grow with
@@ -27,7 +27,7 @@ class EmbeddingSpool:
         self._shape = row_shape
         self._rows: dict[int, int] = {}  # place of the image -> row in the file
 
-    def __enter__(self) -> "EmbeddingSpool":
+    def __enter__(self) -> "EmbeddingStore":
         return self
 
     def __exit__(

@@ -1,108 +1,124 @@
-"""Good images judged by models that were fitted without them, in one process or in many."""
+"""Scores of good images by models that were fitted without them, in one process or in many."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from edgeseg.data.samples import frames_at_once
-from edgeseg.evaluation.threshold import GoodImages
-from edgeseg.fitting.embedding_store import EmbeddingSpool
-from edgeseg.fitting.feature_space import Network
-from edgeseg.fitting.parallel.group import ALONE, Group, sum_moments_
+from edgeseg.evaluation.threshold import GoodImageScores
+from edgeseg.fitting.embedding_store import EmbeddingStore
+from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.group import ALONE, Group
+from edgeseg.fitting.group_sums import group_factors, sum_moments_
+from edgeseg.model.factors import Factors
 from edgeseg.model.moments import Moments
-from edgeseg.model.reference import Model
+from edgeseg.model.predictor import frame_scores
+from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Progress, silent
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judge:
-    """Reads embeddings back from this process's spool; verdicts are those of all processes."""
+class HeldOutScorer:
+    """Reads embeddings back from this process's store; scores are those of all processes."""
 
-    network: Network
+    space: FeatureSpace
     group: Group = ALONE
     batch_size: int = 8
     progress: Progress = field(default=silent)
 
     @property
     def _at_once(self) -> int:
-        return frames_at_once(self.network.config.image_hw, most=self.batch_size)
+        return frames_at_once(self.space.config.image_hw, most=self.batch_size)
 
-    def measured_d2(self, model: Model, spool: EmbeddingSpool) -> float:
-        """Mean of d^2 over all locations and all spooled images."""
+    def measured_d2(self, model: ReferenceModel, store: EmbeddingStore) -> float:
+        """Mean of d^2 over all locations and all stored images."""
         total = torch.zeros(2, dtype=torch.float64)
-        for rows in spool.batches(spool.places, size=self._at_once):
-            mean = self.network.mean_d2(model, self.network.inputs(rows))
+        for rows in store.batches(store.places, size=self._at_once):
+            mean = _mean_d2(model, self.space.inputs(rows))
             total += torch.tensor([mean * len(rows), len(rows)])
         total = self.group.sum_(total)
         return float(total[0] / total[1])
 
-    def by_one(self, model: Model, spool: EmbeddingSpool) -> GoodImages:
-        """Verdicts of one model on all spooled images."""
+    def scores_by_model(self, model: ReferenceModel, store: EmbeddingStore) -> GoodImageScores:
+        """Scores of all stored images by one model."""
         tally = _Tally(self)
-        tally.add(0, model, spool, sorted(spool.places))
+        tally.add(0, model, store, sorted(store.places))
         return tally.result()
 
-    def by_the_others(
-        self, pooled: Moments, spool: EmbeddingSpool, *, folds: int, seed: int
-    ) -> GoodImages:
-        """Each fold judged by the model of all other images behind `pooled`, the fold's taken out.
+    def cross_fold_scores(
+        self, pooled: Moments, store: EmbeddingStore, *, folds: int, seed: int
+    ) -> GoodImageScores:
+        """Each fold scored by the model of all other images behind `pooled`, the fold's taken out.
 
         Which images make a fold depends on their places in the whole list alone.
         """
-        places = sorted(place for part in self.group.gather(spool.places) for place in part)
+        places = sorted(place for part in self.group.gather(store.places) for place in part)
         order = permutation(len(places), seed)
-        own = set(spool.places)
+        own = set(store.places)
         tally = _Tally(self)
         steps = self.progress(range(folds), length=folds, label="Calibrating")
         for fold in steps:
             members = sorted(places[index] for index in order[fold::folds])
-            mine = [place for place in members if place in own]
-            tally.add(fold, self._without(pooled, spool, mine), spool, mine)
+            here = [place for place in members if place in own]
+            tally.add(fold, self._without(pooled, store, here), store, here)
         return tally.result()
 
-    def _without(self, pooled: Moments, spool: EmbeddingSpool, mine: Sequence[int]) -> Model:
+    def _without(
+        self, pooled: Moments, store: EmbeddingStore, places: Sequence[int]
+    ) -> ReferenceModel:
         """The model of all images but these: moments are sums, so this is exact."""
-        fold = self.network.new_moments()
-        for rows in spool.batches(mine, size=self._at_once):
-            self.network.add_(fold, rows)
+        windows = self.space.windows
+        fold = windows.new_moments(self.space.k)
+        for rows in store.batches(places, size=self._at_once):
+            windows.add_(fold, self.space.inputs(rows), images=len(rows))
         # Pooling is a sum too, so the fold is pooled and taken from the pooled whole: with shared
         # Gaussians that is a quarter of the memory, and of the bytes between processes.
-        rest = pooled.remove(sum_moments_(self.network.pool(fold), self.group))
-        return self.network.model(self.network.factors(rest, self.group))
+        rest = pooled.remove(sum_moments_(windows.pooled(fold), self.group))
+        return self.space.model(group_factors(self.space.config, rest, self.group))
+
+
+def _mean_d2(model: ReferenceModel, inputs_nkhw: Tensor) -> float:
+    """Of embedded inputs themselves: what group_expected_d2 says of their moments."""
+    if model.windows.moments == "cells":
+        return float(model.distances(inputs_nkhw).square().mean())
+    factors = Factors(mean=model.windows.per_block(model.mean), factor=model.factor)
+    return float(model.windows.mean_d2(factors, inputs_nkhw).mean())
 
 
 class _Tally:
     """What models said of images: plain numbers of each, and sums of maps over all."""
 
-    def __init__(self, judge: Judge):
-        self.judge = judge
+    def __init__(self, scorer: HeldOutScorer):
+        self.scorer = scorer
         self.rows: list[tuple[int, int, float, float, float]] = []
         # Sums of d^2 and d^4 at every location; float64 leaves their difference exact enough.
-        self.sums = torch.zeros(2, *judge.network.config.grid_hw, dtype=torch.float64)
+        self.sums = torch.zeros(2, *scorer.space.config.grid_hw, dtype=torch.float64)
 
-    def add(self, fold: int, model: Model, spool: EmbeddingSpool, places: Sequence[int]) -> None:
-        size = self.judge._at_once
-        for start, rows in enumerate(spool.batches(places, size=size)):
-            network = self.judge.network
-            d2 = (grid := model.distances(network.inputs(rows))).square()  # (n or n T, h, w)
-            score, peak = network.of_frames(*model.to_image(grid))
+    def add(
+        self, fold: int, model: ReferenceModel, store: EmbeddingStore, places: Sequence[int]
+    ) -> None:
+        space, size = self.scorer.space, self.scorer._at_once
+        for start, rows in enumerate(store.batches(places, size=size)):
+            d2 = (grid := model.distances(space.inputs(rows))).square()  # (n or n T, h, w)
+            score, peak = frame_scores(*model.to_image(grid), tiling=space.config.tiling)
             values = torch.stack([score, peak, d2.view(len(rows), -1).mean(dim=1)], dim=1)
             for place, row in zip(places[start * size :], values.tolist(), strict=False):
                 self.rows.append((fold, place, *row))
             d2 = d2.to(torch.float64)
             self.sums += torch.stack([d2.sum(dim=0), d2.square().sum(dim=0)])
 
-    def result(self) -> GoodImages:
+    def result(self) -> GoodImageScores:
         """Of all processes, by fold and place in the list."""
-        group = self.judge.group
+        group = self.scorer.group
         rows = sorted(row for part in group.gather(self.rows) for row in part)
         values = np.array([row[2:] for row in rows], np.float32).reshape(-1, 3)
-        inputs = max(len(rows), 1) * self.judge.network.tiles
+        inputs = max(len(rows), 1) * self.scorer.space.tiles
         mean, square = (group.sum_(self.sums) / inputs).numpy()
         spread = np.sqrt(np.clip(square - mean**2, 0.0, None))
-        return GoodImages(
+        return GoodImageScores(
             scores=values[:, 0].copy(),
             peaks=values[:, 1].copy(),
             frame_d2=values[:, 2].copy(),

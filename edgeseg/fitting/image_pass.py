@@ -1,8 +1,7 @@
-"""One sweep of a shard's images through the backbone: moments, and embeddings to calibrate on."""
+"""One pass of a shard's images through the backbone: moments, and embeddings to calibrate on."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
@@ -14,28 +13,15 @@ from torch import Tensor
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
 from edgeseg.errors import DatasetError
-from edgeseg.fitting.checkpoint import Checkpoint
-from edgeseg.fitting.embedding_store import EmbeddingSpool
-from edgeseg.fitting.feature_space import CPU, Network
+from edgeseg.fitting.checkpoint import Checkpoint, Collected
+from edgeseg.fitting.embedding_store import EmbeddingStore
+from edgeseg.fitting.feature_space import CPU, FeatureSpace
 from edgeseg.fitting.held_out import permutation
 from edgeseg.fitting.options import FitOptions, Shard
-from edgeseg.model.moments import Moments
 
-# More good images than this sharpen no threshold that anyone asks for, and the spool stays small.
+# More good images than this sharpen no threshold that anyone asks for, and the store stays small.
 CALIBRATION_LIMIT = 1000
-SPOOL_BYTES = 2 << 30  # of temporary disk, whatever the size of an embedding
-
-
-@dataclass(kw_only=True)
-class Gathered:
-    """What sweeps have gathered so far; a checkpoint is this on disk."""
-
-    moments: Moments
-    seen: EmbeddingSpool  # of images behind the moments
-    unseen: EmbeddingSpool  # of images kept for calibration alone
-    batches: int = 0  # done, of those to fit on
-    bad: set[str] = field(default_factory=set)  # images that could not be read
-    newest: float = 0.0  # seconds since 1970: when the newest image was last changed
+STORE_BYTES = 2 << 30  # of temporary disk, whatever the size of an embedding
 
 
 def split(dataset: Dataset, config: FitConfig) -> tuple[Sequence[Sample], Sequence[Sample]]:
@@ -47,50 +33,52 @@ def split(dataset: Dataset, config: FitConfig) -> tuple[Sequence[Sample], Sequen
 
 
 @contextmanager
-def gather(
-    network: Network,
+def collect(
+    space: FeatureSpace,
     train: Sequence[Sample],
     held_out: Sequence[Sample],
     *,
     shard: Shard,
     options: FitOptions,
-) -> Iterator[Gathered]:
-    """Sweep over this shard's images; the spools last as long as the context."""
-    options = options.for_images(network.config.image_hw)
+) -> Iterator[Collected]:
+    """Go through this shard's images; the stores last as long as the context."""
+    options = options.for_images(space.config.image_hw)
     with ExitStack() as stack, torch.no_grad():
-        checkpoint = Checkpoint.open(network, train, shard=shard, options=options)
+        checkpoint = Checkpoint.open(space, train, shard=shard, options=options)
         stack.callback(checkpoint.tidy)
-        seen = stack.enter_context(
-            EmbeddingSpool(checkpoint.spool_path, row_shape=network.row_shape)
+        seen = EmbeddingStore(checkpoint.store_path, row_shape=space.row_shape)
+        collected = Collected(
+            moments=space.windows.new_moments(space.k, device=options.device),
+            seen=stack.enter_context(seen),
+            unseen=stack.enter_context(EmbeddingStore()),
         )
-        found = Gathered(
-            moments=network.new_moments(options.device),
-            seen=seen,
-            unseen=stack.enter_context(EmbeddingSpool()),
-        )
-        checkpoint.restore(found)
-        sweep = _Sweep(network, shard=shard, options=options, found=found)
-        sweep.fit(train, after_batch=lambda: checkpoint.save_if_due(found))
-        sweep.keep(held_out)
-        network.backbone.to(CPU)
-        yield found
+        checkpoint.restore(collected)
+        image_pass = _ImagePass(space, shard=shard, options=options, collected=collected)
+        image_pass.fit(train, after_batch=lambda: checkpoint.save_if_due(collected))
+        image_pass.keep(held_out)
+        space.backbone.to(CPU)
+        yield collected
 
 
-class _Sweep:
+class _ImagePass:
     def __init__(
-        self, network: Network, *, shard: Shard, options: FitOptions, found: Gathered
+        self, space: FeatureSpace, *, shard: Shard, options: FitOptions, collected: Collected
     ) -> None:
-        self.network, self.shard, self.options, self.found = network, shard, options, found
-        self.embed = network.embedder(options.device)
+        self.space, self.shard, self.options, self.collected = space, shard, options, collected
+        self.windows, self.embed = space.windows, space.embedder(options.device)
 
     def fit(self, samples: Sequence[Sample], *, after_batch: Callable[[], None]) -> None:
         """Add images to the moments and keep some of their embeddings."""
         chosen = self._chosen(len(samples))
-        batches = self.shard.batches(len(samples), self.options.batch_size)[self.found.batches :]
+        batches = self.shard.batches(len(samples), self.options.batch_size)[
+            self.collected.batches :
+        ]
         for places, embedded in self._embedded(samples, batches, label="Fitting"):
-            self.network.add_(self.found.moments, embedded)
-            _spool(self.found.seen, places, embedded, chosen)
-            self.found.batches += 1
+            self.windows.add_(
+                self.collected.moments, self.space.inputs(embedded), images=len(embedded)
+            )
+            _store(self.collected.seen, places, embedded, chosen)
+            self.collected.batches += 1
             after_batch()
 
     def keep(self, samples: Sequence[Sample]) -> None:
@@ -99,11 +87,11 @@ class _Sweep:
         kept = [samples[place] for place in chosen]
         batches = self.shard.batches(len(kept), self.options.batch_size)
         for places, embedded in self._embedded(kept, batches, label="Calibrating"):
-            _spool(self.found.unseen, places, embedded, set(places))
+            _store(self.collected.unseen, places, embedded, set(places))
 
     def _chosen(self, count: int) -> set[int]:
-        limit = min(CALIBRATION_LIMIT, max(2, SPOOL_BYTES // (4 * prod(self.network.row_shape))))
-        return set(permutation(count, self.network.config.seed)[:limit])
+        limit = min(CALIBRATION_LIMIT, max(2, STORE_BYTES // (4 * prod(self.space.row_shape))))
+        return set(permutation(count, self.space.config.seed)[:limit])
 
     def _embedded(
         self, samples: Sequence[Sample], batches: Sequence[range], *, label: str
@@ -112,10 +100,10 @@ class _Sweep:
         for places, frames in self.options.progress(work, length=len(batches), label=label):
             self.options.group.check()
             if not places:  # not one picture of this batch can be read
-                yield [], torch.empty(0, *self.network.row_shape)
+                yield [], torch.empty(0, *self.space.row_shape)
                 continue
             newest = max(samples[place].image.stat().st_mtime for place in places)
-            self.found.newest = max(self.found.newest, newest)
+            self.collected.newest = max(self.collected.newest, newest)
             yield places, self.embed(torch.from_numpy(np.stack(frames)))
 
     def _frames(
@@ -125,8 +113,7 @@ class _Sweep:
 
         Batches keep their borders where an image is unreadable: the others must not move.
         """
-        mine = [samples[place] for batch in batches for place in batch]
-        decoded = self._decoded(mine)
+        decoded = self._decoded([samples[place] for batch in batches for place in batch])
         ahead = next(decoded, None)
         for batch in batches:
             places, frames = [], []
@@ -140,7 +127,7 @@ class _Sweep:
     def _decoded(self, samples: Sequence[Sample]) -> Iterator[tuple[Sample, NDArray[np.uint8]]]:
         loaded = load_batches(
             samples,
-            size_hw=self.network.config.image_hw,
+            size_hw=self.space.config.image_hw,
             batch_size=1,
             max_bad=self.options.max_bad,
             on_bad=self._on_bad,
@@ -150,17 +137,17 @@ class _Sweep:
                 yield batch.samples[0], batch.frames[0]
         except DatasetError:
             # That no image of one shard can be read is no error yet: others may have some.
-            if len(self.found.bad) > self.options.max_bad:
+            if len(self.collected.bad) > self.options.max_bad:
                 raise
 
     def _on_bad(self, path: Path, reason: str) -> None:
-        self.found.bad.add(path.as_posix())
+        self.collected.bad.add(path.as_posix())
         self.options.note(f"skipped {reason}")
 
 
-def _spool(
-    spool: EmbeddingSpool, places: Sequence[int], embedded: Tensor, chosen: set[int]
+def _store(
+    store: EmbeddingStore, places: Sequence[int], embedded: Tensor, chosen: set[int]
 ) -> None:
     for place, row in zip(places, embedded, strict=True):
         if place in chosen:
-            spool.append(row, place)
+            store.append(row, place)

@@ -10,9 +10,10 @@ from edgeseg.data.samples import MOST_PIXELS
 from edgeseg.errors import UsageError
 from edgeseg.files import size_text
 from edgeseg.model.factors import kept_directions
+from edgeseg.model.windows import Windows
 
 # Moments of single cells up to this size are kept: they can be pooled anew. Beyond it, moments of
-# whole windows (blocks.py) are kept instead, which is share x share times less.
+# whole windows (windows.py) are kept instead, which is share x share times less.
 MOST_BYTES_OF_CELLS = 1 << 30
 # Python, torch and the backbone before the first image; decoded frames ahead of the fit.
 BASE_BYTES = 1_000_000_000
@@ -40,11 +41,9 @@ class FitMemory:
 
 def fit_memory(config: FitConfig) -> FitMemory:
     """The formulas of docs/large.md; k counts as asked for, though a backbone may have fewer."""
-    cells = config.grid_hw[0] * config.grid_hw[1]
-    blocks = cells // config.share**2
-    of_cells, of_blocks = (count * config.k**2 * 8 for count in (cells, blocks))
-    rank = kept_directions(config.rank, config.k)
-    factors = (1 if config.covariance == "global" else blocks) * config.k * rank * 4
+    windows = Windows.of(config)
+    of_cells, of_blocks = (count * config.k**2 * 8 for count in (windows.cells, windows.count))
+    factors = windows.covariances * config.k * kept_directions(config.rank, config.k) * 4
     height, width = config.size_hw
     # The whole, one fold, and the whole without it.
     kept, pooling = of_blocks, 0
@@ -62,9 +61,8 @@ def fit_memory(config: FitConfig) -> FitMemory:
 
 def with_moments(config: FitConfig) -> FitConfig:
     """The settings with the kind of moments that the size of the grid asks for."""
-    cells = config.grid_hw[0] * config.grid_hw[1]
-    alike = config.share == config.pool == 1  # a window is a cell
-    if alike or cells * config.k**2 * 8 <= MOST_BYTES_OF_CELLS:
+    windows = Windows.of(config)
+    if windows.are_cells or windows.cells * config.k**2 * 8 <= MOST_BYTES_OF_CELLS:
         return config
     return replace(config, moments="blocks")
 
@@ -83,17 +81,22 @@ def check_memory(config: FitConfig, *, have: int, largest_stride: int) -> None:
 
 
 def _that_fit(config: FitConfig, have: int, largest_stride: int) -> list[str]:
-    found = []
+    ways = []
     for share in range(config.share + 1, _LARGEST_SHARE + 1):
-        step = math.lcm(largest_stride, config.stride * share)
         other = with_moments(replace(config, share=share, moments="cells"))
+        step = size_step(other, largest_stride=largest_stride)
         need = fit_memory(other).peak
         if need <= have and not any(side % step for side in config.size_hw):
-            found.append(f"--share {share} ({size_text(need)})")
+            ways.append(f"share={share} ({size_text(need)})")
             break
     if config.frame_hw is None and min(config.size_hw) > 512:
-        found.append("--tile 512")
-    return found or ["a smaller --size, --tile or --k"]
+        ways.append("tiles of 512x512")
+    return ways or ["a smaller size or k, or tiles"]
+
+
+def size_step(config: FitConfig, *, largest_stride: int) -> int:
+    """What both sides of the input must be multiples of, for blocks to cover the grid exactly."""
+    return math.lcm(largest_stride, config.stride * config.share)
 
 
 def machine_bytes() -> int:

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeseg.data.datasets import Sample
+from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import UsageError
-from edgeseg.fitting.parallel.group import ALONE, Group
+from edgeseg.fitting.group import ALONE, Group
 from edgeseg.progress import Note, Progress, ignore, silent
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class Shard:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoints:
-    """Where a sweep leaves its moments from time to time, so that it can be continued."""
+    """Where a pass over the images leaves its moments, so that it can be continued."""
 
     folder: Path
     resume: bool = False
-    seconds: float = 60.0  # between two of them; a shorter sweep writes none
+    seconds: float = 60.0  # between two of them; a shorter pass writes none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,3 +67,23 @@ class FitOptions:
     def for_images(self, size_hw: tuple[int, int]) -> "FitOptions":
         """The same with smaller batches, if images are so large that memory asks for it."""
         return replace(self, batch_size=frames_at_once(size_hw, most=self.batch_size))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What is to happen to a model."""
+
+    more: Dataset | None = None  # good images to add
+    forget: Dataset | None = None  # images that were fitted and turned out to be bad
+    decay: float = 1.0  # what the earlier images count for afterwards
+    calibrate: Dataset | None = None  # good images that are judged and not fitted
+
+    def __post_init__(self) -> None:
+        if not 0 < self.decay <= 1:
+            raise UsageError(f"decay={self.decay:g}: expected above 0, up to 1")
+        if self.more is None and self.forget is None:
+            raise UsageError("nothing to do: give a folder of good images, or forget=FOLDER")
+        if self.more is None and self.decay < 1:
+            raise UsageError(
+                f"decay={self.decay:g}: changes nothing without new images; give a folder of them"
+            )

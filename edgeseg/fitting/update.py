@@ -1,20 +1,29 @@
-"""Learning on site: models that take images in, let images go, fade, and join. All are sums."""
+"""Learning on site: models that take images in, let images go, fade, and join. All are sums.
 
+After the moments have changed, factors and threshold are made anew.
+"""
+
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.history import entry
 from edgeseg.data.datasets import Dataset
-from edgeseg.errors import UsageError
-from edgeseg.fitting.checkpoint import describe_network, difference
-from edgeseg.fitting.feature_space import Network
-from edgeseg.fitting.image_pass import Gathered
-from edgeseg.fitting.options import FitOptions
-from edgeseg.fitting.refresh import gathered, moments_of, refreshed
+from edgeseg.errors import ArtefactError, UsageError
+from edgeseg.evaluation.threshold import GoodImageScores, calibrate
+from edgeseg.fitting.checkpoint import Collected, describe_space, difference
+from edgeseg.fitting.embedding_store import EmbeddingStore
+from edgeseg.fitting.feature_space import CPU, FeatureSpace
+from edgeseg.fitting.fitting import needed_images, share_facts, versions, warn_about
+from edgeseg.fitting.group_sums import group_expected_d2, group_factors
+from edgeseg.fitting.held_out import HeldOutScorer
+from edgeseg.fitting.image_pass import collect
+from edgeseg.fitting.options import Changes, FitOptions, Shard
 from edgeseg.model.factors import in_parallel
 from edgeseg.model.moments import Moments
 
@@ -24,39 +33,19 @@ INDEFINITE = 1e-6
 CONSTANT = 1e-20  # of a squared mean: a constant pixel has no trace, only float64's rounding
 
 
-@dataclass(frozen=True, kw_only=True)
-class Changes:
-    """What is to happen to a model."""
-
-    more: Dataset | None = None  # good images to add
-    forget: Dataset | None = None  # images that were fitted and turned out to be bad
-    decay: float = 1.0  # what the earlier images count for afterwards
-    calibrate: Dataset | None = None  # good images that are judged and not fitted
-
-    def __post_init__(self) -> None:
-        if not 0 < self.decay <= 1:
-            raise UsageError(f"--decay {self.decay:g}: expected above 0, up to 1")
-        if self.more is None and self.forget is None:
-            raise UsageError("nothing to do: give a folder of good images, or --forget FOLDER")
-        if self.more is None and self.decay < 1:
-            raise UsageError(
-                "--decay: without new images it changes nothing; give a folder of them"
-            )
-
-
 def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefact:
     """The model of the images it had, without some of them and with others."""
-    network, moments = Network.of(artefact), moments_of(artefact, "this model")
+    space, moments = FeatureSpace.of(artefact), moments_of(artefact, "this model")
     history = list(artefact.history)
     bad: set[str] = set()
     with ExitStack() as stack, torch.no_grad():
         if changes.forget is not None:
-            gone = gathered(stack, network, changes.forget, options)
+            gone = _collected(stack, space, changes.forget, options)
             moments = forgotten(moments, gone.moments, name=changes.forget.name)
             history.append(_line("forget", gone, changes.forget))
-        seen: Gathered | None = None
+        seen: Collected | None = None
         if changes.more is not None:
-            seen = gathered(stack, network, changes.more, options)
+            seen = _collected(stack, space, changes.more, options)
             bad = seen.bad
             if changes.decay < 1:
                 line = _line("decay", seen, changes.more) | {"factor": changes.decay}
@@ -71,7 +60,9 @@ def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefac
             data=artefact.data
             | {
                 "fitted": moments.images,
-                "unreadable": sorted({*artefact.data["unreadable"], *(_name(one) for one in bad)}),
+                "unreadable": sorted(
+                    {*artefact.data["unreadable"], *(_name(path) for path in bad)}
+                ),
             },
         )
         return refreshed(changed, [artefact], seen=seen, apart=changes.calibrate, options=options)
@@ -84,18 +75,18 @@ def merge_models(
     (first_name, first), *rest = models.items()
     moments = moments_of(first, first_name)
     for name, model in rest:
-        found = difference(*(describe_network(Network.of(one)) for one in (first, model)))
-        if found is not None:
+        changed = difference(*(describe_space(FeatureSpace.of(part)) for part in (first, model)))
+        if changed is not None:
             raise UsageError(
-                f"{first_name} and {name} cannot be joined ({found}); fit both with the same "
-                "settings and --seed"
+                f"{first_name} and {name} cannot be joined ({changed}); fit both with the same "
+                "settings and seed"
             )
         moments = moments.merge(moments_of(model, name))
     parts = list(models.values())
     history = [line for model in parts for line in model.history]
     when = max((line["when"] for line in history), default="")
     joined = {"action": "merge", "images": moments.images, "from": " + ".join(models)}
-    changed = replace(
+    whole = replace(
         first,
         moments=moments,
         history=[*history, joined | {"when": when}],
@@ -107,7 +98,7 @@ def merge_models(
             "unreadable": sorted({name for model in parts for name in model.data["unreadable"]}),
         },
     )
-    return refreshed(changed, parts, seen=None, apart=apart, options=options)
+    return refreshed(whole, parts, seen=None, apart=apart, options=options)
 
 
 def forgotten(moments: Moments, gone: Moments, *, name: str) -> Moments:
@@ -115,7 +106,7 @@ def forgotten(moments: Moments, gone: Moments, *, name: str) -> Moments:
     about = "about " if moments.decayed else ""
     if bool((moments.count - gone.count < 1 - 1e-9).any()):
         raise UsageError(
-            f"--forget {name}: {gone.images} images of a model of {about}{moments.images}: none "
+            f"forget={name}: {gone.images} images of a model of {about}{moments.images}: none "
             "would be left; fit a new model"
         )
     rest = moments.remove(gone)
@@ -133,16 +124,128 @@ def forgotten(moments: Moments, gone: Moments, *, name: str) -> Moments:
     in_parallel(check, locations, k)
     if bool(failed.any()):
         raise UsageError(
-            f"--forget {name}: without these {gone.images} images {int(failed.sum())} of "
+            f"forget={name}: without these {gone.images} images {int(failed.sum())} of "
             f"{locations} covariances would be negative, so not all of them are part of this "
-            "model, or they count less since --decay; expected images that it was fitted on"
+            "model, or they count less since a decay; expected images that it was fitted on"
         )
     return rest
 
 
-def _line(action: str, found: Gathered, dataset: Dataset) -> dict[str, Any]:
-    images = found.moments.images
-    return entry(action, images=images, source=dataset.name, newest=found.newest)
+@torch.no_grad()
+def refreshed(
+    changed: Artefact,
+    earlier: Sequence[Artefact],
+    *,
+    seen: Collected | None,
+    apart: Dataset | None,
+    options: FitOptions,
+) -> Artefact:
+    """Factors and thresholds for new moments, from the best good images there are.
+
+    Images kept apart; else new ones, each scored by the model without its fold; else, or where
+    these are too few for the false-alarm rate, with the scores of the earlier models.
+    """
+    space, moments = FeatureSpace.of(changed), moments_of(changed, "this model")
+    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
+    pooled = space.windows.pooled(moments)
+    factors = group_factors(space.config, pooled)
+    model = space.model(factors)
+    if apart is not None:
+        with ExitStack() as stack:
+            kept = _collected(stack, space, apart, options, fitted=False)
+            good, how = scorer.scores_by_model(model, kept.unseen), "split-conformal"
+    else:
+        new = seen.seen if seen is not None else None
+        good, how = _from_new_and_earlier(scorer, pooled, new, earlier)
+        if "earlier" in how:
+            options.note(
+                "the threshold rests on scores that an earlier model gave; "
+                "calibrate on good images kept apart for a better one"
+            )
+    # Without images nothing can be measured: what the earlier models measured is the next best.
+    measured = float(np.mean([artefact.calibration.measured_d2 for artefact in earlier]))
+    calibration = calibrate(
+        good,
+        false_alarm_rate=space.config.false_alarm_rate,
+        how=how,
+        expected_d2=group_expected_d2(space.config, factors, moments),
+        measured_d2=measured if seen is None else scorer.measured_d2(model, seen.seen),
+    )
+    warn_about(calibration, options)
+    if any(artefact.accuracy for artefact in earlier):
+        options.note("stored figures of accuracy were of an earlier model and are dropped")
+    return replace(
+        changed, factors=factors, calibration=calibration, accuracy=[], versions=versions()
+    )
+
+
+def _from_new_and_earlier(
+    scorer: HeldOutScorer, pooled: Moments, new: EmbeddingStore | None, earlier: Sequence[Artefact]
+) -> tuple[GoodImageScores, str]:
+    scores = [artefact.calibration.good for artefact in earlier]
+    how = "scores of the earlier model" + "s" * (len(scores) > 1)
+    if new is None:
+        return joined_scores(scores), how
+    config = scorer.space.config
+    folds = min(config.folds, len(new))
+    fresh = scorer.cross_fold_scores(pooled, new, folds=folds, seed=config.seed)
+    on_new = f"cross-conformal on {fresh.count} new images"
+    if fresh.count >= needed_images(config.false_alarm_rate):
+        return fresh, on_new
+    return joined_scores([fresh, *scores]), f"{on_new} and {how}"
+
+
+def joined_scores(parts: Sequence[GoodImageScores]) -> GoodImageScores:
+    """Scores of several sets of images, as if on one."""
+    weight = np.array([part.count for part in parts], np.float64)
+    weight /= weight.sum()
+    mean = np.stack([part.d2_mean for part in parts]).astype(np.float64)  # (sets, h, w)
+    square = np.stack([part.d2_std for part in parts]).astype(np.float64) ** 2 + mean**2
+    whole, whole_square = (np.einsum("p,phw->hw", weight, values) for values in (mean, square))
+    return GoodImageScores(
+        scores=np.concatenate([part.scores for part in parts]),
+        peaks=np.concatenate([part.peaks for part in parts]),
+        frame_d2=np.concatenate([part.frame_d2 for part in parts]),
+        d2_mean=whole.astype(np.float32),
+        d2_std=np.sqrt(np.clip(whole_square - whole**2, 0, None)).astype(np.float32),
+    )
+
+
+def moments_of(artefact: Artefact, name: str) -> Moments:
+    """The sums behind a model, which may have been left out of its file."""
+    if artefact.moments is None:
+        raise ArtefactError(
+            f"{name} was saved without its moments and cannot change; fit it again and keep them"
+        )
+    return artefact.moments
+
+
+def _collected(
+    stack: ExitStack,
+    space: FeatureSpace,
+    dataset: Dataset,
+    options: FitOptions,
+    *,
+    fitted: bool = True,
+) -> Collected:
+    """Go through a folder of images: into moments and store, or only into the store."""
+    samples = dataset.train
+    image_pass = collect(
+        space,
+        samples if fitted else (),
+        () if fitted else samples,
+        shard=Shard(),
+        options=options,
+    )
+    collected = stack.enter_context(image_pass)
+    share_facts(collected, options)
+    collected.moments = collected.moments.to(CPU)
+    return collected
+
+
+def _line(action: str, collected: Collected, dataset: Dataset) -> dict[str, Any]:
+    images = collected.moments.images
+    return entry(action, images=images, source=dataset.name, newest=collected.newest)
 
 
 def _name(path: str) -> str:

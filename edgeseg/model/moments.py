@@ -128,37 +128,6 @@ class Moments:
         scatter.baddbmm_((delta * weight[:, None])[:, :, None], delta[:, None, :])
         return Moments(count=count, mean=mean, scatter=scatter)
 
-    def pooled(self, grid_hw: tuple[int, int], size: int, *, share: int = 1) -> "Moments":
-        """Merge neighbours: each share x share block of cells with the cells around it.
-
-        The window reaches size // 2 cells beyond the block and is cut at the border of the grid.
-        """
-        if size == 1 and share == 1:
-            return self
-        # Merging is associative, so columns first and rows after is the merge of the whole window.
-        height, width = grid_hw
-        columns = self._merged_along(1, (height, width), size // 2, share)
-        return columns._merged_along(0, (height, width // share), size // 2, share)
-
-    def _merged_along(
-        self, axis: int, grid_hw: tuple[int, int], radius: int, share: int
-    ) -> "Moments":
-        k, length = self.mean.shape[1], grid_hw[axis]
-        count = self.count.view(*grid_hw)
-        mean = self.mean.view(*grid_hw, k)
-        scatter = self.scatter.view(*grid_hw, k, k)
-        merged = []
-        for first in range(0, length, share):
-            start, stop = max(first - radius, 0), min(first + share + radius, length)
-            window = (axis, start, stop - start)
-            merged.append(
-                _union(count.narrow(*window), mean.narrow(*window), scatter.narrow(*window), axis)
-            )
-        parts = [torch.stack(part, dim=axis) for part in zip(*merged, strict=True)]
-        return Moments(
-            count=parts[0].view(-1), mean=parts[1].view(-1, k), scatter=parts[2].view(-1, k, k)
-        )
-
     def shared_covariance(self) -> "Moments":
         """One covariance for all locations, each keeping its own mean."""
         total = self.count.sum()
@@ -166,10 +135,10 @@ class Moments:
         return Moments(count=total.view(1), mean=self.mean, scatter=scatter)
 
 
-def _union(
-    count: Tensor, mean: Tensor, scatter: Tensor, axis: int
+def merged(
+    count: Tensor, mean: Tensor, scatter: Tensor, *, axis: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Merge all locations along an axis of the grid."""
+    """Count, mean and scatter of a grid with all locations along one of its axes as one."""
     total = count.sum(dim=axis)
     weight = (count / _or_one(total).unsqueeze(axis))[..., None]
     centre = (mean * weight).sum(dim=axis)

@@ -1,11 +1,19 @@
-"""The one reference forward: uint8 frames in, anomaly map and score out. Export traces it."""
+"""The one reference forward, which export traces.
+
+frames (N, H, W, 3) -> normalised pixels -> backbone -> one feature map per tap
+feature maps -> W'x on the grid: embedding (N, k, h, w)
+embedding - mean, times the factor of its block -> distances (N, h, w)
+distances -> interpolated and blurred: map (N, H, W); highest ones: score (N,)
+"""
 
 import torch
 from torch import Tensor, nn
 
+from edgeseg.config import FitConfig
 from edgeseg.model.embedding import GridEmbedding
 from edgeseg.model.factors import Factors
 from edgeseg.model.feature_extractor import Backbone
+from edgeseg.model.windows import Windows
 
 
 class Preprocess(nn.Module):
@@ -26,7 +34,7 @@ class Preprocess(nn.Module):
         return x if self.scale is None else x * self.scale
 
 
-class Model(nn.Module):
+class ReferenceModel(nn.Module):
     """Backbone, embedding, distance at every location, and the way back to image size."""
 
     mean: Tensor
@@ -35,27 +43,25 @@ class Model(nn.Module):
     columns: Tensor
 
     def __init__(
-        self,
-        *,
-        backbone: Backbone,
-        embedding: GridEmbedding,
-        factors: Factors,
-        size_hw: tuple[int, int],
-        sigma: float,
-        top: int,
-        share: int = 1,
+        self, config: FitConfig, *, backbone: Backbone, embedding: Tensor, factors: Factors
     ):
         super().__init__()
         self.preprocess = Preprocess(mean=backbone.spec.mean, std=backbone.spec.std)
         self.backbone = backbone
-        self.embedding = embedding
-        self.grid_hw = (size_hw[0] // embedding.stride, size_hw[1] // embedding.stride)
-        self.top = top
-        self.share = share
-        self.register_buffer("mean", _per_cell(factors.mean, self.grid_hw, share))  # (P, k)
+        self.embedding = GridEmbedding(
+            embedding,
+            taps=backbone.taps,
+            stride=config.stride,
+            interpolation=config.interpolation,
+        )
+        self.windows = Windows.of(config)
+        self.top = config.top
+        self.register_buffer("mean", self.windows.per_cell(factors.mean))  # (P, k)
         self.register_buffer("factor", factors.factor)  # (B or 1, k, r)
-        rows = upsampling_operator(size_hw[0], self.grid_hw[0], sigma=sigma)
-        columns = upsampling_operator(size_hw[1], self.grid_hw[1], sigma=sigma)
+        rows, columns = (
+            upsampling_operator(size, cells, sigma=config.sigma)
+            for size, cells in zip(config.size_hw, config.grid_hw, strict=True)
+        )
         self.register_buffer("rows", rows.to(torch.float32))  # (H, h)
         self.register_buffer("columns", columns.t().contiguous().to(torch.float32))  # (w, W)
         self.eval().requires_grad_(False)
@@ -68,22 +74,11 @@ class Model(nn.Module):
     def distances(self, embedded: Tensor) -> Tensor:
         """Embedding (N, k, h, w) to the Mahalanobis distance (N, h, w) of every location."""
         n, k = embedded.shape[:2]
-        h, w = self.grid_hw
-        s = self.share
         # One row per frame and cell of a block, so that each factor is read once for all of them.
         # Channels go last first: the second permutation then moves whole rows, five times faster.
-        x = embedded.reshape(n, k, h * w).transpose(1, 2) - self.mean  # (N, P, k)
-        if s == 1:
-            x = x.transpose(0, 1)  # (P, N, k)
-        else:
-            x = x.reshape(n, h // s, s, w // s, s, k).permute(1, 3, 0, 2, 4, 5)
-            x = x.reshape((h // s) * (w // s), n * s * s, k)  # (B, N s s, k)
-        y = torch.matmul(x, self.factor)  # (B, N s s, r)
-        d = (y * y).sum(dim=2).sqrt()
-        if s == 1:
-            return d.t().reshape(n, h, w)
-        d = d.reshape(h // s, w // s, n, s, s).permute(2, 0, 3, 1, 4)
-        return d.reshape(n, h, w)
+        x = embedded.reshape(n, k, self.windows.cells).transpose(1, 2) - self.mean  # (N, P, k)
+        y = torch.matmul(self.windows.by_block(x), self.factor)  # (B, N share^2, r)
+        return self.windows.to_grid((y * y).sum(dim=2).sqrt(), images=n)
 
     def to_image(self, grid: Tensor) -> tuple[Tensor, Tensor]:
         """Distances (N, h, w) to the map (N, H, W) and the score (N,)."""
@@ -98,15 +93,6 @@ class Model(nn.Module):
         grid = self.distances(self.embed(frames))
         image_map, score = self.to_image(grid)
         return image_map, score, grid
-
-
-def _per_cell(values: Tensor, grid_hw: tuple[int, int], share: int) -> Tensor:
-    """Values (B, k) of blocks, repeated for each of their cells (P, k)."""
-    if share == 1:
-        return values
-    blocks = values.view(grid_hw[0] // share, grid_hw[1] // share, -1)
-    cells = blocks.repeat_interleave(share, dim=0).repeat_interleave(share, dim=1)
-    return cells.flatten(0, 1).contiguous()
 
 
 def upsampling_operator(size: int, cells: int, *, sigma: float) -> Tensor:

@@ -1,9 +1,13 @@
-"""Moments of whole windows of cells, straight from embeddings, for grids too large to keep cells.
+"""Which cells of the grid a Gaussian covers: every room asks here.
 
-A block of share x share cells has one Gaussian, of the block and the pool // 2 cells around it. A
-frame of 2160x3840 has 129,600 cells: with k=150 their moments are 23 GB, those of its 3,600 blocks
-of 6x6 cells 0.65 GB. Means and covariances are those of Moments.pooled of the cells, to rounding.
-Counts are of images, not of cells, so that windows merge and split like cells do.
+A block of share x share cells uses one Gaussian. It is fitted on the window of that block: the
+block and the pool // 2 cells around it, cut at the border of the grid.
+
+Moments are kept of every cell and merged into windows when they are needed, or kept of whole
+windows straight from embeddings, for grids too large to keep cells. A frame of 2160x3840 has
+129,600 cells: with k=150 their moments are 23 GB, those of its 3,600 blocks of 6x6 cells 0.65 GB.
+Means and covariances are equal to rounding. Counts are of images, not of cells, so that windows
+merge and split like cells do.
 """
 
 from collections.abc import Iterator
@@ -12,50 +16,133 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from edgeseg.config import FitConfig
 from edgeseg.model.factors import Factors
-from edgeseg.model.moments import Moments
+from edgeseg.model.moments import Moments, merged
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocks:
-    """Which cells of a grid go into which Gaussian."""
+class Windows:
+    """B blocks of a grid of P cells, and the window of each."""
 
     grid_hw: tuple[int, int]
-    share: int
-    pool: int
+    share: int = 1
+    pool: int = 1
+    moments: str = "cells"  # what moments are kept of: "cells", or whole windows of "blocks"
+    covariance: str = "local"  # "global": all blocks have one covariance, each its own mean
+
+    @classmethod
+    def of(cls, config: FitConfig) -> "Windows":
+        """Those of a fit."""
+        return cls(
+            grid_hw=config.grid_hw,
+            share=config.share,
+            pool=config.pool,
+            moments=config.moments,
+            covariance=config.covariance,
+        )
+
+    @property
+    def cells(self) -> int:
+        """P: cells of the grid."""
+        return self.grid_hw[0] * self.grid_hw[1]
 
     @property
     def count(self) -> int:
-        """How many Gaussians there are."""
-        return (self.grid_hw[0] // self.share) * (self.grid_hw[1] // self.share)
+        """B: Gaussians, one for each block."""
+        height, width = self._blocks_hw
+        return height * width
 
-    def windows(self, x_nkhw: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Blocks (as a slice of all) and the cells (N * cells, k, blocks) of their windows.
+    @property
+    def covariances(self) -> int:
+        """How many different covariances the Gaussians have: B or 1."""
+        return 1 if self.covariance == "global" else self.count
 
-        One row of blocks at a time, so that copies of overlapping windows stay small.
+    @property
+    def kept(self) -> int:
+        """M: locations whose moments are kept, all cells or all blocks."""
+        return self.count if self.moments == "blocks" else self.cells
+
+    @property
+    def are_cells(self) -> bool:
+        """Whether every window is just one cell."""
+        return self.share == self.pool == 1
+
+    def block_of_cell(self) -> Tensor:
+        """Which Gaussian each cell (P,) uses."""
+        (height, width), share = self.grid_hw, self.share
+        row = torch.arange(height)[:, None] // share
+        return (row * (width // share) + torch.arange(width)[None] // share).flatten()
+
+    def block_of_kept(self) -> Tensor:
+        """Which Gaussian each location (M,) with moments is measured by."""
+        return torch.arange(self.count) if self.moments == "blocks" else self.block_of_cell()
+
+    def cells_of_block(self) -> Tensor:
+        """The cells (B, share^2) that use each Gaussian."""
+        return self._cells(radius=0)[0]
+
+    def cells_of_window(self) -> tuple[Tensor, Tensor]:
+        """The cells (B, W) that each Gaussian is fitted on, and which of them exist.
+
+        A window is cut at the border of the grid; its places beyond are cell 0 and marked False.
         """
-        images, k = x_nkhw.shape[:2]
-        columns = self.grid_hw[1] // self.share
-        for row, (top, bottom) in enumerate(_windows(self.grid_hw[0], self.share, self.pool)):
-            band = x_nkhw[:, :, top:bottom]  # (N, k, y, w)
-            for first, last, left, width in _runs(self.grid_hw[1], self.share, self.pool):
-                right = left + (last - first - 1) * self.share + width
-                cells = band[..., left:right].unfold(3, width, self.share)  # (N, k, y, blocks, x)
-                cells = cells.permute(0, 2, 4, 1, 3)
-                yield (
-                    slice(row * columns + first, row * columns + last),
-                    cells.reshape(images * (bottom - top) * width, k, last - first),
-                )
+        return self._cells(radius=self.pool // 2)
 
-    def update_(self, moments: Moments, x_nkhw: Tensor, *, images: int) -> None:
-        """Add the windows of `images` embedded images to their moments, in place."""
-        for span, cells in self.windows(x_nkhw):
-            moments.at(span).update_(cells, images=images)
+    def per_cell(self, values_bk: Tensor) -> Tensor:
+        """Values (B, k) of blocks, repeated for each of their cells: (P, k)."""
+        if self.share == 1:
+            return values_bk
+        values = values_bk.view(*self._blocks_hw, -1)
+        values = values.repeat_interleave(self.share, dim=0).repeat_interleave(self.share, dim=1)
+        return values.flatten(0, 1).contiguous()
+
+    def per_block(self, values_pk: Tensor) -> Tensor:
+        """Values (B, k) of blocks from those of their cells (P, k), which are alike in a block."""
+        values = values_pk.view(*self.grid_hw, -1)
+        return values[:: self.share, :: self.share].flatten(0, 1)
+
+    def by_block(self, rows_npk: Tensor) -> Tensor:
+        """Rows (N, P, k) of cells as (B, N share^2, k): all that one Gaussian measures."""
+        n, _, k = rows_npk.shape
+        s = self.share
+        if s == 1:
+            return rows_npk.transpose(0, 1)  # (P, N, k)
+        height, width = self._blocks_hw
+        rows = rows_npk.reshape(n, height, s, width, s, k).permute(1, 3, 0, 2, 4, 5)
+        return rows.reshape(height * width, n * s * s, k)
+
+    def to_grid(self, values: Tensor, *, images: int) -> Tensor:
+        """Values (B, N share^2) in the order of `by_block` back on the grid: (N, h, w)."""
+        n, s = images, self.share
+        if s == 1:
+            return values.t().reshape(n, *self.grid_hw)
+        values = values.reshape(*self._blocks_hw, n, s, s).permute(2, 0, 3, 1, 4)
+        return values.reshape(n, *self.grid_hw)
+
+    def new_moments(self, k: int, *, device: torch.device | None = None) -> Moments:
+        """Of no images; the one place where moments of a fit are made."""
+        return Moments.zero(self.kept, k, device=device)
+
+    def add_(self, moments: Moments, x_nkhw: Tensor, *, images: int) -> None:
+        """Add embedded inputs of `images` images to their moments, in place."""
+        if self.moments == "cells":
+            moments.update_(x_nkhw.flatten(2), images=images)
+            return
+        for blocks, rows in self._window_rows(x_nkhw):
+            moments.at(blocks).update_(rows, images=images)
+
+    def pooled(self, moments: Moments) -> Moments:
+        """Moments of every window (B), from those that are kept (M)."""
+        if self.moments == "cells":
+            return self._merged(moments)
+        # They are pooled; only a sum over windows has to know how many cells each has.
+        return self.in_cells(moments) if self.covariance == "global" else moments
 
     def in_cells(self, moments: Moments) -> Moments:
         """Counts of cells instead of images: windows cut at the border weigh less than others."""
         rows, columns = (
-            torch.tensor([stop - start for start, stop in _windows(side, self.share, self.pool)])
+            torch.tensor([stop - start for start, stop in self._spans(side)])
             for side in self.grid_hw
         )
         cells = (rows[:, None] * columns).flatten().to(moments.count)
@@ -73,33 +160,96 @@ class Blocks:
         """
         result = torch.empty(self.count, dtype=torch.float64)
         single = factors.factor.shape[0] == 1
-        for span, cells in self.windows(x_nkhw):
-            centred = cells.permute(2, 0, 1) - factors.mean[span, None]  # (blocks, N cells, k)
-            y = centred @ (factors.factor if single else factors.factor[span])
-            result[span] = y.square().sum(dim=2).mean(dim=1).to(torch.float64)
+        for blocks, rows in self._window_rows(x_nkhw):
+            centred = rows.permute(2, 0, 1) - factors.mean[blocks, None]  # (blocks, N cells, k)
+            y = centred @ (factors.factor if single else factors.factor[blocks])
+            result[blocks] = y.square().sum(dim=2).mean(dim=1).to(torch.float64)
         return result
 
+    @property
+    def _blocks_hw(self) -> tuple[int, int]:
+        return self.grid_hw[0] // self.share, self.grid_hw[1] // self.share
 
-def _windows(length: int, share: int, pool: int) -> list[tuple[int, int]]:
-    """First and last cell (exclusive) of every block's window along an axis."""
-    reach = pool // 2
-    return [
-        (max(first - reach, 0), min(first + share + reach, length))
-        for first in range(0, length, share)
-    ]
+    def _spans(self, length: int) -> list[tuple[int, int]]:
+        """First and last cell (exclusive) of every window along an axis of so many cells."""
+        reach = self.pool // 2
+        return [
+            (max(first - reach, 0), min(first + self.share + reach, length))
+            for first in range(0, length, self.share)
+        ]
+
+    def _runs(self, length: int) -> list[tuple[int, int, int, int]]:
+        """Runs of neighbouring blocks whose windows are equally wide and `share` cells apart.
+
+        First and last block (exclusive), where the first window begins, and the width of each.
+        """
+        runs: list[tuple[int, int, int, int]] = []
+        for block, (start, stop) in enumerate(self._spans(length)):
+            if runs:
+                first, _, left, width = runs[-1]
+                if stop - start == width and start == left + (block - first) * self.share:
+                    runs[-1] = (first, block + 1, left, width)
+                    continue
+            runs.append((block, block + 1, start, stop - start))
+        return runs
+
+    def _cells(self, *, radius: int) -> tuple[Tensor, Tensor]:
+        """Cells (B, (share + 2 radius)^2) of blocks and around them, and which of them exist."""
+        height, width = self.grid_hw
+        offsets = torch.arange(-radius, self.share + radius)
+        rows, columns = (
+            torch.arange(0, side, self.share)[:, None] + offsets for side in self.grid_hw
+        )
+        cells = _crossed(rows * width, columns)
+        beyond = _crossed((rows < 0) | (rows >= height), (columns < 0) | (columns >= width))
+        exists = beyond == 0
+        return torch.where(exists, cells, torch.zeros_like(cells)), exists
+
+    def _window_rows(self, x_nkhw: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Blocks (as a slice of all) and the rows (N * cells, k, blocks) of their windows.
+
+        One row of blocks at a time, so that copies of overlapping windows stay small.
+        """
+        images, k = x_nkhw.shape[:2]
+        columns = self._blocks_hw[1]
+        for row, (top, bottom) in enumerate(self._spans(self.grid_hw[0])):
+            band = x_nkhw[:, :, top:bottom]  # (N, k, y, w)
+            for first, last, left, width in self._runs(self.grid_hw[1]):
+                right = left + (last - first - 1) * self.share + width
+                cells = band[..., left:right].unfold(3, width, self.share)  # (N, k, y, blocks, x)
+                cells = cells.permute(0, 2, 4, 1, 3)
+                yield (
+                    slice(row * columns + first, row * columns + last),
+                    cells.reshape(images * (bottom - top) * width, k, last - first),
+                )
+
+    def _merged(self, moments: Moments) -> Moments:
+        """Moments of cells (P) merged into those of windows (B)."""
+        if self.are_cells:
+            return moments
+        # Merging is associative, so columns first and rows after is the merge of the whole window.
+        height, width = self.grid_hw
+        columns = self._merged_along(moments, 1, (height, width))
+        return self._merged_along(columns, 0, (height, width // self.share))
+
+    def _merged_along(self, moments: Moments, axis: int, grid_hw: tuple[int, int]) -> Moments:
+        k = moments.mean.shape[1]
+        count = moments.count.view(*grid_hw)
+        mean = moments.mean.view(*grid_hw, k)
+        scatter = moments.scatter.view(*grid_hw, k, k)
+        unions = []
+        for start, stop in self._spans(grid_hw[axis]):
+            part = (axis, start, stop - start)
+            unions.append(
+                merged(count.narrow(*part), mean.narrow(*part), scatter.narrow(*part), axis=axis)
+            )
+        parts = [torch.stack(part, dim=axis) for part in zip(*unions, strict=True)]
+        return Moments(
+            count=parts[0].view(-1), mean=parts[1].view(-1, k), scatter=parts[2].view(-1, k, k)
+        )
 
 
-def _runs(length: int, share: int, pool: int) -> list[tuple[int, int, int, int]]:
-    """Runs of neighbouring blocks whose windows are equally wide and `share` cells apart.
-
-    First and last block (exclusive), where the first window begins, and the width of each.
-    """
-    runs: list[tuple[int, int, int, int]] = []
-    for block, (start, stop) in enumerate(_windows(length, share, pool)):
-        if runs:
-            first, _, left, width = runs[-1]
-            if stop - start == width and start == left + (block - first) * share:
-                runs[-1] = (first, block + 1, left, width)
-                continue
-        runs.append((block, block + 1, start, stop - start))
-    return runs
+def _crossed(rows: Tensor, columns: Tensor) -> Tensor:
+    """Sums of what each row (y, i) and each column (x, j) of windows has: (y x, i j)."""
+    sums = rows[:, None, :, None].long() + columns[None, :, None, :].long()
+    return sums.reshape(rows.shape[0] * columns.shape[0], -1)

@@ -14,12 +14,12 @@ from safetensors.torch import save_file
 from edgeseg.artefact import artefact as artefact_module
 from edgeseg.artefact.artefact import (
     Artefact,
-    file_sha256,
     load_artefact,
     read_header,
     save_artefact,
 )
 from edgeseg.errors import ArtefactError
+from edgeseg.files import file_sha256
 from edgeseg.fitting.fitting import FitOptions
 from tests.support.small_models import RANDOM, fit_small, frames
 

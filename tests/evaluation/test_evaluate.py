@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import DatasetError, EdgesegError
-from edgeseg.evaluation.evaluate import Evaluation, Predictor, evaluate, torch_predictor
+from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.evaluation.gallery import Gallery
 from edgeseg.evaluation.metrics import auroc, evaluate_maps
+from edgeseg.model.predictor import Predictor, torch_predictor
 from tests.support.small_models import SIZE_HW, frames
 
 DEFECTS = 4  # one of each kind

@@ -8,14 +8,19 @@ import torch
 from numpy.typing import NDArray
 
 from edgeseg.errors import DatasetError
-from edgeseg.evaluation.threshold import Calibration, GoodImages, calibrate, conformal_threshold
+from edgeseg.evaluation.threshold import (
+    Calibration,
+    GoodImageScores,
+    calibrate,
+    conformal_threshold,
+)
 from edgeseg.model.factors import Factors, make_factors
 from edgeseg.model.moments import Moments
 
 
-def good_images(scores: NDArray[np.float32]) -> GoodImages:
+def good_images(scores: NDArray[np.float32]) -> GoodImageScores:
     grid = np.ones((2, 3), np.float32)
-    return GoodImages(
+    return GoodImageScores(
         scores=scores, peaks=scores * 2, frame_d2=scores**2, d2_mean=grid, d2_std=grid
     )
 

@@ -1,4 +1,4 @@
-"""A sweep that is stopped and continued gives the bytes of one that was not."""
+"""A pass over the images that is stopped and continued gives the bytes of one that was not."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -90,7 +90,7 @@ def test_an_earlier_run_is_not_thrown_away(data, tmp_path):
     with pytest.raises(UsageError) as caught:
         fit(open_dataset(data), TINY, options(parts))
     assert str(caught.value) == (
-        f"{parts}: an earlier run stopped here and can be continued; add --resume, or remove "
+        f"{parts}: an earlier run stopped here and can be continued; add resume=True, or remove "
         "that folder to begin again"
     )
 
@@ -106,7 +106,7 @@ def test_checkpoints_of_another_fit(data, tmp_path):
         again = replace(options(parts, resume=True), **changed)
         with pytest.raises(UsageError) as caught:
             fit(open_dataset(data), config, again)
-        assert str(caught.value) == f"--resume: {parts} is of another fit ({reason}); {ending}"
+        assert str(caught.value) == f"resume=True: {parts} is of another fit ({reason}); {ending}"
     more = write_tiny(tmp_path / "more", train=14)
     with pytest.raises(UsageError, match=r"is of another fit \(number of images: 13 and 14\)"):
         fit(open_dataset(more), TINY, options(parts, resume=True))

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from edgeseg.artefact.artefact import Artefact, build_model, save_artefact
+from edgeseg.artefact.artefact import Artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import EdgesegError
-from edgeseg.fitting import feature_space as network_module
-from edgeseg.fitting import image_pass as sweep_module
+from edgeseg.fitting import group_sums, image_pass
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.factors import make_factors
 from edgeseg.model.moments import Moments
-from edgeseg.model.reference import Model
+from edgeseg.model.reference import ReferenceModel
+from edgeseg.model.windows import Windows
 from tests.support.small_models import RANDOM, SMALL, fit_small, frames, write_plate
 
 
@@ -28,13 +28,13 @@ def train_frames(data: Path, size_hw: tuple[int, int] = SMALL.size_hw) -> torch.
     return torch.from_numpy(batch.frames)
 
 
-def model_of(artefact: Artefact, moments: Moments) -> Model:
+def model_of(artefact: Artefact, moments: Moments) -> ReferenceModel:
     config = artefact.config
-    pooled = moments.pooled(config.grid_hw, config.pool, share=config.share)
+    pooled = Windows.of(config).pooled(moments)
     factors = make_factors(
         pooled, ridge=config.ridge, rank=config.rank, directions=config.directions
     )
-    return build_model(
+    return ReferenceModel(
         config, backbone=artefact.backbone, embedding=artefact.embedding, factors=factors
     )
 
@@ -106,13 +106,13 @@ def test_expected_d2_is_k_where_the_proposition_holds(tmp_path):
 
 def test_numerics_that_went_wrong_are_an_error(plate, monkeypatch):
     monkeypatch.setattr(
-        network_module, "expected_d2", lambda factors, moments, block: torch.full((144,), 100.0)
+        group_sums, "expected_d2", lambda factors, moments, block: torch.full((144,), 100.0)
     )
     with pytest.raises(EdgesegError) as caught:
         fit_small(plate)
     sentence = str(caught.value)
     assert sentence.startswith("the fit is numerically unsound: mean d^2 is ")
-    assert sentence.endswith("expected 100 from their moments; try a larger --ridge")
+    assert sentence.endswith("expected 100 from their moments, with ridge=1e-06; try a larger one")
 
 
 def test_the_same_fit_gives_the_same_bytes(plate, small_artefact_path, tmp_path):
@@ -168,7 +168,7 @@ def test_size_of_the_model_does_not_grow_with_the_images(small_artefact, tmp_pat
 
 
 def test_calibration_uses_a_limited_number_of_images(plate, monkeypatch):
-    monkeypatch.setattr(sweep_module, "CALIBRATION_LIMIT", 4)
+    monkeypatch.setattr(image_pass, "CALIBRATION_LIMIT", 4)
     artefact = fit_small(plate)
     assert artefact.moments.images == 10
     assert artefact.calibration.good.count == 4

@@ -13,15 +13,16 @@ from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import load_batches, open_dataset, split_holdout
 from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.evaluation.evaluate import frame_predictor, torch_predictor
 from edgeseg.export.calibration_frames import calibration_frames
 from edgeseg.fitting import memory
-from edgeseg.fitting.feature_space import Network
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.held_out import permutation
-from edgeseg.fitting.update import Changes, update
+from edgeseg.fitting.options import Changes
+from edgeseg.fitting.update import update
 from edgeseg.model.factors import Factors
-from edgeseg.model.reference import Model
+from edgeseg.model.predictor import frame_predictor, torch_predictor
+from edgeseg.model.reference import ReferenceModel
 from tests.support.commands import FIT, fail, succeed
 from tests.support.small_models import RANDOM, SMALL, fit_small, write_plate
 
@@ -99,12 +100,12 @@ def test_windows_that_are_cells_stay_cells(no_cells: None) -> None:
 def test_unsound_numerics_are_noticed_with_block_moments(
     plate: Path, no_cells: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = Network.model
+    model = FeatureSpace.model
 
-    def wrong(self: Network, factors: Factors) -> Model:
+    def wrong(self: FeatureSpace, factors: Factors) -> ReferenceModel:
         return model(self, replace(factors, factor=factors.factor * 1.1))
 
-    monkeypatch.setattr(Network, "model", wrong)
+    monkeypatch.setattr(FeatureSpace, "model", wrong)
     with pytest.raises(EdgesegError, match="the fit is numerically unsound: mean d"):
         fit_small(plate)
 
@@ -170,7 +171,7 @@ def test_refused_before_anything_is_allocated(plate: Path, monkeypatch: pytest.M
         fit_small(plate, config=config)
     assert str(caught.value) == (
         "size 2160x3840 with stride 8, share 2 and k=150 needs about 18.88 GB of memory, this "
-        "machine has 6.00 GB; try --share 5 (4.01 GB) or --tile 512"
+        "machine has 6.00 GB; try share=5 (4.01 GB) or tiles of 512x512"
     )
 
 

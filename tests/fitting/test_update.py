@@ -12,8 +12,8 @@ from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.artefact.history import timestamp
 from edgeseg.data.datasets import load_batches, open_dataset
 from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.fitting.refresh import joined_scores
-from edgeseg.fitting.update import Changes, merge_models, update
+from edgeseg.fitting.options import Changes
+from edgeseg.fitting.update import joined_scores, merge_models, update
 from edgeseg.model.moments import Moments
 from tests.support.commands import fail, succeed
 from tests.support.shares import (
@@ -69,7 +69,7 @@ def test_update_is_a_fit_on_the_union(models, folders):
     )
     assert lines == [
         "the threshold rests on scores that an earlier model gave; "
-        "--calibrate FOLDER takes it from good images kept apart"
+        "calibrate on good images kept apart for a better one"
     ]
 
 
@@ -128,14 +128,14 @@ def test_images_that_were_never_fitted_are_not_forgotten(models, folders):
     with pytest.raises(UsageError) as caught:
         changed(models["old"], forget=open_dataset(folders["other"]))
     assert str(caught.value) == (
-        "--forget good: without these 3 images 64 of 64 covariances would be negative, so not "
-        "all of them are part of this model, or they count less since --decay; expected images "
+        "forget=good: without these 3 images 64 of 64 covariances would be negative, so not "
+        "all of them are part of this model, or they count less since a decay; expected images "
         "that it was fitted on"
     )
     with pytest.raises(UsageError) as caught:
         changed(models["old"], forget=open_dataset(folders["old"]))
     assert str(caught.value) == (
-        "--forget old: 9 images of a model of 9: none would be left; fit a new model"
+        "forget=old: 9 images of a model of 9: none would be left; fit a new model"
     )
 
 
@@ -227,8 +227,7 @@ def test_models_that_do_not_belong_together(models, folders):
     with pytest.raises(UsageError) as caught:
         merge_models({"a": models["old"], "b": other}, apart=None, options=RANDOM)
     assert str(caught.value) == (
-        "a and b cannot be joined (setting k: 16 and 12); fit both with the same settings "
-        "and --seed"
+        "a and b cannot be joined (setting k: 16 and 12); fit both with the same settings and seed"
     )
     turned = replace(models["new"], embedding=-models["new"].embedding)
     with pytest.raises(UsageError, match=r"a and b cannot be joined \(W: [0-9a-f]{12} and "):
@@ -239,8 +238,7 @@ def test_a_model_without_moments_cannot_change(models, folders):
     with pytest.raises(ArtefactError) as caught:
         changed(replace(models["old"], moments=None), more=open_dataset(folders["new"]))
     assert str(caught.value) == (
-        "this model was saved without its moments and cannot change; run "
-        "`edgeseg fit DATA --out MODEL` again without --no-moments"
+        "this model was saved without its moments and cannot change; fit it again and keep them"
     )
 
 
@@ -254,9 +252,9 @@ def test_figures_of_the_earlier_model_are_dropped(models, folders):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({}, "nothing to do: give a folder of good images, or --forget FOLDER"),
-        ({"decay": 0.0}, "--decay 0: expected above 0, up to 1"),
-        ({"decay": 1.5}, "--decay 1.5: expected above 0, up to 1"),
+        ({}, "nothing to do: give a folder of good images, or forget=FOLDER"),
+        ({"decay": 0.0}, "decay=0: expected above 0, up to 1"),
+        ({"decay": 1.5}, "decay=1.5: expected above 0, up to 1"),
     ],
 )
 def test_changes_that_cannot_be_meant(changes, sentence):

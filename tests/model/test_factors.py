@@ -10,6 +10,7 @@ from edgeseg.errors import DatasetError, UsageError
 from edgeseg.model import factors as factors_module
 from edgeseg.model.factors import Factors, expected_d2, kept_directions, make_factors
 from edgeseg.model.moments import Moments
+from edgeseg.model.windows import Windows
 
 K, LOCATIONS, RIDGE = 5, 7, 0.01
 
@@ -202,7 +203,9 @@ def test_expected_d2_of_pooled_factors():
     """Pooling moves the mean as well: the closed form has a term for that."""
     train = rows(30, locations=12)
     moments = Moments.of(train)
-    factors = make_factors(moments.pooled((3, 4), 3), ridge=RIDGE, rank=3, directions="lower")
+    factors = make_factors(
+        Windows(grid_hw=(3, 4), pool=3).pooled(moments), ridge=RIDGE, rank=3, directions="lower"
+    )
     by_images = (measured(factors, train) ** 2).mean(axis=0)
     np.testing.assert_allclose(expected_d2(factors, moments).numpy(), by_images, rtol=1e-6)
 
@@ -211,10 +214,10 @@ def test_expected_d2_of_shared_factors():
     """Four cells use one Gaussian; each of them is measured by the Gaussian of its block."""
     train = rows(30, locations=16)  # a grid of 4x4 in blocks of 2x2
     moments = Moments.of(train)
-    shared = make_factors(
-        moments.pooled((4, 4), 3, share=2), ridge=RIDGE, rank=3, directions="lower"
-    )
+    windows = Windows(grid_hw=(4, 4), share=2, pool=3)
+    shared = make_factors(windows.pooled(moments), ridge=RIDGE, rank=3, directions="lower")
     block = torch.tensor([0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3, 2, 2, 3, 3])
+    assert torch.equal(windows.block_of_cell(), block)
     each = Factors(mean=shared.mean[block], factor=shared.factor[block])
     by_images = (measured(each, train) ** 2).mean(axis=0)
     found = expected_d2(shared, moments, block=block)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from edgeseg.errors import UsageError
 from edgeseg.model.moments import Moments
+from edgeseg.model.windows import Windows
 from tests.support.moment_rows import TIGHT, assert_same, rows
 
 
@@ -85,9 +86,8 @@ def test_counts_below_one_are_counts():
     both = faint.merge(faint)
     torch.testing.assert_close(both.mean, faint.mean)
     assert float(both.count[0]) == pytest.approx(0.2)
-    torch.testing.assert_close(
-        faint.pooled((2, 3), 3).mean, Moments.of(rows(1)).pooled((2, 3), 3).mean
-    )
+    windows = Windows(grid_hw=(2, 3), pool=3)
+    torch.testing.assert_close(windows.pooled(faint).mean, windows.pooled(Moments.of(rows(1))).mean)
 
 
 def test_some_locations_are_a_view():
@@ -149,59 +149,6 @@ def test_size_does_not_depend_on_the_number_of_images():
     assert before == after  # in place: no other tensor was put there
     assert moments.scatter.shape == (6, 4, 4)
     assert moments.images == 300
-
-
-@pytest.mark.parametrize("share", [1, 2])
-@pytest.mark.parametrize("size", [1, 3, 5])
-@pytest.mark.parametrize("grid_hw", [(2, 2), (2, 6), (4, 2), (8, 4)])
-def test_pooled_is_the_union_of_the_neighbours(grid_hw, size, share):
-    """Every block of cells with those around it, cut at the border of the grid."""
-    height, width = grid_hw
-    x = rows(5, locations=height * width).view(5, 4, height, width)
-    pooled = Moments.of(x.flatten(2)).pooled(grid_hw, size, share=share)
-    reach = size // 2
-    unions = []
-    for top in range(0, height, share):
-        for left in range(0, width, share):
-            window = x[
-                :,
-                :,
-                max(0, top - reach) : top + share + reach,
-                max(0, left - reach) : left + share + reach,
-            ]
-            union = window.permute(0, 2, 3, 1).reshape(-1, 4, 1)  # images and neighbours alike
-            unions.append(Moments.of(union))
-    assert pooled.mean.shape == (height * width // share**2, 4)
-    expected = Moments(
-        count=torch.cat([union.count for union in unions]),
-        mean=torch.cat([union.mean for union in unions]),
-        scatter=torch.cat([union.scatter for union in unions]),
-    )
-    assert_same(pooled, expected)
-
-
-def test_pooling_a_single_cell():
-    moments = Moments.of(rows(5, locations=1))
-    assert_same(moments.pooled((1, 1), 5), moments)
-
-
-def test_pooling_no_images_gives_none():
-    pooled = Moments.zero(6, 4).pooled((2, 3), 3)
-    assert not pooled.count.any()
-    assert torch.isfinite(pooled.mean).all()
-
-
-def test_pool_of_one_changes_nothing():
-    moments = Moments.of(rows(5))
-    assert moments.pooled((2, 3), 1) is moments
-
-
-def test_pooling_commutes_with_merging():
-    first, second = Moments.of(rows(4)), Moments.of(rows(7, seed=1))
-    assert_same(
-        first.merge(second).pooled((2, 3), 3),
-        first.pooled((2, 3), 3).merge(second.pooled((2, 3), 3)),
-    )
 
 
 def test_shared_covariance_is_the_mean_over_locations():

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from torch.nn import functional
 
-from edgeseg.artefact.artefact import Artefact, build_model
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.model.backbones import IMAGENET_MEAN, IMAGENET_STD
 from edgeseg.model.embedding import embedding_matrix
 from edgeseg.model.factors import Factors, make_factors
 from edgeseg.model.moments import Moments
-from edgeseg.model.reference import Model, Preprocess, upsampling_operator
+from edgeseg.model.reference import Preprocess, ReferenceModel, upsampling_operator
 from edgeseg.model.weights import load_backbone
+from edgeseg.model.windows import Windows
 from tests.support.small_models import SMALL, frames
 
 Array = NDArray[np.float64]
@@ -31,7 +32,9 @@ def upsampled(values_hw: Array, size_hw: tuple[int, int], mode: str) -> Array:
     return result
 
 
-def features_on_grid(model: Model, frame_hwc: NDArray[np.uint8], config: FitConfig) -> Array:
+def features_on_grid(
+    model: ReferenceModel, frame_hwc: NDArray[np.uint8], config: FitConfig
+) -> Array:
     """All F features of every cell (F, h, w): concatenated first, as the paper has it."""
     pixels = (frame_hwc / 255.0 - IMAGENET_MEAN) / IMAGENET_STD
     x = torch.from_numpy(pixels.transpose(2, 0, 1)[None]).float()
@@ -48,12 +51,12 @@ def features_on_grid(model: Model, frame_hwc: NDArray[np.uint8], config: FitConf
 def plain_map(
     train: NDArray[np.uint8],
     frame: NDArray[np.uint8],
-    model: Model,
+    model: ReferenceModel,
     weight: Array,
     config: FitConfig,
 ) -> tuple[Array, Array]:
     """Grid and map of one frame, with loops over locations and explicit inverses."""
-    fitted = np.stack([features_on_grid(model, one, config) for one in train])
+    fitted = np.stack([features_on_grid(model, image, config) for image in train])
     fitted = np.einsum("fk,nfhw->nkhw", weight, fitted)
     new = np.einsum("fk,fhw->khw", weight, features_on_grid(model, frame, config))
     (height, width), share, reach = config.grid_hw, config.share, config.pool // 2
@@ -76,23 +79,22 @@ def plain_map(
     return grid, ndimage.gaussian_filter(image, config.sigma, mode="reflect", truncate=4)
 
 
-def fitted_model(config: FitConfig, train: NDArray[np.uint8]) -> tuple[Model, Array]:
+def fitted_model(config: FitConfig, train: NDArray[np.uint8]) -> tuple[ReferenceModel, Array]:
     backbone, _ = load_backbone(config.backbone, layers=config.layers, weights="random")
     weight = embedding_matrix(
         config.embedding, features=sum(backbone.channels), k=config.k, seed=config.seed
     )
-    cells = config.grid_hw[0] * config.grid_hw[1]
+    windows = Windows.of(config)
     zeros = Factors(
-        mean=torch.zeros(cells // config.share**2, weight.shape[1]),
+        mean=torch.zeros(windows.count, weight.shape[1]),
         factor=torch.zeros(1, weight.shape[1], 1),
     )
-    blank = build_model(config, backbone=backbone, embedding=weight, factors=zeros)
+    blank = ReferenceModel(config, backbone=backbone, embedding=weight, factors=zeros)
     moments = Moments.of(blank.embed(torch.from_numpy(train)).flatten(2))
-    moments = moments.pooled(config.grid_hw, config.pool, share=config.share)
     factors = make_factors(
-        moments, ridge=config.ridge, rank=config.rank, directions=config.directions
+        windows.pooled(moments), ridge=config.ridge, rank=config.rank, directions=config.directions
     )
-    model = build_model(config, backbone=backbone, embedding=weight, factors=factors)
+    model = ReferenceModel(config, backbone=backbone, embedding=weight, factors=factors)
     return model, weight.numpy()
 
 
@@ -160,7 +162,7 @@ def test_distances_are_norms_at_every_location(small_artefact, share, shared_fac
     generator = torch.Generator().manual_seed(0)
     mean = torch.randn(blocks, 16, generator=generator)
     factor = torch.randn(1 if shared_factor else blocks, 16, 10, generator=generator)
-    model = build_model(
+    model = ReferenceModel(
         config,
         backbone=small_artefact.backbone,
         embedding=small_artefact.embedding,

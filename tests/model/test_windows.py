@@ -1,4 +1,4 @@
-"""Moments of windows of cells: those of the pooled cells, without keeping the cells."""
+"""Windows of cells: which they cover, and their moments with and without those of the cells."""
 
 import pytest
 import torch
@@ -6,7 +6,8 @@ from torch import Tensor
 
 from edgeseg.model.factors import expected_d2, make_factors
 from edgeseg.model.moments import Moments
-from edgeseg.model.windows import Blocks
+from edgeseg.model.windows import Windows
+from tests.support.moment_rows import assert_same, rows
 
 GRID_HW = (12, 24)  # shared by 1 to 4 cells each way
 
@@ -17,32 +18,154 @@ def embeddings(count: int, *, k: int = 5, grid_hw: tuple[int, int] = GRID_HW) ->
     return 100 + torch.randn(count, k, *grid_hw, generator=generator)
 
 
-def moments_of(blocks: Blocks, *batches: Tensor) -> Moments:
-    moments = Moments.zero(blocks.count, batches[0].shape[1])
+def whole_windows(
+    *, grid_hw: tuple[int, int] = GRID_HW, share: int = 2, pool: int = 3, covariance: str = "local"
+) -> Windows:
+    """Moments are kept of windows, not of cells."""
+    return Windows(grid_hw=grid_hw, share=share, pool=pool, moments="blocks", covariance=covariance)
+
+
+def moments_of(windows: Windows, *batches: Tensor) -> Moments:
+    moments = windows.new_moments(batches[0].shape[1])
     for batch in batches:
-        blocks.update_(moments, batch, images=len(batch))
+        windows.add_(moments, batch, images=len(batch))
     return moments
 
 
-def assert_same(found: Moments, wanted: Moments) -> None:
+def assert_close(found: Moments, wanted: Moments) -> None:
     for name in ("count", "mean", "scatter"):
         torch.testing.assert_close(getattr(found, name), getattr(wanted, name), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("share", [1, 2, 3])
+@pytest.mark.parametrize("pool", [1, 3])
+def test_who_uses_which_gaussian(share: int, pool: int) -> None:
+    windows = Windows(grid_hw=(6, 12), share=share, pool=pool)
+    assert windows.cells == 72
+    assert windows.count == 72 // share**2
+    assert windows.are_cells == (share == pool == 1)
+    block_of_cell = windows.block_of_cell()
+    own = windows.cells_of_block()
+    cells, exists = windows.cells_of_window()
+    for y in range(6):
+        for x in range(12):
+            cell, block = y * 12 + x, y // share * (12 // share) + x // share
+            assert block_of_cell[cell] == block
+            assert cell in own[block]
+    assert sorted(own.flatten().tolist()) == list(range(72))
+    reach = pool // 2
+    for block in range(windows.count):
+        top, left = divmod(int(own[block, 0]), 12)
+        around = {
+            y * 12 + x
+            for y in range(max(0, top - reach), min(6, top + share + reach))
+            for x in range(max(0, left - reach), min(12, left + share + reach))
+        }
+        assert set(cells[block][exists[block]].tolist()) == around
+
+
+def test_how_many_moments_and_covariances() -> None:
+    of_cells = Windows(grid_hw=(6, 12), share=2, pool=3)
+    assert (of_cells.kept, of_cells.covariances) == (72, 18)
+    assert torch.equal(of_cells.block_of_kept(), of_cells.block_of_cell())
+    of_windows = whole_windows(grid_hw=(6, 12), covariance="global")
+    assert (of_windows.kept, of_windows.covariances) == (18, 1)
+    assert torch.equal(of_windows.block_of_kept(), torch.arange(18))
+
+
+@pytest.mark.parametrize("share", [1, 2, 3])
+def test_values_of_blocks_and_cells(share: int) -> None:
+    windows = Windows(grid_hw=(6, 12), share=share)
+    values = torch.randn(windows.count, 4)
+    per_cell = windows.per_cell(values)
+    assert torch.equal(per_cell, values[windows.block_of_cell()])
+    assert torch.equal(windows.per_block(per_cell), values)
+
+
+@pytest.mark.parametrize("share", [1, 2, 3])
+def test_rows_by_block_and_back_on_the_grid(share: int) -> None:
+    windows = Windows(grid_hw=(6, 12), share=share)
+    x = torch.randn(5, 72, 4)
+    by_block = windows.by_block(x)
+    assert by_block.shape == (windows.count, 5 * share**2, 4)
+    for block, own in enumerate(windows.cells_of_block()):
+        assert torch.equal(
+            by_block[block].sort(dim=0).values, x[:, own].flatten(0, 1).sort(dim=0).values
+        )
+    assert torch.equal(windows.to_grid(by_block[..., 0], images=5), x[..., 0].view(5, 6, 12))
+
+
+@pytest.mark.parametrize("share", [1, 2])
+@pytest.mark.parametrize("size", [1, 3, 5])
+@pytest.mark.parametrize("grid_hw", [(2, 2), (2, 6), (4, 2), (8, 4)])
+def test_pooled_is_the_union_of_the_neighbours(grid_hw, size, share):
+    """Every block of cells with those around it, cut at the border of the grid."""
+    height, width = grid_hw
+    x = rows(5, locations=height * width).view(5, 4, height, width)
+    pooled = Windows(grid_hw=grid_hw, share=share, pool=size).pooled(Moments.of(x.flatten(2)))
+    reach = size // 2
+    unions = []
+    for top in range(0, height, share):
+        for left in range(0, width, share):
+            window = x[
+                :,
+                :,
+                max(0, top - reach) : top + share + reach,
+                max(0, left - reach) : left + share + reach,
+            ]
+            union = window.permute(0, 2, 3, 1).reshape(-1, 4, 1)  # images and neighbours alike
+            unions.append(Moments.of(union))
+    assert pooled.mean.shape == (height * width // share**2, 4)
+    expected = Moments(
+        count=torch.cat([union.count for union in unions]),
+        mean=torch.cat([union.mean for union in unions]),
+        scatter=torch.cat([union.scatter for union in unions]),
+    )
+    assert_same(pooled, expected)
+
+
+def test_pooling_a_single_cell():
+    moments = Moments.of(rows(5, locations=1))
+    assert_same(Windows(grid_hw=(1, 1), pool=5).pooled(moments), moments)
+
+
+def test_pooling_no_images_gives_none():
+    pooled = Windows(grid_hw=(2, 3), pool=3).pooled(Moments.zero(6, 4))
+    assert not pooled.count.any()
+    assert torch.isfinite(pooled.mean).all()
+
+
+def test_pool_of_one_changes_nothing():
+    moments = Moments.of(rows(5))
+    assert Windows(grid_hw=(2, 3)).pooled(moments) is moments
+
+
+def test_pooling_commutes_with_merging():
+    first, second = Moments.of(rows(4)), Moments.of(rows(7, seed=1))
+    windows = Windows(grid_hw=(2, 3), pool=3)
+    assert_same(
+        windows.pooled(first.merge(second)), windows.pooled(first).merge(windows.pooled(second))
+    )
 
 
 @pytest.mark.parametrize("share", [1, 2, 3, 4])
 @pytest.mark.parametrize("pool", [1, 3, 5])
 def test_they_equal_the_pooled_moments_of_cells(share: int, pool: int) -> None:
-    blocks = Blocks(grid_hw=GRID_HW, share=share, pool=pool)
+    windows = whole_windows(share=share, pool=pool)
     first, second = embeddings(3), embeddings(2)
     cells = Moments.of(torch.cat([first, second]).flatten(2))
-    found = moments_of(blocks, first, second)
+    found = moments_of(windows, first, second)
     assert (found.count == 5).all()
-    assert_same(blocks.in_cells(found), cells.pooled(GRID_HW, pool, share=share))
+    merged = Windows(grid_hw=GRID_HW, share=share, pool=pool).pooled(cells)
+    assert_close(windows.in_cells(found), merged)
+    assert windows.pooled(found) is found
+    one_covariance = whole_windows(share=share, pool=pool, covariance="global")
+    assert_close(one_covariance.pooled(found), merged)
 
 
 def test_by_hand_in_a_corner() -> None:
     x = embeddings(4)
-    found = moments_of(Blocks(grid_hw=GRID_HW, share=2, pool=3), x)
+    found = moments_of(whole_windows(), x)
     window = x[:, :, :3, :3].to(torch.float64).permute(0, 2, 3, 1).reshape(-1, 5)  # (4 * 9, k)
     assert found.images == 4
     torch.testing.assert_close(found.mean[0], window.mean(dim=0))
@@ -54,18 +177,18 @@ def test_by_hand_in_a_corner() -> None:
 )
 def test_grids_smaller_than_a_window(grid_hw: tuple[int, int], share: int, pool: int) -> None:
     x = embeddings(2, grid_hw=grid_hw)
-    blocks = Blocks(grid_hw=grid_hw, share=share, pool=pool)
-    wanted = Moments.of(x.flatten(2)).pooled(grid_hw, pool, share=share)
-    assert_same(blocks.in_cells(moments_of(blocks, x)), wanted)
+    windows = whole_windows(grid_hw=grid_hw, share=share, pool=pool)
+    merged = Windows(grid_hw=grid_hw, share=share, pool=pool).pooled(Moments.of(x.flatten(2)))
+    assert_close(windows.in_cells(moments_of(windows, x)), merged)
 
 
 def test_they_merge_and_split_like_moments_of_cells() -> None:
-    blocks = Blocks(grid_hw=GRID_HW, share=3, pool=3)
+    windows = whole_windows(share=3)
     first, second = embeddings(3), embeddings(2)
-    whole = moments_of(blocks, first, second)
-    assert_same(moments_of(blocks, first).merge(moments_of(blocks, second)), whole)
-    left = whole.remove(moments_of(blocks, second))
-    torch.testing.assert_close(left.scatter, moments_of(blocks, first).scatter)
+    whole = moments_of(windows, first, second)
+    assert_close(moments_of(windows, first).merge(moments_of(windows, second)), whole)
+    left = whole.remove(moments_of(windows, second))
+    torch.testing.assert_close(left.scatter, moments_of(windows, first).scatter)
 
 
 def test_rows_of_one_image_count_as_one() -> None:
@@ -83,22 +206,22 @@ def test_rows_of_one_image_count_as_one() -> None:
 @pytest.mark.parametrize("covariance", ["local", "global"])
 @pytest.mark.parametrize("pool", [1, 3])
 def test_two_ways_to_the_mean_distance_agree(covariance: str, pool: int) -> None:
-    blocks = Blocks(grid_hw=GRID_HW, share=2, pool=pool)
+    windows = whole_windows(pool=pool)
     x = embeddings(20)
-    moments = moments_of(blocks, x)
+    moments = moments_of(windows, x)
     base = moments if covariance == "local" else moments.shared_covariance()
     factors = make_factors(base, ridge=0.01, rank=3, directions="lower")
     expected = expected_d2(factors, moments)
-    torch.testing.assert_close(blocks.mean_d2(factors, x), expected, rtol=1e-3, atol=0)
+    torch.testing.assert_close(windows.mean_d2(factors, x), expected, rtol=1e-3, atol=0)
 
 
 def test_an_unsound_factor_is_noticed() -> None:
-    blocks = Blocks(grid_hw=GRID_HW, share=2, pool=3)
+    windows = whole_windows()
     x = embeddings(20)
-    moments = moments_of(blocks, x)
+    moments = moments_of(windows, x)
     factors = make_factors(moments, ridge=0.01, rank=3, directions="lower")
     factors.factor[7] *= 1.1
-    wrong = blocks.mean_d2(factors, x) / expected_d2(
+    wrong = windows.mean_d2(factors, x) / expected_d2(
         make_factors(moments, ridge=0.01, rank=3, directions="lower"), moments
     )
     assert wrong[7] > 1.2

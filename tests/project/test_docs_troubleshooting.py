@@ -22,6 +22,16 @@ def templates() -> Iterator[str]:
                     yield node.value
 
 
+def typed(template: str) -> str:
+    """As the command line says it: `max_bad=2` is `--max-bad 2`, `resume=True` is `--resume`."""
+    return re.sub(r"(?<![^\s(])([a-z_]+)=(True)?", _flag, template)
+
+
+def _flag(setting: re.Match[str]) -> str:
+    name = "--" + setting[1].replace("_", "-")
+    return name if setting[2] else f"{name} "
+
+
 def _fixed(piece: ast.expr) -> str:
     return str(piece.value) if isinstance(piece, ast.Constant) else "..."
 
@@ -32,7 +42,7 @@ def quoted(text: str) -> list[str]:
     return [" ".join(line.removeprefix("> ") for line in block.splitlines()) for block in found]
 
 
-SOURCE = "\n".join(templates())
+SOURCE = "\n".join(text for template in templates() for text in (template, typed(template)))
 MESSAGES = quoted(text_of("docs/troubleshooting.md"))
 
 

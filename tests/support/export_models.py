@@ -24,7 +24,7 @@ from edgeseg.export.graph import GraphOptions, build_graph
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.feature_extractor import Backbone
-from edgeseg.model.reference import Model
+from edgeseg.model.reference import ReferenceModel
 from tests.support.small_models import write_plate
 
 SIZE_HW = (64, 64)
@@ -95,7 +95,7 @@ def traced(config: FitConfig = EDGE, options: GraphOptions = OPTIONS) -> ModelPr
 def remember_traces(monkeypatch: pytest.MonkeyPatch, config: FitConfig) -> None:
     """Let `export_onnx` take the graphs of this model from `traced`."""
 
-    def build(_: Model, options: GraphOptions, *, size_hw: tuple[int, int]) -> ModelProto:
+    def build(_: ReferenceModel, options: GraphOptions, *, size_hw: tuple[int, int]) -> ModelProto:
         assert size_hw == config.size_hw
         return traced(config, options)
 

@@ -5,19 +5,19 @@ import signal
 import sys
 
 from edgeseg.cli.group import main
-from edgeseg.fitting.checkpoint import Checkpoint
+from edgeseg.fitting.checkpoint import Checkpoint, Collected
 
 doomed, batches = int(sys.argv[1]), int(sys.argv[2])
 sys.argv[1:] = sys.argv[3:]
 save = Checkpoint.save_if_due
 
 
-def save_and_die(self: Checkpoint, found: object) -> None:
+def save_and_die(self: Checkpoint, collected: Collected) -> None:
     """The power fails right after a checkpoint."""
-    save(self, found)  # type: ignore[arg-type]
-    if int(os.environ["RANK"]) == doomed and found.batches == batches:  # type: ignore[attr-defined]
+    save(self, collected)
+    if int(os.environ["RANK"]) == doomed and collected.batches == batches:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-Checkpoint.save_if_due = save_and_die  # type: ignore[assignment, method-assign]
+Checkpoint.save_if_due = save_and_die  # type: ignore[method-assign]
 main()

@@ -7,19 +7,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from edgeseg.artefact.artefact import Artefact, under, write_tensors
-from edgeseg.artefact.history import Origin
+from edgeseg.artefact.history import FittedData
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.fitting.checkpoint import describe_sweep, difference
-from edgeseg.fitting.embedding_store import EmbeddingSpool
-from edgeseg.fitting.feature_space import Network
+from edgeseg.fitting.checkpoint import Collected, describe_pass, difference
+from edgeseg.fitting.embedding_store import EmbeddingStore
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import finish, share_facts
-from edgeseg.fitting.image_pass import Gathered, gather, split
+from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.feature_extractor import Backbone, weight_tensors
@@ -28,35 +28,35 @@ from edgeseg.model.weights import WeightsOrigin, load_checked
 
 SCHEMA = 1
 KEY = "edgeseg-shard"
-_SPOOLS = ("seen", "unseen")
+_STORES = ("seen", "unseen")
 
 
 def write_shard(
     dataset: Dataset, config: FitConfig, options: FitOptions, *, shard: Shard, path: Path
 ) -> int:
-    """Sweep over a part of the images and write what was gathered; returns how many there were."""
-    network = Network.load(config, weights=options.weights, note=options.note)
+    """Go through a part of the images and write what was collected; returns how many they were."""
+    space = FeatureSpace.load(config, weights=options.weights, note=options.note)
     train, held_out = split(dataset, config)
-    origin = Origin(name=dataset.name, layout=dataset.layout, held_out=len(held_out))
-    with gather(network, train, held_out, shard=shard, options=options) as found:
+    data = FittedData(name=dataset.name, layout=dataset.layout, held_out=len(held_out))
+    with collect(space, train, held_out, shard=shard, options=options) as collected:
         header = {
             "schema": SCHEMA,
             "shard": [shard.index, shard.count],
-            "config": network.config.to_dict(),
-            "weights": asdict(network.origin),
-            "sweep": describe_sweep(network, train, batch_size=options.batch_size),
-            "origin": asdict(origin),
-            "bad": sorted(found.bad),
-            "newest": found.newest,
-            "seen": found.seen.places,
-            "unseen": found.unseen.places,
+            "config": space.config.to_dict(),
+            "weights": asdict(space.origin),
+            "sweep": describe_pass(space, train, batch_size=options.batch_size),
+            "origin": asdict(data),
+            "bad": sorted(collected.bad),
+            "newest": collected.newest,
+            "seen": collected.seen.places,
+            "unseen": collected.unseen.places,
         }
-        tensors = {"embedding": network.embedding}
-        tensors |= {f"moments.{name}": one for name, one in found.moments.packed().items()}
-        tensors |= {f"backbone.{name}": one for name, one in weight_tensors(network.backbone)}
-        tensors |= {name: getattr(found, name).as_tensor() for name in _SPOOLS}
+        tensors = {"embedding": space.embedding}
+        tensors |= {f"moments.{name}": sums for name, sums in collected.moments.packed().items()}
+        tensors |= {f"backbone.{name}": value for name, value in weight_tensors(space.backbone)}
+        tensors |= {name: getattr(collected, name).as_tensor() for name in _STORES}
         write_tensors(path, tensors, {KEY: json.dumps(header)})
-    return found.moments.images
+    return collected.moments.images
 
 
 def is_shard(path: Path) -> bool:
@@ -74,48 +74,48 @@ def merge_shards(paths: Sequence[Path], options: FitOptions) -> Artefact:
     _check_complete(headers)
     first = next(iter(headers.values()))
     with ExitStack() as stack:
-        spools = [stack.enter_context(EmbeddingSpool()) for _ in _SPOOLS]
-        network, found = _joined(headers, spools)
-        share_facts(found, options)
+        stores = [stack.enter_context(EmbeddingStore()) for _ in _STORES]
+        space, collected = _joined(headers, stores)
+        share_facts(collected, options)
         options.note(
-            f"{found.moments.images} good images of {first['origin']['name']} "
+            f"{collected.moments.images} good images of {first['origin']['name']} "
             f"in {len(headers)} shards"
         )
-        return finish(network, found, origin=Origin(**first["origin"]), options=options)
+        return finish(space, collected, data=FittedData(**first["origin"]), options=options)
 
 
 def _joined(
-    headers: dict[Path, dict[str, Any]], spools: Sequence[EmbeddingSpool]
-) -> tuple[Network, Gathered]:
-    network: Network | None = None
-    found: Gathered | None = None
+    headers: dict[Path, dict[str, Any]], stores: Sequence[EmbeddingStore]
+) -> tuple[FeatureSpace, Collected]:
+    space: FeatureSpace | None = None
+    collected: Collected | None = None
     for path, header in sorted(headers.items(), key=lambda item: item[1]["shard"]):
         with safe_open(path, framework="pt") as file:
             names = list(file.keys())
-            small = {name: file.get_tensor(name) for name in names if name not in _SPOOLS}
+            small = {name: file.get_tensor(name) for name in names if name not in _STORES}
             moments = Moments.unpacked(under("moments.", small))
-            if network is None or found is None:
-                network = _network(path, header, small)
-                found = Gathered(moments=moments, seen=spools[0], unseen=spools[1])
+            if space is None or collected is None:
+                space = _space(path, header, small)
+                collected = Collected(moments=moments, seen=stores[0], unseen=stores[1])
             else:
-                found.moments = found.moments.merge(moments)
-            for name, spool in zip(_SPOOLS, spools, strict=True):
+                collected.moments = collected.moments.merge(moments)
+            for name, store in zip(_STORES, stores, strict=True):
                 rows = file.get_slice(name)
                 for row, place in enumerate(header[name]):
-                    spool.append(rows[row : row + 1][0], place)
-        found.bad |= set(header["bad"])
-        found.newest = max(found.newest, header["newest"])
-    if network is None or found is None:
+                    store.append(rows[row : row + 1][0], place)
+        collected.bad |= set(header["bad"])
+        collected.newest = max(collected.newest, header["newest"])
+    if space is None or collected is None:
         raise UsageError("no shards to merge; expected the files of `edgeseg moments`")
-    return network, found
+    return space, collected
 
 
-def _network(path: Path, header: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Network:
+def _space(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> FeatureSpace:
     config = FitConfig.from_dict(header["config"])
     backbone = Backbone(backbone_spec(config.backbone), layers=config.layers)
     load_checked(backbone, under("backbone.", tensors), source=path)
-    return Network(
-        config,
+    return FeatureSpace(
+        config=config,
         backbone=backbone,
         origin=WeightsOrigin(**header["weights"]),
         embedding=tensors["embedding"],
@@ -141,13 +141,14 @@ def _check_complete(headers: dict[Path, dict[str, Any]]) -> None:
     """Every shard of the same data and settings, each once."""
     (first, expected), *rest = headers.items()
     for path, header in rest:
-        mine, theirs = (
-            values["sweep"] | {"number of shards": values["shard"][1]}
-            for values in (expected, header)
+        changed = difference(
+            *(
+                facts["sweep"] | {"number of shards": facts["shard"][1]}
+                for facts in (expected, header)
+            )
         )
-        found = difference(mine, theirs)
-        if found is not None:
-            raise UsageError(f"{first} and {path} are no parts of one fit ({found})")
+        if changed is not None:
+            raise UsageError(f"{first} and {path} are no parts of one fit ({changed})")
     count = expected["shard"][1]
     given: dict[int, Path] = {}
     for path, header in headers.items():

@@ -19,12 +19,12 @@ import torch.distributed as dist
 from torch import Tensor
 
 from edgeseg.errors import EdgesegError
-from edgeseg.fitting.parallel.group import ALONE, CHUNK_BYTES, Group
+from edgeseg.fitting.group import ALONE, CHUNK_BYTES, Group
 
 Value = TypeVar("Value")
 
 # A process that dies closes its connections and is noticed at once. This is for one that hangs;
-# the slowest shard of a sweep may keep the others waiting this long.
+# the slowest shard may keep the others waiting this long.
 TIMEOUT = timedelta(hours=2)
 _PATIENCE_S = 10.0  # until torchrun has noticed which process is gone
 _FAILURE = "failure"
@@ -54,9 +54,9 @@ class Processes(Group):
 
     def gather(self, value: Value) -> list[Value]:
         """A plain value of every process, in the order of ranks."""
-        found: list[Any] = [None] * self.size
-        self._together(lambda own: dist.all_gather_object(found, own), value)
-        return found
+        values: list[Any] = [None] * self.size
+        self._together(lambda own: dist.all_gather_object(values, own), value)
+        return values
 
     def check(self) -> None:
         """Stop here if another process has failed."""
@@ -115,8 +115,8 @@ def processes() -> Iterator[Group]:
     except Exception as error:
         # torchrun ends the others as soon as it sees one gone; the reason comes first.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        told = _explained(group, error)
-        raise told from (None if isinstance(told, EdgesegError) else error.__cause__)
+        ending = _explained(group, error)
+        raise ending from (None if isinstance(ending, EdgesegError) else error.__cause__)
     finally:
         signal.signal(signal.SIGTERM, before)
     dist.destroy_process_group()
@@ -160,20 +160,20 @@ def _explained(group: Processes, error: Exception) -> Exception:
     if isinstance(error, _Lost):
         if group._failure() is not None:
             return OtherFailed("another process has failed")
-        reason = f"{group.lost_one()}: killed, or out of memory; start again with --resume"
+        reason = f"{group.lost_one()}: killed, or out of memory; start again with resume=True"
     elif isinstance(error, OSError) and error.strerror:
         reason = f"rank {group.rank}: {error.filename or 'a file'}: {error.strerror}"
     elif isinstance(error, MemoryError):
-        reason = f"rank {group.rank}: out of memory; try fewer processes, then --resume"
+        reason = f"rank {group.rank}: out of memory; try fewer processes, with resume=True"
     else:
         reason = f"rank {group.rank}: {error}"
     if not group.first_to_say(reason):
         return OtherFailed("another process has failed")
     if not isinstance(error, EdgesegError | OSError | MemoryError | _Lost):
         return error  # a bug keeps its traceback
-    told = EdgesegError(reason)
-    told.exit_code = getattr(error, "exit_code", 1)
-    return told
+    explained = EdgesegError(reason)
+    explained.exit_code = getattr(error, "exit_code", 1)
+    return explained
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -27,6 +27,7 @@ from torch import Tensor
 from edgeseg.config import FitConfig
 from edgeseg.errors import UsageError
 from edgeseg.model.moments import Moments
+from edgeseg.model.windows import Windows
 
 _CHUNK_BYTES = 64 << 20  # of rows in float64
 
@@ -39,8 +40,9 @@ class LeaveOneOut:
 
     def __init__(self, pooled: Moments, config: FitConfig, *, images: int, tiles: int = 1):
         self._ridge, self._grid_hw, self._tiles = config.ridge, config.grid_hw, tiles
-        self._cells, exists = block_windows(config)  # (B, W) each
-        own = _own_cells(config)  # (B, share^2)
+        windows = Windows.of(config)
+        self._cells, exists = windows.cells_of_window()  # (B, W) each
+        own = windows.cells_of_block()  # (B, share^2)
         match = (self._cells[:, None] == own[..., None]) & exists[:, None]
         self._select = _of_tiles(match.to(torch.float64), tiles)  # (B, T share^2, T W): rows e_j
         self._order = own.flatten().argsort()
@@ -146,36 +148,6 @@ class LeaveOneOut:
                 f"ridge={self._ridge}: too small to compare images with each other; try 0.01"
             )
         return lower
-
-
-def block_windows(config: FitConfig) -> tuple[Tensor, Tensor]:
-    """Cells (B, W) whose moments `Moments.pooled` merges into each block, and which of them exist.
-
-    A window is cut at the border of the grid; its places beyond are cell 0 and marked False.
-    """
-    (height, width), radius = config.grid_hw, config.pool // 2
-    rows, columns = (_spans(side, radius, config.share) for side in (height, width))
-    cells = _grid_of(rows * width, columns)
-    exists = _grid_of((rows < 0) | (rows >= height), (columns < 0) | (columns >= width)) == 0
-    return torch.where(exists, cells, torch.zeros_like(cells)), exists
-
-
-def _own_cells(config: FitConfig) -> Tensor:
-    """The cells (B, share^2) that each block is the Gaussian of."""
-    rows, columns = (_spans(side, 0, config.share) for side in config.grid_hw)
-    return _grid_of(rows * config.grid_hw[1], columns)
-
-
-def _spans(length: int, radius: int, share: int) -> Tensor:
-    """Positions (blocks, share + 2 radius) along one axis, beyond the border too."""
-    first = torch.arange(0, length, share)
-    return first[:, None] + torch.arange(-radius, share + radius)
-
-
-def _grid_of(rows: Tensor, columns: Tensor) -> Tensor:
-    """Sums of what each row (y, i) and each column (x, j) of windows has: (y x, i j)."""
-    sums = rows[:, None, :, None].long() + columns[None, :, None, :].long()
-    return sums.reshape(rows.shape[0] * columns.shape[0], -1)
 
 
 def _solve_rows(lower: Tensor, rows: Tensor, *, transposed: bool) -> Tensor:

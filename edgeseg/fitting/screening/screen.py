@@ -19,14 +19,15 @@ from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.errors import EdgesegError
 from edgeseg.files import size_text
-from edgeseg.fitting.embedding_store import EmbeddingSpool
-from edgeseg.fitting.feature_space import CPU, Network
+from edgeseg.fitting.embedding_store import EmbeddingStore
+from edgeseg.fitting.feature_space import CPU, FeatureSpace
 from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.screening.leave_one_out import LeaveOneOut
 from edgeseg.fitting.screening.outliers import Yardstick, cut_for
 from edgeseg.model.factors import Factors
 from edgeseg.model.moments import Moments
-from edgeseg.progress import Progress
+from edgeseg.model.predictor import frame_scores
+from edgeseg.progress import Progress, ignore
 
 FEWEST = 8  # images: fewer do not tell what is usual
 MOST_ROUNDS = 10
@@ -71,28 +72,29 @@ class Screening:
 @torch.no_grad()
 def screen(dataset: Dataset, config: FitConfig, options: FitOptions) -> Screening:
     """Compare every good image of a dataset with all others."""
-    network = Network.load(config, weights=options.weights, note=lambda _: None)
-    _check_disk(network, images=len(dataset.train))
+    space = FeatureSpace.load(config, weights=options.weights, note=ignore)
+    _check_disk(space, images=len(dataset.train))
     samples: list[Sample] = []
-    moments = network.new_moments(options.device)
-    with EmbeddingSpool() as spool:
-        for batch, rows in _embedded(network, dataset.train, options):
-            network.add_(moments, rows)
+    windows = space.windows
+    moments = windows.new_moments(space.k, device=options.device)
+    with EmbeddingStore() as store:
+        for batch, rows in _embedded(space, dataset.train, options):
+            windows.add_(moments, space.inputs(rows), images=len(rows))
             for sample, row in zip(batch, rows, strict=True):
-                spool.append(row, len(samples))
+                store.append(row, len(samples))
                 samples.append(sample)
         if len(samples) < FEWEST:
             return Screening(images=len(samples))
-        pooled = network.pool(moments.to(CPU))
-        return _Comparison(network, pooled, spool, options.progress).screening(samples)
+        pooled = windows.pooled(moments.to(CPU))
+        return _Comparison(space, pooled, store, options.progress).screening(samples)
 
 
 def _too_many(suspects: int, images: int) -> bool:
     return suspects > MOST_SHARE * images
 
 
-def _check_disk(network: Network, *, images: int) -> None:
-    needed = 4 * math.prod(network.row_shape) * images
+def _check_disk(space: FeatureSpace, *, images: int) -> None:
+    needed = 4 * math.prod(space.row_shape) * images
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -103,11 +105,11 @@ def _check_disk(network: Network, *, images: int) -> None:
 
 
 def _embedded(
-    network: Network, samples: Sequence[Sample], options: FitOptions
+    space: FeatureSpace, samples: Sequence[Sample], options: FitOptions
 ) -> Iterator[tuple[tuple[Sample, ...], Tensor]]:
     """Readable images and their embeddings; the fit itself says which are unreadable."""
-    size_hw = network.config.image_hw
-    size, embed = options.for_images(size_hw).batch_size, network.embedder(options.device)
+    size_hw = space.config.image_hw
+    size, embed = options.for_images(size_hw).batch_size, space.embedder(options.device)
     batches = load_batches(samples, size_hw=size_hw, batch_size=size, max_bad=options.max_bad)
     length = -(-len(samples) // size)
     for batch in options.progress(batches, length=length, label="Reading images to compare"):
@@ -115,19 +117,20 @@ def _embedded(
 
 
 class _Comparison:
-    """Spooled images against each other, round by round."""
+    """Stored images against each other, round by round."""
 
     def __init__(
-        self, network: Network, pooled: Moments, spool: EmbeddingSpool, progress: Progress
+        self, space: FeatureSpace, pooled: Moments, store: EmbeddingStore, progress: Progress
     ):
-        self.network, self.pooled, self.spool, self.progress = network, pooled, spool, progress
+        self.space, self.pooled, self.store, self.progress = space, pooled, store, progress
+        self.windows = space.windows
         blank = Factors(
             mean=pooled.mean.to(torch.float32), factor=torch.zeros(1, pooled.mean.shape[1], 1)
         )
-        self.to_image = network.model(blank).to_image
-        shape = (len(spool), network.tiles, *network.config.grid_hw)
+        self.to_image = space.model(blank).to_image
+        shape = (len(store), space.tiles, *space.config.grid_hw)
         self.grids = torch.zeros(shape)  # distances of every image
-        self.scores, self.peaks = np.zeros(len(spool)), np.zeros(len(spool))
+        self.scores, self.peaks = np.zeros(len(store)), np.zeros(len(store))
 
     def screening(self, samples: Sequence[Sample]) -> Screening:
         """Take suspects out until there is no new one."""
@@ -136,10 +139,10 @@ class _Comparison:
         for rounds in range(1, MOST_ROUNDS + 1):
             self._measure(suspects, label=f"Comparing images, round {rounds}")
             yardstick = Yardstick.of(self.scores[~suspects])
-            found = suspects | (yardstick.spreads(self.scores) > cut)
-            if bool((found == suspects).all()):
+            more = suspects | (yardstick.spreads(self.scores) > cut)
+            if bool((more == suspects).all()):
                 break
-            suspects = found
+            suspects = more
             if _too_many(int(suspects.sum()), len(samples)):
                 break
         map_limit = float(np.median(self.peaks[~suspects]))
@@ -160,9 +163,9 @@ class _Comparison:
         kept, left_out = (np.flatnonzero(which).tolist() for which in (~suspects, suspects))
         comparison = LeaveOneOut(
             self._pooled_without(left_out),
-            self.network.config,
+            self.space.config,
             images=len(kept),
-            tiles=self.network.tiles,
+            tiles=self.space.tiles,
         )
         size = comparison.batch_size
         work = [
@@ -171,26 +174,26 @@ class _Comparison:
             for start in range(0, len(places), size)
         ]
         for places, measure in self.progress(work, length=len(work), label=label):
-            for rows in self.spool.batches(places, size=size):
-                k, cells = self.network.embedding_shape
-                grids = measure(rows.view(len(rows), -1, k, cells))
+            for rows in self.store.batches(places, size=size):
+                grids = measure(rows.view(len(rows), -1, self.space.k, self.windows.cells))
                 self.grids[places] = grids.view(-1, *self.grids.shape[1:])
-                scores, peaks = self.network.of_frames(*self.to_image(grids))
+                tiling = self.space.config.tiling
+                scores, peaks = frame_scores(*self.to_image(grids), tiling=tiling)
                 self.scores[places], self.peaks[places] = scores.numpy(), peaks.numpy()
 
     def _pooled_without(self, places: list[int]) -> Moments:
         if not places:
             return self.pooled
-        removed = self.network.new_moments()
-        for rows in self.spool.batches(places, size=1):
-            self.network.add_(removed, rows)
-        return self.pooled.remove(self.network.pool(removed))
+        removed = self.windows.new_moments(self.space.k)
+        for rows in self.store.batches(places, size=1):
+            self.windows.add_(removed, self.space.inputs(rows), images=len(rows))
+        return self.pooled.remove(self.windows.pooled(removed))
 
     def _suspect(
         self, sample: Sample, place: int, yardstick: Yardstick, *, map_limit: float
     ) -> Suspect:
         maps, scores = self.to_image(self.grids[place])  # of each tile
-        tiling = self.network.config.tiling
+        tiling = self.space.config.tiling
         map_hw = maps[0].numpy()
         if tiling is not None:
             map_hw, _ = tiling.blend(list(maps.numpy()), scores.tolist())

@@ -80,7 +80,7 @@ def test_unreadable_images_are_those_of_one_fit(tmp_path):
     with pytest.raises(DatasetError) as caught:
         merge_shards(lenient, replace(PAIRS, max_bad=2))
     assert str(caught.value) == (
-        "3 pictures cannot be read and --max-bad allows 2: repair them or allow more"
+        "3 pictures cannot be read, more than max_bad=2: repair them or allow more"
     )
 
 

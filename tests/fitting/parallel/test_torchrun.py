@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from edgeseg.artefact.artefact import load_artefact
-from edgeseg.fitting.parallel.group import ALONE
+from edgeseg.fitting.group import ALONE
 from edgeseg.fitting.parallel.torchrun import choose_device, processes
 from tests.support import REPO
 from tests.support.shares import FIT_TINY, TINY, assert_same_model, write_tiny

@@ -8,8 +8,9 @@ import torch
 
 from edgeseg.config import FitConfig
 from edgeseg.errors import UsageError
-from edgeseg.fitting.screening.leave_one_out import LeaveOneOut, block_windows
+from edgeseg.fitting.screening.leave_one_out import LeaveOneOut
 from edgeseg.model.moments import Moments
+from edgeseg.model.windows import Windows
 
 SMALL = FitConfig(size_hw=(48, 32), stride=8, k=5, pool=3, share=2, ridge=0.01)  # 6 x 4 cells
 FORMS = {
@@ -26,7 +27,7 @@ FORMS = {
 def pooled(x_ntkp: torch.Tensor, config: FitConfig) -> Moments:
     """Of images (N, T, k, P), a row of every cell of every tile counted as one."""
     cells = Moments.of(x_ntkp.flatten(0, 1))
-    return cells.pooled(config.grid_hw, config.pool, share=config.share)
+    return Windows.of(config).pooled(cells)
 
 
 def compare(x_ntkp: torch.Tensor, config: FitConfig) -> LeaveOneOut:
@@ -141,7 +142,7 @@ def test_one_image_at_a_time_is_all_at_once():
 
 def test_windows_are_those_of_the_pooled_moments():
     x = embeddings(3)
-    cells, exists = block_windows(SMALL)
+    cells, exists = Windows.of(SMALL).cells_of_window()
     moments = pooled(x, SMALL)
     for block in range(len(cells)):
         rows = x[:, 0, :, cells[block][exists[block]]].permute(0, 2, 1).flatten(0, 1).double()

@@ -89,7 +89,6 @@ def test_one_image(tmp_path):
 
 def test_too_many_to_drop(spoilt, tmp_path, monkeypatch):
     monkeypatch.setattr("edgeseg.fitting.screening.screen.MOST_SHARE", 0.01)
-    monkeypatch.setattr("edgeseg.cli.fit_job.MOST_SHARE", 0.01)
     result = run("fit", spoilt, "--out", tmp_path / "m", *FIT_64, "--robust", "drop")
     assert result.exit_code == 1
     assert "foreign.png" in result.stdout  # listed all the same

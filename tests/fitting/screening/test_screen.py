@@ -12,12 +12,12 @@ import torch
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Sample, open_dataset
 from edgeseg.errors import EdgesegError
-from edgeseg.fitting.embedding_store import EmbeddingSpool
-from edgeseg.fitting.feature_space import Network
+from edgeseg.fitting.embedding_store import EmbeddingStore
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.screening import screen as robust
 from edgeseg.fitting.screening.outliers import EXPECTED_BY_CHANCE, Yardstick, cut_for
 from edgeseg.fitting.screening.screen import Screening, Suspect, screen
-from edgeseg.progress import silent
+from edgeseg.progress import ignore, silent
 from tests.support.small_models import RANDOM, SMALL, write_plate
 
 
@@ -52,14 +52,15 @@ def test_equal_scores_make_no_suspects():
 
 def compared(x_nkp: torch.Tensor, config: FitConfig) -> Screening:
     """Screen embeddings as they are, of images named by their places."""
-    network = Network.load(config, weights="random", note=lambda _: None)
-    moments = network.new_moments()
-    network.add_(moments, x_nkp)
-    with EmbeddingSpool() as spool:
+    space = FeatureSpace.load(config, weights="random", note=ignore)
+    windows = space.windows
+    moments = windows.new_moments(space.k)
+    windows.add_(moments, space.inputs(x_nkp), images=len(x_nkp))
+    with EmbeddingStore() as store:
         for place, row in enumerate(x_nkp):
-            spool.append(row, place)
+            store.append(row, place)
         samples = [Sample(image=Path(str(place))) for place in range(len(x_nkp))]
-        return robust._Comparison(network, network.pool(moments), spool, silent).screening(samples)
+        return robust._Comparison(space, windows.pooled(moments), store, silent).screening(samples)
 
 
 def names(screening: Screening) -> set[str]:

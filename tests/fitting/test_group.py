@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgeseg.fitting.parallel import group as distributed
-from edgeseg.fitting.parallel.group import ALONE, Group, sum_moments_
+from edgeseg.fitting import group_sums
+from edgeseg.fitting.group import ALONE, Group
+from edgeseg.fitting.group_sums import sum_moments_
 from edgeseg.model.moments import Moments
 from tests.support.moment_rows import assert_same, rows
 
@@ -23,9 +24,9 @@ class Threads(Group):
     def gather(self, value: Any) -> list[Any]:
         self.board[self.rank] = value
         self.meet.wait(30)
-        found = list(self.board)
+        values = list(self.board)
         self.meet.wait(30)
-        return found
+        return values
 
     def sum_(self, values: Tensor) -> Tensor:
         return values.copy_(torch.stack(self.gather(values.clone())).sum(dim=0))
@@ -51,7 +52,7 @@ def together(size: int, work: Callable[[Group], Any]) -> list[Any]:
 @pytest.mark.parametrize("chunk_bytes", [1, 300, 1 << 20])
 @pytest.mark.parametrize("sizes", [(5, 5), (1, 9), (10, 0), (3, 0, 4, 1), (0, 0, 2)])
 def test_sums_of_shares_are_those_of_the_whole(monkeypatch, sizes, chunk_bytes):
-    monkeypatch.setattr(distributed, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(group_sums, "CHUNK_BYTES", chunk_bytes)
     x = rows(sum(sizes))
     starts = [sum(sizes[:rank]) for rank in range(len(sizes))]
 
@@ -59,10 +60,10 @@ def test_sums_of_shares_are_those_of_the_whole(monkeypatch, sizes, chunk_bytes):
         start = starts[group.rank]
         return sum_moments_(Moments.of(x[start : start + sizes[group.rank]]), group)
 
-    found = together(len(sizes), work)
-    for moments in found:
+    sums = together(len(sizes), work)
+    for moments in sums:
         assert_same(moments, Moments.of(x))
-        assert torch.equal(moments.scatter, found[0].scatter)  # the same bits in every process
+        assert torch.equal(moments.scatter, sums[0].scatter)  # the same bits in every process
 
 
 def test_no_images_anywhere():

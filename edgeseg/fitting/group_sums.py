@@ -1,0 +1,68 @@
+"""Moments, factors and E[d^2] of a fit that processes of a group share."""
+
+import torch
+
+from edgeseg.config import FitConfig
+from edgeseg.fitting.group import ALONE, CHUNK_BYTES, Group
+from edgeseg.model.factors import Factors, expected_d2, make_factors
+from edgeseg.model.moments import Moments
+from edgeseg.model.windows import Windows
+
+
+def sum_moments_(moments: Moments, group: Group) -> Moments:
+    """Moments of the images of all processes, in place and exact to rounding.
+
+    Counts and means first; then every process re-centres its scatter on the common mean (Chan's
+    merge with all others at once) and the scatters are sums. A process without images adds zeros.
+    """
+    if group.size == 1:
+        return moments
+    weighted = moments.mean * moments.count[:, None]
+    own_count, own_mean = moments.count.clone(), moments.mean.clone()
+    group.sum_(moments.count)
+    group.sum_(weighted)
+    some = torch.where(moments.count > 0, moments.count, 1.0)
+    moments.mean.copy_(weighted / some[:, None])
+    shift = (own_mean - moments.mean) * own_count.sqrt()[:, None]  # (P, k)
+    locations, k = shift.shape
+    step = max(1, CHUNK_BYTES // (8 * k * k))
+    for start in range(0, locations, step):
+        part = slice(start, start + step)
+        moments.scatter[part].baddbmm_(shift[part, :, None], shift[part, None, :])
+        group.sum_(moments.scatter[part])
+    return moments
+
+
+def group_factors(config: FitConfig, pooled: Moments, group: Group = ALONE) -> Factors:
+    """What a frame is compared with; every process inverts its share of the covariances."""
+    if config.covariance == "global":
+        pooled = pooled.shared_covariance()
+    count = pooled.scatter.shape[0]
+    if count < group.size:
+        group = ALONE
+    share = group.span(count)
+    part = make_factors(
+        pooled if group.size == 1 else pooled.at(share),
+        ridge=config.ridge,
+        rank=config.rank,
+        directions=config.directions,
+    )
+    if group.size == 1:
+        return part
+    factor = torch.zeros(count, *part.factor.shape[1:])
+    factor[share] = part.factor
+    return Factors(mean=pooled.mean.to(torch.float32), factor=group.sum_(factor))
+
+
+def group_expected_d2(
+    config: FitConfig, factors: Factors, moments: Moments, group: Group = ALONE
+) -> float:
+    """E[d^2] over all locations on the images behind these (not pooled) moments.
+
+    Of windows it is that of their own Gaussians on all of their cells: see Windows.mean_d2.
+    """
+    windows = Windows.of(config)
+    share = group.span(windows.kept)
+    block = windows.block_of_kept()[share]
+    total = expected_d2(factors, moments.at(share), block=block).sum()
+    return float(group.sum_(total)) / windows.kept
