@@ -32,8 +32,8 @@ class Access:
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):
             raise UsageError(
-                f"--serve on {self.host or 'every address'}: everyone on the network could watch, "
-                "expected a token; give --token-file FILE or serve on 127.0.0.1"
+                f"host={self.host!r}: everyone on the network could watch, "
+                "expected a token; give token_file=FILE or leave the host at 127.0.0.1"
             )
         if self.token is not None and (len(self.token) < MIN_TOKEN or not self.token.isascii()):
             raise UsageError(
@@ -91,10 +91,10 @@ def _host_name(host_header: str) -> str:
 
 def _cookie_of(headers: Headers) -> str:
     try:
-        found = SimpleCookie(headers.get("Cookie", "")).get(COOKIE)
+        cookie = SimpleCookie(headers.get("Cookie", "")).get(COOKIE)
     except CookieError:
         return ""
-    return found.value if found is not None else ""
+    return cookie.value if cookie is not None else ""
 
 
 def _same(offered: str, expected: str) -> bool:

@@ -105,10 +105,14 @@ class LiveView:
                 continue
             self._wanted.clear()
             begin_s = time.monotonic()
-            for channel in list(self._channels.values()):
-                if channel.viewers and channel.newest is not channel.encoded:
-                    self._encode(channel)
+            self.encode_watched()
             time.sleep(max(0.0, 1.0 / MAX_FPS - (time.monotonic() - begin_s)))
+
+    def encode_watched(self) -> None:
+        """Encode the newest frame of every source that has viewers: a round of the thread."""
+        for channel in list(self._channels.values()):
+            if channel.viewers and channel.newest is not channel.encoded:
+                self._encode(channel)
 
     def _encode(self, channel: _Channel) -> None:
         result = channel.newest

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from importlib.resources import files
-from typing import Protocol
 
 from edgeseg.contract.images import encode_jpeg
 from edgeseg.contract.metadata import ModelMetadata
@@ -19,6 +18,8 @@ from edgeseg.runtime.records import (
     StateView,
 )
 from edgeseg.runtime.sinks.event_log import frame_event, source_event
+from edgeseg.runtime.sinks.registry import PageOptions
+from edgeseg.runtime.sinks.video import Recorder
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.live_view import LiveView
 from edgeseg.runtime.web.page_history import BUCKET_S, AlarmHistory, EventHistory, ScoreHistory
@@ -26,20 +27,6 @@ from edgeseg.runtime.web.prometheus import Exporter
 from edgeseg.runtime.web.server import PageServer
 
 _SNAPSHOT_S = 0.25
-
-
-class Recorder(Protocol):
-    """Something that writes a video on request; called from the page's threads."""
-
-    @property
-    def active(self) -> bool:
-        """Whether a video is being written."""
-
-    def start(self) -> None:
-        """Begin a new video; raises EdgesegError when it cannot."""
-
-    def stop(self) -> None:
-        """Finish the video."""
 
 
 class PageSink:
@@ -57,13 +44,13 @@ class PageSink:
         metadata: ModelMetadata,
         view: StateView,
         on_error: Callable[[str, str], None],
-        host: str = "127.0.0.1",
-        port: int = 8080,
+        host: str = PageOptions.host,
+        port: int,
         token: str | None = None,
         title: str = "",
         drift: DriftSink | None = None,
         recorder: Recorder | None = None,
-        stale_after_s: float = 10.0,
+        stale_after_s: float = PageOptions.stale_after,
     ) -> None:
         self.access = Access(host=host, token=token)
         self._metadata, self._view, self._title = metadata, view, title

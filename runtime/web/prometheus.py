@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from edgeseg.errors import RuntimeFailure
+from edgeseg.extras import install_command
 from edgeseg.runtime.drift.watch import DriftState
 from edgeseg.runtime.records import PipelineSnapshot
 
@@ -26,7 +27,7 @@ class Exporter:
         except ImportError:
             raise RuntimeFailure(
                 "the page needs the package prometheus-client, which is not installed; "
-                "try: pip install 'edgeseg[web]'"
+                f"try: {install_command('prometheus_client')}"
             ) from None
         self._snapshot, self._drift = snapshot, drift
         self._viewers, self._recording = viewers, recording
@@ -125,12 +126,12 @@ class Exporter:
             "drift_median_ratio": ("The same for the median cell.", lambda s: s.median_ratio),
             "drift_moved_share": ("Part of the cells that have risen.", lambda s: s.moved_share),
         }
-        found = self._drift()
+        states = self._drift()
         for name, (text, measure) in measures.items():
             family = self._core.GaugeMetricFamily(
                 f"edgeseg_{name}", text, labels=["source", "index"]
             )
             for index, source in enumerate(state.sources):
-                if index in found:
-                    family.add_metric([source.name, str(index)], measure(found[index]))
+                if index in states:
+                    family.add_metric([source.name, str(index)], measure(states[index]))
             yield family

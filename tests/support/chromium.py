@@ -61,6 +61,12 @@ class Tab:
                 raise AssertionError(f"never true: {expression}")
             time.sleep(0.05)
 
+    def reload(self) -> None:
+        """Load the page again; when this returns, the old one is gone."""
+        begin = len(self._browser.events)
+        self.call("Page.reload")
+        self._browser.wait_event("Page.frameNavigated", session=self._session, begin=begin)
+
     def screenshot(self, path: Path) -> None:
         """A PNG of the whole page."""
         answer = self.call("Page.captureScreenshot", captureBeyondViewport=True)
@@ -90,6 +96,13 @@ class Browser:
         result: dict[str, Any] = answer["result"]
         return result
 
+    def wait_event(self, method: str, *, session: str, begin: int) -> None:
+        """Wait for an event of a page, among those from number `begin` on."""
+        while (method, session) not in {
+            (event.get("method"), event.get("sessionId")) for event in self.events[begin:]
+        }:
+            self.events.append(self._receive())
+
     def open(self, url: str, *, size_wh: tuple[int, int], dark: bool = False) -> Tab:
         """A new page."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -112,14 +125,14 @@ class Browser:
 
     def problems(self) -> list[str]:
         """What the pages logged as errors, and exceptions that nobody caught."""
-        found = []
+        problems = []
         for event in self.events:
             entry = event.get("params", {}).get("entry", {})
             if event.get("method") == "Runtime.exceptionThrown":
-                found.append(str(event["params"]["exceptionDetails"]))
+                problems.append(str(event["params"]["exceptionDetails"]))
             elif event.get("method") == "Log.entryAdded" and entry.get("level") == "error":
-                found.append(f"{entry.get('text')} {entry.get('url', '')}")
-        return found
+                problems.append(f"{entry.get('text')} {entry.get('url', '')}")
+        return problems
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._pending:

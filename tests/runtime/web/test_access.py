@@ -140,7 +140,7 @@ def test_token_is_never_shown(locked: Site, capfd: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "192.168.1.4", "::", "factory.example"])
 def test_other_addresses_need_a_token(host: str) -> None:
-    with pytest.raises(UsageError, match=r"--serve on .*expected a token; give --token-file"):
+    with pytest.raises(UsageError, match=r"^host='.*expected a token; give token_file=FILE"):
         Access(host=host)
     Access(host=host, token=TOKEN)
 

@@ -55,7 +55,7 @@ class Run:
             drift=self.drift,
             recorder=self.recorder,
         )
-        self.paused, self._stop = threading.Event(), threading.Event()
+        self.paused, self._round, self._stop = False, threading.Lock(), threading.Event()
         self._sources = sources
         self._thread = threading.Thread(target=self._score)
         self._thread.start()
@@ -66,24 +66,30 @@ class Run:
         heat_hw[8:14, 10:18] = 20.0
         index = 0
         while not self._stop.wait(0.01):
-            if self.paused.is_set():
-                continue
-            bad = index % 50 == 49
-            for source in range(self._sources):
-                result = make_result(
-                    score=20.0 if bad else 5.0,
-                    frame_hwc=passing_part(index),
-                    map_hw=heat_hw if bad else None,
-                    grid_hw=np.full((4, 6), self.distance, np.float32),
-                    regions=(region,) if bad else (),
-                    alarm_started=bad,
-                    source_index=source,
-                    frame_index=index,
-                )
-                self.drift.on_frame(result)
-                self.page.on_frame(result)
-            self.view.last_scored_s = time.monotonic()
-            index += 1
+            with self._round:
+                if self.paused:
+                    continue
+                bad = index % 50 == 49
+                for source in range(self._sources):
+                    result = make_result(
+                        score=20.0 if bad else 5.0,
+                        frame_hwc=passing_part(index),
+                        map_hw=heat_hw if bad else None,
+                        grid_hw=np.full((4, 6), self.distance, np.float32),
+                        regions=(region,) if bad else (),
+                        alarm_started=bad,
+                        source_index=source,
+                        frame_index=index,
+                    )
+                    self.drift.on_frame(result)
+                    self.page.on_frame(result)
+                self.view.last_scored_s = time.monotonic()
+                index += 1
+
+    def pause(self, *, last_scored_s: float) -> None:
+        """Score nothing more, as if the last frame was scored then."""
+        with self._round:  # no round is under way
+            self.paused, self.view.last_scored_s = True, last_scored_s
 
     def close(self) -> None:
         self._stop.set()
@@ -178,11 +184,9 @@ def test_drift_is_announced(browser: Browser, run: Run, tmp_path: Path) -> None:
 def test_says_when_frames_stop_and_recovers(browser: Browser, run: Run) -> None:
     tab = browser.open(run.page.url, size_wh=DESK)
     tab.wait_for("document.getElementById('status').textContent === 'live'")
-    run.paused.set()
-    time.sleep(0.05)
-    run.view.last_scored_s = time.monotonic() - 60
+    run.pause(last_scored_s=time.monotonic() - 60)
     tab.wait_for("document.getElementById('banner').textContent.startsWith('No frame scored')")
-    run.paused.clear()
+    run.paused = False
     tab.wait_for("document.getElementById('status').textContent === 'live'")
     run.view.connected = False
     tab.wait_for("document.getElementById('status').textContent === 'camera lost'")
@@ -228,8 +232,7 @@ def test_another_site_can_neither_read_nor_act(browser: Browser, run: Run) -> No
     tab = browser.open(other, size_wh=DESK)
     tab.wait_for("document.documentElement.dataset.ready")
     tab.call("Page.setBypassCSP", enabled=True)
-    tab.call("Page.reload")
-    time.sleep(0.3)
+    tab.reload()
     tab.wait_for("document.documentElement.dataset.ready")
     refused = "fetch('{}', {}).then(() => 'read', () => 'refused')"
     options = "{method: 'POST', headers: {'X-Edgeseg': 'page'}, body: '{\"active\": true}'}"

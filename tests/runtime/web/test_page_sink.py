@@ -40,7 +40,7 @@ def test_page_is_one_file_whose_own_script_alone_may_run(site: Site) -> None:
     assert "style=" not in text.split("<script>")[0]  # the policy forbids it
     # Works without internet: nothing is loaded from anywhere else.
     addresses = re.findall(r"(?:src|href)=\"([^\"]+)\"|url\(([^)]+)\)|https?://([^\s'\"]+)", text)
-    assert {"".join(found).split(",")[0] for found in addresses} <= {
+    assert {"".join(address).split(",")[0] for address in addresses} <= {
         "data:image/svg+xml",
         "www.w3.org/2000/svg",
     }
@@ -177,9 +177,8 @@ def test_drift_picture(site: Site) -> None:
 
 
 def test_a_taken_port_is_named(site: Site) -> None:
-    with pytest.raises(
-        RuntimeFailure, match=rf"cannot listen on 127.0.0.1:{site.port} \(Address already in use\)"
-    ):
+    listening = rf"^serve={site.port}: cannot listen on 127.0.0.1:{site.port} "
+    with pytest.raises(RuntimeFailure, match=rf"{listening}\(Address already in use\)"):
         PageSink(
             metadata=brightness_metadata(),
             view=site.view,
