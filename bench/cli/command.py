@@ -1,21 +1,15 @@
-"""`edgeseg bench`: the group, and its short commands; what they do loads when they run."""
+"""`edgeseg bench`: the group, and its commands that need no data set."""
 
 from pathlib import Path
 
 import click
 
-from edgeseg.bench.cli.options import (
-    finish,
-    fresh_option,
-    out_option,
-    rounds_option,
-    say,
-    threads_option,
-    threads_or_all,
-)
-from edgeseg.bench.cli.peers import fit_cost, peers
-from edgeseg.bench.cli.studies import compare, paper
-from edgeseg.cli.fit_command import parse_size
+from edgeseg.bench.cli.dataset_commands import compare, fit_cost, paper, peers
+from edgeseg.bench.cli.options import Run, finish, run_options_of, timed_run_options
+from edgeseg.bench.compare.options import SmallOptions
+from edgeseg.bench.latency.runners import BACKENDS
+from edgeseg.options import FILE, PATH, SIZE, note
+from edgeseg.progress import bar
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -38,12 +32,12 @@ for command in (compare, paper, peers, fit_cost):
 
 
 @bench.command()
-@click.option("--models", type=click.Path(path_type=Path), multiple=True, help="A model file.")
-@click.argument("more", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--models", type=PATH, multiple=True, help="A model file.")
+@click.argument("more", nargs=-1, type=PATH)
 @click.option(
     "--backend",
     "backends",
-    type=click.Choice(("auto", "cpu", "cuda", "openvino", "tensorrt")),
+    type=click.Choice(("auto", *BACKENDS)),
     multiple=True,
     default=("cpu",),
     show_default=True,
@@ -52,25 +46,18 @@ for command in (compare, paper, peers, fit_cost):
 @click.option(
     "--size",
     "size_hw",
-    type=parse_size,
+    type=SIZE,
     default="256",
     show_default=True,
-    metavar="HxW",
     help="Image size, where a model leaves it open.",
 )
-@threads_option
-@rounds_option
-@fresh_option
-@out_option
+@timed_run_options
 def latency(
     models: tuple[Path, ...],
     more: tuple[Path, ...],
     backends: tuple[str, ...],
     size_hw: tuple[int, int],
-    threads: int | None,
-    rounds: int,
-    fresh: bool,
-    out: Path,
+    run: Run,
 ) -> None:
     """Time model files, ours and anyone's, in interleaved rounds.
 
@@ -79,48 +66,54 @@ def latency(
     edgeseg bench latency ours.onnx theirs.onnx --backend cpu --backend openvino --out out
     """
     from edgeseg.bench.latency.report import candidates_of, run_latency, runnable
-    from edgeseg.bench.latency.turns import Schedule
-    from edgeseg.progress import bar
 
     report = run_latency(
         candidates_of([*models, *more], runnable(backends)),
-        out,
-        schedule=Schedule(rounds=rounds),
-        threads=threads_or_all(threads),
+        run.out,
+        schedule=run.schedule,
+        threads=run.threads,
         size_hw=size_hw,
-        fresh=fresh,
-        say=say,
+        fresh=run.fresh,
+        note=note,
         progress=bar,
     )
-    finish(report, out)
+    finish(report, run)
 
 
 @bench.command()
-@threads_option
-@fresh_option
 @click.option(
-    "--out", "-o", type=click.Path(path_type=Path, file_okay=False), default="build/bench-small",
-    show_default=True, help="Folder of the report.",
-)  # fmt: skip
-def small(threads: int | None, fresh: bool, out: Path) -> None:
+    "--size",
+    "size_hw",
+    type=SIZE,
+    default=SIZE.text(SmallOptions.size_hw),
+    show_default=True,
+    help="Image size.",
+)
+@click.option(
+    "--train",
+    type=click.IntRange(2),
+    default=SmallOptions.train,
+    show_default=True,
+    help="Good images to make and fit on.",
+)
+@run_options_of(rounds=SmallOptions.rounds, out="build/bench-small")
+def small(size_hw: tuple[int, int], train: int, run: Run) -> None:
     """Run a small comparison on a synthetic part, without downloads.
 
     \b
     edgeseg bench small --out out
     """
     from edgeseg.bench.compare.small import run_small
-    from edgeseg.progress import bar
 
-    report = run_small(out, threads=threads_or_all(threads), fresh=fresh, say=say, progress=bar)
-    finish(report, out)
+    options = SmallOptions(
+        size_hw=size_hw, train=train, rounds=run.schedule.rounds, threads=run.threads
+    )
+    finish(run_small(options, run.out, fresh=run.fresh, note=note, progress=bar), run)
 
 
 @bench.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option(
-    "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), required=True,
-    help="The page, for example bench.html.",
-)  # fmt: skip
+@click.option("--out", "-o", type=FILE, required=True, help="The page, for example bench.html.")
 def report(folders: tuple[Path, ...], out: Path) -> None:
     """Put the reports of several runs on one self-contained page.
 
@@ -131,4 +124,4 @@ def report(folders: tuple[Path, ...], out: Path) -> None:
     from edgeseg.files import size_text
 
     write_page([(read_report(folder), folder) for folder in folders], out)
-    say(f"wrote {out} ({size_text(out.stat().st_size)}); it needs no other file")
+    note(f"wrote {out} ({size_text(out.stat().st_size)}); it needs no other file")

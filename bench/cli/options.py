@@ -1,40 +1,77 @@
 """Options and endings that the commands of `edgeseg bench` share."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-out_option = click.option(
-    "--out",
-    "-o",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Folder of the report; a run that was killed goes on there.",
-)
-fresh_option = click.option("--fresh", is_flag=True, help="Forget results in the folder.")
+from edgeseg.bench.latency.turns import Schedule
+from edgeseg.options import FOLDER, Decorator, gathered, note
+from edgeseg.runtime.backends.onnxruntime_session import available_cores
+
+if TYPE_CHECKING:
+    from edgeseg.bench.harness.report import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Where a measurement goes, and how it is timed."""
+
+    out: Path
+    fresh: bool
+    threads: int
+    schedule: Schedule
+
+
+def threads_or_all(threads: int | None) -> int:
+    """All cores unless a number was given."""
+    return threads or available_cores()
+
+
 threads_option = click.option(
     "--threads", type=click.IntRange(1), help="Threads of every candidate. [default: all cores]"
 )
-rounds_option = click.option(
-    "--rounds",
-    type=click.IntRange(2),
-    default=30,
-    show_default=True,
-    help="Rounds of timing; each gives every candidate a turn of ten frames.",
-)
-seeds_option = click.option(
-    "--seeds",
-    type=click.IntRange(1),
-    default=5,
-    show_default=True,
-    help="Random embeddings per setting; mean and standard deviation are over them.",
-)
+
+
+def run_options_of(*, rounds: int | None = None, out: str | None = None) -> Decorator[Any]:
+    """What reaches a command as its `run`; `rounds` are for those that time, `out` a default."""
+
+    def made(*, out: Path, fresh: bool, threads: int | None, rounds: int = Schedule.rounds) -> Run:
+        schedule = Schedule(rounds=rounds)
+        return Run(out=out, fresh=fresh, threads=threads_or_all(threads), schedule=schedule)
+
+    rounds_option = click.option(
+        "--rounds",
+        type=click.IntRange(2),
+        default=rounds,
+        show_default=True,
+        help="Rounds of timing; each gives every candidate a turn of ten frames.",
+    )
+    out_option = click.option(
+        "--out",
+        "-o",
+        type=FOLDER,
+        required=out is None,
+        default=out,
+        show_default=True,
+        help="Folder of the report; a run that was killed goes on there.",
+    )
+    fresh_option = click.option("--fresh", is_flag=True, help="Forget results in the folder.")
+    timing = [] if rounds is None else [rounds_option]
+    return gathered("run", made, threads_option, *timing, fresh_option, out_option)
+
+
+run_options = run_options_of()
+timed_run_options = run_options_of(rounds=Schedule.rounds)
 limit_option = click.option(
     "--limit",
     type=click.IntRange(2),
     help="At most N images to fit on and N of each test kind: a rehearsal, not a result.",
+)
+random_option = click.option(
+    "--weights", type=click.Choice(("random",)), help="Times, without the weights."
 )
 weights_option = click.option(
     "--weights-folder",
@@ -43,44 +80,46 @@ weights_option = click.option(
     show_envvar=True,
     help="Folder with <backbone>.pth files.",
 )
-peers_python_option = click.option(
-    "--peers-python",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="An interpreter that can import anomalib. [default: this one, or .venv-peers]",
-)
-install_option = click.option(
-    "--install", is_flag=True, help="Make .venv-peers with anomalib 2.7 first."
-)
 data_argument = click.argument("data", type=click.Path(path_type=Path, exists=True))
 
 
-def say(text: str) -> None:
-    """Progress and notes; results go to files and stdout."""
-    click.echo(text, err=True)
+@dataclass(frozen=True, kw_only=True)
+class PeerPython:
+    """Which interpreter has anomalib; looked for, or made, when it is needed."""
+
+    peers_python: Path | None
+    install: bool
+
+    def find(self) -> Path:
+        """The interpreter, made first if that was asked for."""
+        from edgeseg.bench.peers import environment
+
+        if self.install:
+            return environment.install(note)
+        return environment.find_python(self.peers_python)
 
 
-def finish(report: Any, out: Path) -> None:
+peer_python_options = gathered(
+    "peer_python",
+    PeerPython,
+    click.option(
+        "--peers-python",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="An interpreter that can import anomalib. [default: this one, or .venv-peers]",
+    ),
+    click.option("--install", is_flag=True, help="Make .venv-peers with anomalib 2.7 first."),
+)
+
+
+def finish(report: "Report", run: Run) -> None:
     """Print the tables, and where everything is."""
     for table in report.tables:
         click.echo(table.markdown())
-    say(f"wrote {out / 'report.md'}, report.json and figures; next: open {out / 'report.html'}")
-
-
-def threads_or_all(threads: int | None) -> int:
-    """All cores unless told otherwise."""
-    from edgeseg.bench.harness.machine import available_cores
-
-    return threads or available_cores()
+    page = run.out / "report.html"
+    note(f"wrote {run.out / 'report.md'}, report.json and figures; next: open {page}")
 
 
 def use_weights(folder: Path | None) -> None:
     """Make a folder the place where backbones look for their weights."""
     if folder is not None:
         os.environ["EDGESEG_WEIGHTS"] = str(folder)
-
-
-def peer_python(given: Path | None, *, install: bool) -> Path:
-    """The interpreter with anomalib, made first if that was asked for."""
-    from edgeseg.bench.peers import environment as peer_environment
-
-    return peer_environment.install(say) if install else peer_environment.find_python(given)

@@ -1,17 +1,28 @@
-"""`edgeseg bench compare`: backbones x presets x precisions, accuracy against milliseconds."""
+"""`edgeseg bench compare`: backbones x presets x precisions, accuracy against milliseconds.
 
+recipes x categories x seeds -> fit -> export -> accuracy of the exported file   (units)
+the files of the first category -> timing in interleaved rounds                  (units)
+both, by their names -> Measurements -> rows -> tables, Pareto picture           (report)
+-> report.md, report.json, report.html
+"""
+
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from edgeseg.bench.compare.recipes import CompareOptions, Comparison
-from edgeseg.bench.compare.report import report_of
-from edgeseg.bench.compare.trial import Recipe
+from edgeseg.bench.compare.options import CompareOptions, Recipe
+from edgeseg.bench.compare.report import Measurements, report_of, unit_name
+from edgeseg.bench.compare.trial import draw_decisions, export_and_measure
+from edgeseg.bench.harness.accuracy import categories_in, fingerprint, open_limited
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report, write_report
-from edgeseg.bench.harness.units import Say, Store, run_units
+from edgeseg.bench.harness.units import FAILED, Done, Result, Store, Unit, run_units
+from edgeseg.bench.harness.weights import available, left_out
 from edgeseg.bench.latency.report import timing_notes, timing_units
-from edgeseg.bench.paper.experiments import available, left_out
-from edgeseg.errors import EdgesegError
-from edgeseg.progress import Progress, silent
+from edgeseg.bench.latency.turns import Candidate
+from edgeseg.data.datasets import Dataset
+from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.fitting.fitting import FitOptions, fit
+from edgeseg.progress import Note, Progress, silent
 
 
 def run_compare(
@@ -19,7 +30,7 @@ def run_compare(
     out: Path,
     *,
     fresh: bool,
-    say: Say,
+    note: Note,
     progress: Progress = silent,
     title: str = "Accuracy against milliseconds",
     name: str = "compare",
@@ -32,9 +43,9 @@ def run_compare(
     comparison = Comparison(options, out)
     recipes, notes = _usable(options)
     for line in notes:
-        say(line)
+        note(line)
     store = Store(out, fresh=fresh)
-    done = run_units(list(comparison.accuracy_units(recipes)), store, say=say)
+    done = run_units(list(comparison.accuracy_units(recipes)), store, note=note)
     timed = run_units(
         timing_units(
             comparison.candidates(done),
@@ -44,10 +55,12 @@ def run_compare(
             progress=progress,
         ),
         store,
-        say=say,
+        note=note,
     )
-    notes += timing_notes(timed, say=say)
-    report = report_of(comparison, done, timed, facts=facts, notes=notes, title=title, name=name)
+    notes += timing_notes(timed, note=note)
+    categories = tuple(dataset.name for dataset in comparison.datasets)
+    measured = Measurements(options=options, categories=categories, done=done, timed=timed)
+    report = report_of(measured, out, facts=facts, notes=notes, title=title, name=name)
     write_report(report, out)
     return report
 
@@ -67,3 +80,81 @@ def _usable(options: CompareOptions) -> tuple[list[Recipe], list[str]]:
     if not usable:
         raise EdgesegError(f"nothing to compare: {notes[0]}")
     return usable, notes
+
+
+class Comparison:
+    """The units of a comparison, and the files they leave for timing."""
+
+    def __init__(self, options: CompareOptions, out: Path) -> None:
+        self.options, self.out = options, out
+        self.datasets = [
+            open_limited(path, limit=options.limit) for path in categories_in(options.data)
+        ]
+
+    def accuracy_units(self, recipes: Sequence[Recipe]) -> Iterator[Unit]:
+        """Category by category: fit, export and measure every recipe with every seed."""
+        for dataset in self.datasets:
+            for recipe in recipes:
+                for seed in range(self.options.seeds):
+                    yield self._unit(dataset, recipe, seed)
+
+    def _unit(self, dataset: Dataset, recipe: Recipe, seed: int) -> Unit:
+        options = self.options
+        config = recipe.config(seed=seed, size_hw=options.size_hw)
+        # Latency depends on the category as little as a graph does: one is kept for timing.
+        first = dataset is self.datasets[0] and seed == 0
+
+        def run() -> Result:
+            fit_options = FitOptions(weights=options.weights, keep_moments=False)
+            artefact = fit(dataset, config, fit_options)
+            folder = self.model_path(recipe, "", category=dataset.name, seed=seed).parent
+            by_precision = export_and_measure(
+                artefact,
+                dataset,
+                folder,
+                precisions=recipe.precisions,
+                threads=options.threads,
+                keep=first,
+            )
+            if first and recipe is options.recipes[0]:
+                path = self.model_path(recipe, recipe.precisions[0], category=dataset.name)
+                draw_decisions(artefact, path, dataset, self.out / f"examples-{dataset.name}.png")
+            return by_precision
+
+        return Unit(
+            name=unit_name(dataset.name, recipe, seed),
+            settings={
+                "data": fingerprint(dataset),
+                "config": config.to_dict(),
+                "precisions": list(recipe.precisions),
+                "weights": options.weights,
+                "kept": first,
+            },
+            run=run,
+            weight=len(dataset.train) + len(dataset.test) * (1 + len(recipe.precisions)),
+        )
+
+    def model_path(
+        self, recipe: Recipe, precision: str, *, category: str | None = None, seed: int = 0
+    ) -> Path:
+        """Where the exported file of a recipe lies."""
+        folder = self.out / "models" / (category or self.datasets[0].name)
+        return folder / f"{recipe.name.replace(' ', '-')}-seed{seed}" / f"{precision}.onnx"
+
+    def candidates(self, done: Done) -> list[Candidate]:
+        """Every graph that was exported, on every backend."""
+        candidates = []
+        for recipe in self.options.recipes:
+            result = done.results.get(unit_name(self.datasets[0].name, recipe, 0))
+            for precision in recipe.precisions:
+                if result is None or FAILED in result.get(precision, {FAILED: ""}):
+                    continue
+                path = self.model_path(recipe, precision)
+                if not path.is_file():
+                    raise UsageError(f"{path}: deleted since it was measured; run with --fresh")
+                name = f"{recipe.name} {precision}"
+                candidates += [
+                    Candidate(name=name, path=path, backend=backend)
+                    for backend in self.options.backends
+                ]
+        return candidates

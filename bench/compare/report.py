@@ -1,38 +1,104 @@
 """The report of a comparison: summary, categories, Pareto picture, example maps."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from edgeseg.bench.compare.recipes import Comparison
-from edgeseg.bench.harness.accuracy import METRICS, group_means
-from edgeseg.bench.harness.figures import Dot, pareto, pareto_front
+from edgeseg.bench.compare.options import CompareOptions, Recipe
+from edgeseg.bench.harness.accuracy import (
+    ACCURACY_COLUMNS,
+    BY_CATEGORY,
+    METRICS,
+    group_means,
+    over_seeds,
+)
+from edgeseg.bench.harness.figures import Dot, dot_of, pareto, pareto_front
 from edgeseg.bench.harness.report import Figure, Report
-from edgeseg.bench.harness.tabular import Cell, Column, Table
-from edgeseg.bench.harness.units import Done
+from edgeseg.bench.harness.tabular import Table, column, table_of
+from edgeseg.bench.harness.units import FAILED, Done
 from edgeseg.bench.latency.report import speed_table, timing_facts
 
 NOTABLE = 0.005  # of PRO or AUROC: less is not worth a sentence
+PROMISED = ("pro", "image_auroc")  # what sentences compare
 
 
-class Row(NamedTuple):
-    """One graph on one backend, in the order of the summary's columns."""
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One graph on one backend."""
 
-    backbone: str
-    preset: str
-    precision: str
-    backend: str
-    pro: float | None
-    pixel_auroc: float | None
-    image_auroc: float | None
-    spread: float | None
-    p50_ms: float
-    megabytes: float
+    backbone: str = field(metadata=column("backbone"))
+    preset: str = field(metadata=column("preset"))
+    precision: str = field(metadata=column("precision"))
+    backend: str = field(metadata=column("backend"))
+    accuracy: dict[str, float | None] = field(metadata=ACCURACY_COLUMNS)
+    pro_std: float | None = field(metadata=column("std of PRO", digits=4))
+    p50_ms: float = field(metadata=column("p50 ms", digits=2, better="low"))
+    megabytes: float = field(metadata=column("MB", digits=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoryRow:
+    """One metric of one graph, category by category."""
+
+    model: str = field(metadata=column("model"))
+    by_category: dict[str, float | None] = field(metadata=column("{}", better="high"))
+
+
+def unit_name(category: str, recipe: Recipe, seed: int) -> str:
+    """How a result is found again."""
+    return f"{category} {recipe.name} seed {seed}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurements:
+    """All results of a run, asked for by what they mean."""
+
+    options: CompareOptions
+    categories: tuple[str, ...]
+    done: Done
+    timed: Done
+
+    def accuracy(
+        self, recipe: Recipe, precision: str
+    ) -> dict[str, dict[str, tuple[float, float | None]]]:
+        """Metrics by category, each as mean and deviation over seeds."""
+        by_category = {}
+        for category in self.categories:
+            names = [unit_name(category, recipe, seed) for seed in range(self.options.seeds)]
+            known = [self.done.results[n][precision] for n in names if n in self.done.results]
+            usable = [result for result in known if FAILED not in result]
+            if usable:
+                by_category[category] = over_seeds(usable)
+        return by_category
+
+    def rows(self) -> Iterator[Row]:
+        """One for everything that was timed."""
+        for timing in self.timed.results["rounds"]["timings"]:
+            label, _, backend = timing["key"].rpartition(" on ")
+            backbone, preset, precision = label.split(" ")
+            recipe = next(r for r in self.options.recipes if r.name == f"{backbone} {preset}")
+            by_category = self.accuracy(recipe, precision)
+            means = {
+                metric: group_means({c: values[metric][0] for c, values in by_category.items()})
+                for metric in METRICS
+            }
+            spreads = [s for values in by_category.values() if (s := values["pro"][1]) is not None]
+            yield Row(
+                backbone=backbone,
+                preset=preset,
+                precision=precision,
+                backend=backend,
+                accuracy={metric: groups["overall"] for metric, groups in means.items()},
+                pro_std=sum(spreads) / len(spreads) if spreads else None,
+                p50_ms=float(timing["host_ms"]["p50"]),
+                megabytes=timing["size_bytes"] / 1e6,
+            )
 
 
 def report_of(
-    comparison: Comparison,
-    done: Done,
-    timed: Done,
+    measured: Measurements,
+    out: Path,
     *,
     facts: dict[str, Any],
     notes: list[str],
@@ -40,99 +106,78 @@ def report_of(
     name: str,
 ) -> Report:
     """Accuracy and timings side by side."""
-    rows = [_row(comparison, done, timing) for timing in timed.results["rounds"]["timings"]]
+    rows = list(measured.rows())
     dots = [dot for row in rows if (dot := _dot(row)) is not None]
-    pareto(dots, comparison.out / "pareto.png", value_name="mean PRO")
+    pareto(dots, out / "pareto.png", value_name="mean PRO")
     return Report(
         name=name,
         title=title,
-        findings=tuple(_findings(rows, dots)),
-        tables=(_summary(rows, comparison), *_by_category(comparison, done), speed_table(timed)),
-        figures=tuple(_figures(comparison)),
-        facts=facts | timing_facts(timed, done),
+        findings=tuple(findings_of(rows)),
+        tables=tuple(tables_of(measured, rows)),
+        figures=tuple(_figures(measured, out)),
+        facts=facts | timing_facts(measured.timed, measured.done),
         notes=tuple(notes),
-        raw={"accuracy": done.results, "timing": timed.results},
+        raw={"accuracy": measured.done.results, "timing": measured.timed.results},
     )
-
-
-def _row(comparison: Comparison, done: Done, timing: dict[str, Any]) -> Row:
-    label, _, backend = timing["key"].rpartition(" on ")
-    backbone, preset, precision = label.split(" ")
-    recipe = next(r for r in comparison.options.recipes if r.name == f"{backbone} {preset}")
-    found = comparison.accuracy(done, recipe, precision)
-    pro, pixel_auroc, image_auroc = (
-        group_means({c: values[metric][0] for c, values in found.items()})["overall"]
-        for metric in METRICS
-    )
-    spreads = [s for values in found.values() if (s := values["pro"][1]) is not None]
-    spread = sum(spreads) / len(spreads) if spreads else None
-    p50, megabytes = float(timing["host_ms"]["p50"]), timing["size_bytes"] / 1e6
-    names = (backbone, preset, precision, backend)
-    return Row(*names, pro, pixel_auroc, image_auroc, spread, p50, megabytes)
 
 
 def _dot(row: Row) -> Dot | None:
-    if row.pro is None:
-        return None
     where = "" if row.backend == "cpu" else f", {row.backend}"
-    return Dot(
+    return dot_of(
         name=f"{row.backbone} {row.precision}{where}",
-        ms=row.p50_ms,
-        value=row.pro,
-        size_mb=row.megabytes,
         group=row.preset,
+        ms=row.p50_ms,
+        value=row.accuracy["pro"],
+        size_mb=row.megabytes,
     )
 
 
-def _figures(comparison: Comparison) -> Iterator[Figure]:
+def _figures(measured: Measurements, out: Path) -> Iterator[Figure]:
     yield Figure(
         title="PRO against milliseconds",
         file="pareto.png",
         note="Area of a dot: size of the file. Dotted, and bold in the list: no other model is "
         "faster and as accurate.",
     )
-    first = comparison.datasets[0].name
+    first = measured.categories[0]
     file = f"examples-{first}.png"
-    if (comparison.out / file).is_file():
+    if (out / file).is_file():
         yield Figure(title=f"Example maps: {first}", file=file, shareable=False)
 
 
-def _summary(rows: list[Row], comparison: Comparison) -> Table:
-    names = [dataset.name for dataset in comparison.datasets]
-    return Table(
-        title="Summary",
-        columns=(
-            *(Column(name="backbone"), Column(name="preset"), Column(name="precision")),
-            Column(name="backend"),
-            *(Column(name="PRO", better="high"), Column(name="pixel AUROC", better="high")),
-            *(Column(name="image AUROC", better="high"), Column(name="std of PRO", digits=4)),
-            *(Column(name="p50 ms", digits=2, better="low"), Column(name="MB", digits=1)),
-        ),
-        rows=tuple(rows),
-        note=f"Accuracy of the exported file in ONNX Runtime, means over {', '.join(names)}; "
-        f"seeds: {comparison.options.seeds}.",
+def tables_of(measured: Measurements, rows: list[Row]) -> Iterator[Table]:
+    """The summary, every metric by category, and all times."""
+    yield table_of(
+        "Summary",
+        rows,
+        note="Accuracy of the exported file in ONNX Runtime, means over "
+        f"{', '.join(measured.categories)}; seeds: {measured.options.seeds}.",
     )
+    for metric in BY_CATEGORY:
+        table = table_of(_by_category(metric), list(_category_rows(measured, metric)))
+        if table.rows:
+            yield table
+    yield speed_table(measured.timed)
 
 
-def _by_category(comparison: Comparison, done: Done) -> Iterator[Table]:
-    for metric, title in (("pro", "PRO by category"), ("image_auroc", "Image AUROC by category")):
-        rows: list[tuple[Cell, ...]] = []
-        for recipe in comparison.options.recipes:
-            for precision in recipe.precisions:
-                found = comparison.accuracy(done, recipe, precision)
-                if found:
-                    cells = [
-                        found[d.name][metric][0] if d.name in found else None
-                        for d in comparison.datasets
-                    ]
-                    rows.append((f"{recipe.name} {precision}", *cells))
-        columns = [Column(name="model")]
-        columns += [Column(name=d.name, better="high") for d in comparison.datasets]
-        yield Table(title=title, columns=tuple(columns), rows=tuple(rows))
+def _by_category(metric: str) -> str:
+    title = METRICS[metric]
+    return f"{title[:1].upper()}{title[1:]} by category"
 
 
-def _findings(rows: list[Row], dots: list[Dot]) -> Iterator[str]:
-    for dot in pareto_front(dots):
+def _category_rows(measured: Measurements, metric: str) -> Iterator[CategoryRow]:
+    for recipe in measured.options.recipes:
+        for precision in recipe.precisions:
+            by_category = measured.accuracy(recipe, precision)
+            values = {c: by_category[c][metric][0] if c in by_category else None
+                      for c in measured.categories}  # fmt: skip
+            if by_category:
+                yield CategoryRow(model=f"{recipe.name} {precision}", by_category=values)
+
+
+def findings_of(rows: list[Row]) -> Iterator[str]:
+    """What the numbers say, in the order of importance."""
+    for dot in pareto_front([dot for row in rows if (dot := _dot(row)) is not None]):
         yield (
             f"{dot.name} ({dot.group}): mean PRO {dot.value:.3f} in {dot.ms:.1f} ms, "
             f"{dot.size_mb:.0f} MB; nothing here is faster and as accurate."
@@ -174,19 +219,16 @@ def costs_of_precision(rows: list[Row]) -> Iterator[str]:
     for row in rows:
         reference = exact.get((row.backbone, row.preset, row.backend), row)
         lost = [
-            f"{name} {found:.3f} against {wanted:.3f}"
-            for name, found, wanted in _accuracies(row, reference)
-            if wanted - found > NOTABLE
+            f"{name} {reached:.3f} against {wanted:.3f}"
+            for name, reached, wanted in _accuracies(row, reference)
+            if wanted - reached > NOTABLE
         ]
         if lost:
             name = f"{row.backbone} {row.preset} in {row.precision}"
             yield f"{name} is less accurate than in fp32: {', '.join(lost)}."
 
 
-def _accuracies(one: Row, other: Row) -> list[tuple[str, float, float]]:
+def _accuracies(row: Row, other: Row) -> list[tuple[str, float, float]]:
     """PRO and image AUROC of both, where both were measured."""
-    pairs = (
-        ("PRO", one.pro, other.pro),
-        ("image AUROC", one.image_auroc, other.image_auroc),
-    )
+    pairs = ((METRICS[name], row.accuracy[name], other.accuracy[name]) for name in PROMISED)
     return [(name, a, b) for name, a, b in pairs if a is not None and b is not None]

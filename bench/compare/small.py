@@ -3,51 +3,36 @@
 from pathlib import Path
 
 from edgeseg.bench.compare.compare import run_compare
-from edgeseg.bench.compare.recipes import CompareOptions
-from edgeseg.bench.compare.trial import Recipe
+from edgeseg.bench.compare.options import CompareOptions, Recipe, SmallOptions
 from edgeseg.bench.harness.report import Report
-from edgeseg.bench.harness.units import Say
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.data.synthetic.scene import write_dataset
-from edgeseg.progress import Progress, silent
-
-BACKBONE = "efficientnet_lite0"  # its weights come with a package
-PRESETS = ("edge", "paper")
-PRECISIONS = ("fp32", "int8")
+from edgeseg.progress import Note, Progress, silent
 
 
 def run_small(
-    out: Path,
-    *,
-    threads: int,
-    size_hw: tuple[int, int] = (256, 256),
-    weights: str | None = None,
-    backbone: str = BACKBONE,
-    train: int = 30,
-    rounds: int = 10,
-    fresh: bool,
-    say: Say,
-    progress: Progress = silent,
+    small: SmallOptions, out: Path, *, fresh: bool, note: Note, progress: Progress = silent
 ) -> Report:
     """Make the data, then compare presets and precisions on it."""
     data = out / "staged" / "plate"
     if not (data / "train" / "good").is_dir():
-        write_dataset(data, size_hw=size_hw, train=train, test_good=8, test_defective=2)
+        write_dataset(data, size_hw=small.size_hw, train=small.train, test_good=8, test_defective=2)
     options = CompareOptions(
         data=data,
         recipes=tuple(
-            Recipe(backbone=backbone, preset=preset, precisions=PRECISIONS) for preset in PRESETS
+            Recipe(backbone=small.backbone, preset=preset, precisions=small.precisions)
+            for preset in small.presets
         ),
-        size_hw=size_hw,
-        weights=weights,
-        schedule=Schedule(rounds=rounds),
-        threads=threads,
+        size_hw=small.size_hw,
+        weights=small.weights,
+        schedule=Schedule(rounds=small.rounds),
+        threads=small.threads,
     )
     return run_compare(
         options,
         out,
         fresh=fresh,
-        say=say,
+        note=note,
         progress=progress,
         name="small",
         title="A small benchmark on a synthetic part",

@@ -1,6 +1,5 @@
-"""One of our own models: fitted, exported in some precisions, measured as it will be deployed."""
+"""A model of ours exported in some precisions, and measured as it will be deployed."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -8,36 +7,17 @@ from numpy.typing import NDArray
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.bench.harness.accuracy import Predict, measure_accuracy
-from edgeseg.bench.harness.examples import write_png
 from edgeseg.bench.harness.units import FAILED, Result
 from edgeseg.bench.latency.runners import OrtRunner, size_on_disk
-from edgeseg.config import FitConfig
+from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.errors import ExportError
 from edgeseg.evaluation.panels import contact_sheet, render_panel
-from edgeseg.export.onnx_export import ExportOptions, export_onnx
+from edgeseg.export.onnx_export import export_onnx
+from edgeseg.export.options import ExportOptions
 
 CALIBRATION_IMAGES = 32
 _PANELS = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """A backbone with a preset, and the precisions it is exported in."""
-
-    backbone: str
-    preset: str
-    precisions: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """As it stands in tables."""
-        return f"{self.backbone} {self.preset}"
-
-    def config(self, *, seed: int, size_hw: tuple[int, int]) -> FitConfig:
-        """The settings of the fit."""
-        options = {"backbone": self.backbone, "seed": seed, "size_hw": size_hw}
-        return FitConfig.preset(self.preset).with_options(options)
 
 
 def export_and_measure(
@@ -66,8 +46,8 @@ def export_and_measure(
             results[precision] = {FAILED: str(error)}
             continue
         predict = onnx_predictor(path, threads=threads)
-        found = measure_accuracy(predict, dataset, size_hw=artefact.config.size_hw)
-        results[precision] = found.to_dict() | {"size_bytes": size_on_disk(path)}
+        accuracy = measure_accuracy(predict, dataset, size_hw=artefact.config.size_hw)
+        results[precision] = accuracy.to_dict() | {"size_bytes": size_on_disk(path)}
         if not keep:
             path.unlink()
             path.with_suffix(".json").unlink(missing_ok=True)
@@ -85,9 +65,9 @@ def onnx_predictor(
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         maps, scores = [], []
         for frame in frames_nhwc:
-            found = runner.named(runner.prepare(frame))
-            maps.append(found[map_name].reshape(frame.shape[:2]).astype(np.float32))
-            scores.append(float(found[score_name].reshape(-1)[0]))
+            outputs = runner.named(runner.prepare(frame))
+            maps.append(outputs[map_name].reshape(frame.shape[:2]).astype(np.float32))
+            scores.append(float(outputs[score_name].reshape(-1)[0]))
         return np.stack(maps), np.array(scores, np.float32)
 
     return predict
@@ -112,7 +92,7 @@ def draw_decisions(artefact: Artefact, path: Path, dataset: Dataset, target: Pat
             )
         )
     if panels:
-        write_png(target, contact_sheet(panels, title=f"{dataset.name}, {path.stem}"))
+        write_image(target, contact_sheet(panels, title=f"{dataset.name}, {path.stem}"))
 
 
 def _one_of_each_kind(samples: tuple[Sample, ...]) -> list[Sample]:

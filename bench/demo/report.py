@@ -1,37 +1,50 @@
 """The page at the end of `edgeseg demo`: what was found, with which models, and how fast."""
 
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgeseg.bench.harness.figures import Dot, pareto
-from edgeseg.bench.harness.machine import available_cores, describe
+from edgeseg.bench.harness.figures import dot_of, pareto
+from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
-from edgeseg.bench.harness.tabular import Cell, Column, Table
+from edgeseg.bench.harness.sampling import percentiles
+from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.latency.report import candidates_of
 from edgeseg.bench.latency.turns import Schedule, Timing, measure_latency
 from edgeseg.contract.images import read_image, write_image
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.evaluation.panels import contact_sheet, headed
+from edgeseg.runtime.backends.onnxruntime_session import available_cores
 from edgeseg.runtime.records import STAGES
 
-# A model's name, its times and what was measured of its accuracy.
-Measured = tuple[str, Timing, dict[str, Any]]
-MODEL_COLUMNS = (
-    Column(name="model"),
-    Column(name="MB", digits=1, better="low"),
-    Column(name="p50 ms", digits=1, better="low"),
-    Column(name="p99 ms", digits=1),
-    Column(name="PRO", digits=3, better="high"),
-    Column(name="image AUROC", digits=3, better="high"),
-    Column(name="F1", digits=3, better="high"),
-)
-STAGE_COLUMNS = tuple(
-    Column(name=name, digits=2) for name in ("stage", "p50 ms", "p95 ms", "p99 ms", "max ms")
-)
 MOST_KINDS = 5  # of defects in the picture
 # A stage that is part of another one says so.
 STAGE_NAMES = {"queue": "- of it in the queue", "sinks": "afterwards: sinks"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRow:
+    """An exported model."""
+
+    model: str = field(metadata=column("model"))
+    megabytes: float = field(metadata=column("MB", digits=1, better="low"))
+    p50_ms: float = field(metadata=column("p50 ms", digits=1, better="low"))
+    p99_ms: float = field(metadata=column("p99 ms", digits=1))
+    pro: float | None = field(metadata=column("PRO", better="high"))
+    image_auroc: float | None = field(metadata=column("image AUROC", better="high"))
+    f1: float | None = field(metadata=column("F1", better="high"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageRow:
+    """A stage of the streamed frames."""
+
+    stage: str = field(metadata=column("stage"))
+    p50_ms: float = field(metadata=column("p50 ms", digits=2))
+    p95_ms: float = field(metadata=column("p95 ms", digits=2))
+    p99_ms: float = field(metadata=column("p99 ms", digits=2))
+    max_ms: float = field(metadata=column("max ms", digits=2))
 
 
 def write_demo_report(
@@ -50,16 +63,18 @@ def write_demo_report(
         threads=threads,
         schedule=Schedule(rounds=10),
     )
-    accuracy = [_accuracy(path) for path in models.values()]
-    measured = list(zip(models, timings, accuracy, strict=True))
+    rows = [
+        _model_row(name, path, timing)
+        for (name, path), timing in zip(models.items(), timings, strict=True)
+    ]
     stream = json.loads(latency.read_text(encoding="utf-8"))
     made_up = "The data is a synthetic part: good to try the tools on, no measure of accuracy."
     report = Report(
         name="demo",
         title="What is wrong with the part, and how fast we know",
         findings=(*_findings(out, stream, plan), f"All steps together took {seconds:.0f} s."),
-        tables=(_model_table(measured), _stage_table(stream)),
-        figures=(*_figures(out), *_pareto(measured, out)),
+        tables=(_model_table(rows), _stage_table(stream)),
+        figures=(*_figures(out), *_pareto(rows, out)),
         facts=describe(threads=threads, seeds=(0,)),
         notes=(made_up,) if synthetic else (),
         raw={"stream": stream, "plan": plan},
@@ -67,21 +82,32 @@ def write_demo_report(
     return write_report(report, out)
 
 
-def _accuracy(path: Path) -> dict[str, Any]:
+def _model_row(name: str, path: Path, timing: Timing) -> ModelRow:
     text = path.with_suffix(".json").read_text(encoding="utf-8")
-    found = ModelMetadata.from_json(text, source=str(path)).accuracy
-    return found[-1] if found else {}
+    stored = ModelMetadata.from_json(text, source=str(path)).accuracy
+    figures = stored[-1] if stored else {}
+    accuracy = {name: each for name, each in figures.items() if isinstance(each, int | float)}
+    milliseconds = percentiles(timing.host_ms)
+    return ModelRow(
+        model=name,
+        megabytes=timing.size_bytes / 1e6,
+        p50_ms=milliseconds["p50"],
+        p99_ms=milliseconds["p99"],
+        pro=accuracy.get("pro"),
+        image_auroc=accuracy.get("image_auroc"),
+        f1=accuracy.get("f1"),
+    )
 
 
 def _findings(out: Path, stream: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
     lines = []
     if (out / "eval.json").is_file():
-        told = json.loads((out / "eval.json").read_text(encoding="utf-8"))
-        bad = told["anomalies"]
-        good, found = told["images"] - bad, round((told["recall"] or 0) * bad)
+        verdicts = json.loads((out / "eval.json").read_text(encoding="utf-8"))
+        bad = verdicts["anomalies"]
+        good, caught = verdicts["images"] - bad, round((verdicts["recall"] or 0) * bad)
         lines.append(
-            f"{found} of {bad} defective parts were found and {told['false_alarms']} of {good} "
-            "good ones flagged. The threshold was chosen on good parts alone."
+            f"{caught} of {bad} defective parts were found and {verdicts['false_alarms']} of "
+            f"{good} good ones flagged. The threshold was chosen on good parts alone."
         )
     frames, end_to_end = stream["frames"], stream["latency_ms"]["end_to_end"]
     lines.append(
@@ -97,39 +123,23 @@ def _findings(out: Path, stream: dict[str, Any], plan: dict[str, Any] | None) ->
     return lines
 
 
-def _model_table(measured: list[Measured]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for name, timing, accuracy in measured:
-        percent = _milliseconds(timing)
-        figures = [accuracy.get(figure) for figure in ("pro", "image_auroc", "f1")]
-        rows.append((name, timing.size_bytes / 1e6, percent["p50"], percent["p99"], *figures))
+def _model_table(rows: list[ModelRow]) -> Table:
     note = (
         "Milliseconds of one frame, the models in turns in one process. PRO: the share of each "
         "defect that is marked, averaged over thresholds that mark little else; 1 is best. AUROC: "
         "how well scores tell good from bad; 0.5 is a guess. F1: verdicts at the threshold; 1 is "
         "no mistake. edge: our settings; paper: the published method."
     )
-    return Table(title="The exported models", columns=MODEL_COLUMNS, rows=tuple(rows), note=note)
+    return table_of("The exported models", rows, note=note)
 
 
-def _milliseconds(timing: Timing) -> dict[str, float]:
-    percent: dict[str, float] = timing.to_dict(timing)["host_ms"]
-    return percent
-
-
-def _pareto(measured: list[Measured], out: Path) -> tuple[Figure, ...]:
+def _pareto(rows: list[ModelRow], out: Path) -> tuple[Figure, ...]:
     """Accuracy against time, where accuracy was measured."""
-    dots = [
-        Dot(
-            name=name.split(", ")[1],
-            group=name.split(", ")[0],
-            ms=_milliseconds(timing)["p50"],
-            value=accuracy["pro"],
-            size_mb=timing.size_bytes / 1e6,
-        )
-        for name, timing, accuracy in measured
-        if accuracy.get("pro") is not None
-    ]
+    dots = []
+    for row in rows:
+        group, name = row.model.split(", ")
+        dot = dot_of(name=name, group=group, ms=row.p50_ms, value=row.pro, size_mb=row.megabytes)
+        dots += [] if dot is None else [dot]
     if len(dots) < 2:
         return ()
     pareto(dots, out / "pareto.png", value_name="PRO")
@@ -139,25 +149,23 @@ def _pareto(measured: list[Measured], out: Path) -> tuple[Figure, ...]:
 
 def _stage_table(stream: dict[str, Any]) -> Table:
     measured = stream["latency_ms"]
-    rows = tuple(
-        (
-            STAGE_NAMES.get(stage, stage.replace("_", " ")),
-            *(measured[stage][name] for name in ("p50", "p95", "p99", "max")),
+    rows = [
+        StageRow(
+            stage=STAGE_NAMES.get(stage, stage.replace("_", " ")),
+            p50_ms=measured[stage]["p50"],
+            p95_ms=measured[stage]["p95"],
+            p99_ms=measured[stage]["p99"],
+            max_ms=measured[stage]["max"],
         )
         for stage in (*STAGES, "sinks")
         if stage in measured
-    )
+    ]
     note = (
         f"On {stream['backend']}. Capture age: from the camera to the start of scoring; pre: crop "
         "and resize; infer: the model; post: verdict and regions; end to end is their sum. Sinks "
         "write events and pictures after the verdict."
     )
-    return Table(
-        title="Where the time of a streamed frame goes",
-        columns=STAGE_COLUMNS,
-        rows=rows,
-        note=note,
-    )
+    return table_of("Where the time of a streamed frame goes", rows, note=note)
 
 
 def _figures(out: Path) -> tuple[Figure, ...]:

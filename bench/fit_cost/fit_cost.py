@@ -2,44 +2,61 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgeseg.bench.compare.trial import Recipe
+from edgeseg.bench.compare.options import Recipe
+from edgeseg.bench.fit_cost.inverse_time import inverse_unit
+from edgeseg.bench.fit_cost.options import FitCostOptions
 from edgeseg.bench.harness.accuracy import fingerprint, open_limited
 from edgeseg.bench.harness.figures import Line, curves
+from edgeseg.bench.harness.fit_worker import fit_in_process
 from edgeseg.bench.harness.machine import busy_warning, describe, processor
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.staging import stage
-from edgeseg.bench.harness.tabular import Cell, Column, Table
-from edgeseg.bench.harness.units import FAILED, Done, Result, Say, Store, Unit, run_units
-from edgeseg.bench.paper.inverse_time import SIZES, inverse_unit
-from edgeseg.bench.peers.fit_worker import fit_in_process
+from edgeseg.bench.harness.tabular import Table, column, table_of
+from edgeseg.bench.harness.units import FAILED, Done, Result, Store, Unit, run_units
+from edgeseg.bench.peers.options import PEERS
 from edgeseg.bench.peers.process import PeerRequest, run_peer
 from edgeseg.data.datasets import Dataset
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.weights import find_weights
+from edgeseg.progress import Note
 
-COUNTS = (50, 400)  # images: memory must not grow with them
 METHODS = ("cholesky", "eigenvectors")
-PADIM = "anomalib PaDiM"
+PADIM = PEERS["padim"]
 _TIMEOUT_S = 7200
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitCostOptions:
-    """The category, and who fits it."""
+class CountCost:
+    """A fit on so many images."""
 
-    data: Path
-    python: Path | None  # with anomalib; None leaves it out
-    recipes: tuple[Recipe, ...]
-    counts: tuple[int, ...] = COUNTS
-    sizes: tuple[int, ...] = SIZES
-    size_hw: tuple[int, int] = (256, 256)
-    threads: int = 2
+    fit_s: float | str | None = field(metadata=column("N={}: fit s", digits=1, better="low"))
+    peak_mb: float | None = field(metadata=column("peak MB", digits=0, better="low"))
+    added_mb: float | None = field(metadata=column("of which fit MB", digits=0, better="low"))
 
 
-def run_fit_cost(options: FitCostOptions, out: Path, *, fresh: bool, say: Say) -> Report:
+@dataclass(frozen=True, kw_only=True)
+class FitRow:
+    """What one model costs by the number of images."""
+
+    model: str = field(metadata=column("model"))
+    by_count: dict[str, CountCost]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactorRow:
+    """The factors of one size."""
+
+    k: int = field(metadata=column("k"))
+    cholesky_s: float = field(metadata=column("Cholesky s (full rank)", digits=2))
+    eigenvectors_s: float = field(metadata=column("eigenvectors s (rank 0.64 k)", digits=2))
+    factor_mb: float = field(metadata=column("full-rank factors MB", digits=0))
+    locations: int = field(metadata=column("locations timed"))
+
+
+def run_fit_cost(options: FitCostOptions, out: Path, *, fresh: bool, note: Note) -> Report:
     """Measure in fresh processes and write the report."""
     import torch
 
@@ -47,9 +64,9 @@ def run_fit_cost(options: FitCostOptions, out: Path, *, fresh: bool, say: Say) -
     facts = describe(threads=options.threads)
     warning = busy_warning()
     if warning:
-        say(warning)
+        note(warning)
     dataset = open_limited(options.data, limit=None)
-    done = run_units(list(_units(options, dataset, out)), Store(out, fresh=fresh), say=say)
+    done = run_units(list(_units(options, dataset, out)), Store(out, fresh=fresh), note=note)
     shutil.rmtree(out / "staged", ignore_errors=True)
     notes = [
         "Each fit runs in a process of its own and reads the same PNG files; seconds count from "
@@ -59,12 +76,14 @@ def run_fit_cost(options: FitCostOptions, out: Path, *, fresh: bool, say: Say) -
         *([] if options.python else ["anomalib was left out: give --peers-python or --install."]),
     ]
     names = [recipe.name for recipe in options.recipes] + ([PADIM] if options.python else [])
-    _draw(done, options, out)
+    fits = [fit_row(done, name, options.counts) for name in names]
+    factors = [factor_row(done, k) for k in options.sizes]
+    _draw(factors, out)
     report = Report(
         name="fit-cost",
         title=f"What a fit costs: {dataset.name}",
-        findings=tuple(_findings(done, options, names)),
-        tables=(_fits(done, options, names), _factors(done, options)),
+        findings=tuple(_findings(fits, factors)),
+        tables=tuple(_tables(fits, factors)),
         figures=(Figure(title="Seconds for the factors over k", file="factors_over_k.png"),),
         facts=facts | {"commits": list(done.commits), "work_seconds": done.seconds},
         notes=tuple(notes),
@@ -85,7 +104,7 @@ def _units(options: FitCostOptions, dataset: Dataset, out: Path) -> Iterator[Uni
         for recipe in options.recipes:
             yield Unit(
                 name=f"{recipe.name} {count} images",
-                settings=common | {"config": _config(options, recipe)},
+                settings=common | {"config": _config(options, recipe), "weights": options.weights},
                 run=lambda recipe=recipe, count=count: _our_fit(  # type: ignore[misc]
                     options, dataset, recipe, count, out
                 ),
@@ -117,13 +136,13 @@ def _our_fit(
     request = {
         "data": str(staged.root),
         "config": _config(options, recipe),
-        "weights": None,
+        "weights": options.weights,
         "threads": options.threads,
         "artefact": str(artefact),
     }
-    found = fit_in_process(request, staged.root.parent)
+    figures = fit_in_process(request, staged.root.parent)
     artefact.unlink()
-    return found
+    return figures
 
 
 def _their_fit(options: FitCostOptions, dataset: Dataset, count: int, out: Path) -> Result:
@@ -139,62 +158,56 @@ def _their_fit(options: FitCostOptions, dataset: Dataset, count: int, out: Path)
         fit_only=True,
     )
     folder = out / "models" / f"padim-{count}"
-    found = run_peer(options.python, request, folder, timeout_s=_TIMEOUT_S)
+    result = run_peer(options.python, request, folder, timeout_s=_TIMEOUT_S)
     shutil.rmtree(folder)
-    return found | ({FAILED: f"{found['step']}: {found['error']}"} if "error" in found else {})
+    failed = {FAILED: f"{result['step']}: {result['error']}"} if "error" in result else {}
+    return result | failed
 
 
-def _fits(done: Done, options: FitCostOptions, names: list[str]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for name in names:
-        row: list[Cell] = [name]
-        for count in options.counts:
-            found = done.results.get(f"{name} {count} images", {})
-            peak, base = found.get("peak_mb"), found.get("base_mb")
-            added = None if peak is None or base is None else float(peak) - float(base)
-            row += [found.get("fit_s", found.get(FAILED)), peak, added]
-        rows.append(tuple(row))
-    columns = [Column(name="model")]
-    for count in options.counts:
-        columns += [
-            Column(name=f"N={count}: fit s", digits=1, better="low"),
-            Column(name="peak MB", digits=0, better="low"),
-            Column(name="of which fit MB", digits=0, better="low"),
-        ]
-    return Table(
-        title="Fit of one category",
-        columns=tuple(columns),
-        rows=tuple(rows),
-        note="of which fit: the peak less what the process had before the fit, mostly imports.",
+def fit_row(done: Done, name: str, counts: tuple[int, ...]) -> FitRow:
+    """What was measured of one model; a fit that failed says so where its seconds would be."""
+    by_count = {}
+    for count in counts:
+        result = done.results.get(f"{name} {count} images", {})
+        peak, base = result.get("peak_mb"), result.get("base_mb")
+        by_count[str(count)] = CountCost(
+            fit_s=result.get("fit_s", result.get(FAILED)),
+            peak_mb=peak,
+            added_mb=None if peak is None or base is None else float(peak) - float(base),
+        )
+    return FitRow(model=name, by_count=by_count)
+
+
+def factor_row(done: Done, k: int) -> FactorRow:
+    """The factors of one size, by both methods."""
+    cholesky, eigenvectors = (done.results[f"inverse k{k} {method}"] for method in METHODS)
+    return FactorRow(
+        k=k,
+        cholesky_s=float(cholesky["grid_seconds"]),
+        eigenvectors_s=float(eigenvectors["grid_seconds"]),
+        factor_mb=float(cholesky["factor_mb"]),
+        locations=cholesky["locations"],
     )
 
 
-def _factors(done: Done, options: FitCostOptions) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for k in options.sizes:
-        found = [done.results[f"inverse k{k} {method}"] for method in METHODS]
-        seconds = [float(result["grid_seconds"]) for result in found]
-        rows.append((k, *seconds, float(found[0]["factor_mb"]), found[0]["locations"]))
-    return Table(
-        title="Factors of 4096 locations",
-        columns=(
-            *(Column(name="k"), Column(name="Cholesky s (full rank)", digits=2)),
-            *(Column(name="eigenvectors s (rank 0.64 k)", digits=2),),
-            *(Column(name="full-rank factors MB", digits=0), Column(name="locations timed")),
-        ),
-        rows=tuple(rows),
+def _tables(fits: list[FitRow], factors: list[FactorRow]) -> Iterator[Table]:
+    yield table_of(
+        "Fit of one category",
+        fits,
+        note="of which fit: the peak less what the process had before the fit, mostly imports.",
+    )
+    yield table_of(
+        "Factors of 4096 locations",
+        factors,
         note="Scaled to 4096 locations where fewer were timed.",
     )
 
 
-def _draw(done: Done, options: FitCostOptions, out: Path) -> None:
+def _draw(factors: list[FactorRow], out: Path) -> None:
+    sizes = [row.k for row in factors]
     lines = [
-        Line(
-            name=name,
-            x=options.sizes,
-            y=[done.results[f"inverse k{k} {method}"]["grid_seconds"] for k in options.sizes],
-        )
-        for method, name in (("cholesky", "Cholesky"), ("eigenvectors", "eigenvectors"))
+        Line(name="Cholesky", x=sizes, y=[row.cholesky_s for row in factors]),
+        Line(name="eigenvectors", x=sizes, y=[row.eigenvectors_s for row in factors]),
     ]
     curves(
         lines,
@@ -206,18 +219,19 @@ def _draw(done: Done, options: FitCostOptions, out: Path) -> None:
     )
 
 
-def _findings(done: Done, options: FitCostOptions, names: list[str]) -> Iterator[str]:
-    for name in names:
-        found = [done.results.get(f"{name} {count} images", {}) for count in options.counts]
-        if any("fit_s" not in result for result in found):
-            reason = next((r[FAILED] for r in found if FAILED in r), "not measured")
-            yield f"{name}: failed ({reason})."
+def _findings(fits: list[FitRow], factors: list[FactorRow]) -> Iterator[str]:
+    for row in fits:
+        costs = row.by_count.values()
+        wrong = [cost.fit_s for cost in costs if not isinstance(cost.fit_s, float)]
+        if wrong:
+            reason = next((reason for reason in wrong if reason), "not measured")
+            yield f"{row.model}: failed ({reason})."
             continue
         parts = [
-            f"{result['fit_s']:.1f} s and {result['peak_mb']:.0f} MB at {count} images"
-            for count, result in zip(options.counts, found, strict=True)
+            f"{cost.fit_s:.1f} s and {cost.peak_mb:.0f} MB at {count} images"
+            for count, cost in row.by_count.items()
         ]
-        yield f"{name}: {', '.join(parts)}."
-    if 100 in options.sizes:
-        seconds = done.results["inverse k100 cholesky"]["grid_seconds"]
-        yield f"Factors of 4096 locations with k=100: {seconds:.2f} s."
+        yield f"{row.model}: {', '.join(parts)}."
+    for factor in factors:
+        if factor.k == 100:
+            yield f"Factors of 4096 locations with k=100: {factor.cholesky_s:.2f} s."

@@ -11,7 +11,6 @@ from edgeseg.model.moments import Moments
 
 LOCATIONS = 64 * 64
 METHODS = ("cholesky", "eigenvectors", "svd")
-SIZES = (25, 50, 100, 150, 200, 300, 448)
 _MOST_BYTES = 600_000_000  # of covariances at a time
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.bench.harness.sampling import mean_std
+from edgeseg.bench.harness.tabular import column
 from edgeseg.data.datasets import Dataset, Sample, load_batches, open_dataset
 from edgeseg.data.layouts import folders_in
 from edgeseg.errors import DatasetError, EdgesegError
@@ -17,7 +18,11 @@ from edgeseg.evaluation.metrics import MapEvaluator, auroc
 from edgeseg.progress import Progress, silent
 
 TEXTURES = frozenset({"carpet", "grid", "leather", "tile", "wood"})
-METRICS = ("pro", "pixel_auroc", "image_auroc")
+METRICS = {"pro": "PRO", "pixel_auroc": "pixel AUROC", "image_auroc": "image AUROC"}
+# Of single categories without the AUROC of pixels, which is near 1 whatever a model misses.
+BY_CATEGORY = tuple(name for name in METRICS if name != "pixel_auroc")
+# Metadata of a row's field `dict[str, float | None]`: a column for every metric in it.
+ACCURACY_COLUMNS = column("{}", better="high", titles=METRICS)
 
 # uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,)
 Predict = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.float32]]]
@@ -50,16 +55,16 @@ def accuracy_of(
     evaluator = MapEvaluator()
     for map_hw, mask_hw in zip(maps, masks, strict=True):
         evaluator.add(map_hw, mask_hw)
-    found = evaluator.result()
+    of_pixels = evaluator.result()
     image_auroc = auroc(np.asarray(scores, np.float64), np.asarray(labels))
-    if found.pro is None or found.pixel_auroc is None or np.isnan(image_auroc):
+    if of_pixels.pro is None or of_pixels.pixel_auroc is None or np.isnan(image_auroc):
         raise DatasetError(
             f"{name}: accuracy needs good and defective test images, got "
             f"{len(labels) - sum(labels)} and {sum(labels)}"
         )
     return Accuracy(
-        pro=found.pro,
-        pixel_auroc=found.pixel_auroc,
+        pro=of_pixels.pro,
+        pixel_auroc=of_pixels.pixel_auroc,
         image_auroc=image_auroc,
         images=len(labels),
         anomalies=sum(labels),
@@ -107,16 +112,16 @@ def group_means(by_category: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def categories_in(data: Path) -> list[Path]:
-    """The categories of an MVTec AD folder, or the one category that the path itself is."""
+    """The categories of an MVTec AD folder, or the path itself if it is one."""
     if (data / "train" / "good").is_dir():
         return [data]
-    found = [folder for folder in folders_in(data) if (folder / "train" / "good").is_dir()]
-    if not found:
+    categories = [folder for folder in folders_in(data) if (folder / "train" / "good").is_dir()]
+    if not categories:
         raise DatasetError(
             f"{data}: no categories; expected folders with train/good, test/<kind> and "
             "ground_truth/<kind>, as MVTec AD has them"
         )
-    return found
+    return categories
 
 
 def open_limited(path: Path, *, limit: int | None, fold: int | None = None) -> Dataset:

@@ -27,6 +27,15 @@ class Dot:
     group: str  # one colour each
 
 
+def dot_of(
+    *, name: str, group: str, ms: float | None, value: float | None, size_mb: float | None
+) -> Dot | None:
+    """A model as a dot, or None if something of it was not measured."""
+    if ms is None or value is None or size_mb is None:
+        return None
+    return Dot(name=name, group=group, ms=ms, value=value, size_mb=size_mb)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Line:
     """One curve, with the spread of its points where they have one."""

@@ -1,43 +1,24 @@
 """Our own fit in a fresh process, for its seconds and its memory.
 
-Run as `python -m edgeseg.bench.peers.fit_worker REQUEST.json`; the request names the dataset, the
+Run as `python -m edgeseg.bench.harness.fit_worker REQUEST.json`; the request names the dataset, the
 settings, where the artefact goes and where the figures go.
 """
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from edgeseg.bench.harness.machine import peak_mb
-from edgeseg.bench.harness.processes import last_line
+from edgeseg.bench.harness.processes import in_process
 from edgeseg.errors import EdgesegError
 from edgeseg.files import write_json
 
 
 def fit_in_process(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Start the process and return its figures."""
-    return in_process("edgeseg.bench.peers.fit_worker", request, folder)
-
-
-def in_process(module: str, request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Run a module that answers a request; its figures."""
-    name = module.rpartition(".")[2]
-    request_path, result_path = folder / f"{name}-request.json", folder / f"{name}-result.json"
-    write_json(request_path, request | {"result": str(result_path)})
-    done = subprocess.run(
-        [sys.executable, "-m", module, str(request_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        reason = last_line(done.stderr)
-        raise EdgesegError(f"{name} of {request['data']} failed in its process: {reason}")
-    found: dict[str, Any] = json.loads(result_path.read_text(encoding="utf-8"))
-    return found
+    return in_process("edgeseg.bench.harness.fit_worker", request, folder)
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,12 @@ import subprocess
 import sys
 import time
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from edgeseg import __version__
+from edgeseg.extras import versions
+from edgeseg.runtime.backends.onnxruntime_session import available_cores
 
 PACKAGES = (
     *("edgeseg", "torch", "torchvision", "onnx", "onnxruntime", "onnxruntime-gpu", "openvino"),
@@ -31,19 +34,12 @@ def describe(*, threads: int, seeds: tuple[int, ...] = ()) -> dict[str, Any]:
         "gpu": _gpu(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "versions": versions(),
+        "versions": versions(PACKAGES),
         "commit": commit(),
         "seeds": list(seeds),
         "command": command(),
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
     }
-
-
-def available_cores() -> int:
-    """Cores this process may use, which a container limits below the machine's count."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class CoreWatch:
@@ -96,17 +92,6 @@ def processor() -> str:
     return ", ".join(filter(None, [board, names[0] if names else platform.machine()]))
 
 
-def versions() -> dict[str, str]:
-    """Installed versions of everything whose speed or numbers are measured."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
 @cache
 def commit() -> str:
     """The commit of the code, marked if files differ from it; a release has only its version.
@@ -115,7 +100,7 @@ def commit() -> str:
     """
     head = _output("git", "-C", str(_SOURCE), "rev-parse", "--short=12", "HEAD")
     if not head:
-        return f"release {metadata.version('edgeseg')}"
+        return f"release {__version__}"
     tracked = ("status", "--porcelain", "--untracked-files=no")
     changed = _output("git", "-C", str(_SOURCE), *tracked, "--", "..", ":!../bench/results")
     return f"{head} with changes" if changed else head

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from edgeseg.bench.harness.accuracy import fingerprint
-from edgeseg.bench.harness.examples import write_png
+from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import Dataset, read_sample
 from edgeseg.files import write_text
 
@@ -40,22 +38,12 @@ def stage(
         return staged
     for index in range(count):
         frame, _ = read_sample(dataset.train[index % len(dataset.train)], size_hw)
-        _write(root / "train" / "good" / f"{index:04}.png", frame)
+        write_image(root / "train" / "good" / f"{index:04}.png", frame)
     for sample, target in zip(dataset.test, images, strict=True):
         frame, mask = read_sample(sample, size_hw)
-        _write(target, frame)
+        write_image(target, frame)
         if sample.label:
             name = f"{target.stem}_mask.png"
-            _write_mask(root / "ground_truth" / sample.kind / name, mask)
+            write_image(root / "ground_truth" / sample.kind / name, mask.astype(np.uint8) * 255)
     write_text(marker, stamp)  # last: it says that the rest is whole
     return staged
-
-
-def _write(target: Path, frame_hwc: NDArray[np.uint8]) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_png(target, frame_hwc)
-
-
-def _write_mask(target: Path, mask_hw: NDArray[np.bool_]) -> None:
-    grey = mask_hw.astype(np.uint8) * 255
-    _write(target, np.asarray(cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB), dtype=np.uint8))

@@ -1,12 +1,23 @@
-"""Tables as values: columns that know how their numbers look, and Markdown of them."""
+"""Tables made of rows that are dataclasses: a field says which column shows it, and how.
 
-from dataclasses import asdict, dataclass
+    @dataclass(frozen=True, kw_only=True)
+    class Row:
+        model: str = field(metadata=column("model"))
+        pro: float | None = field(metadata=column("PRO", better="high"))
+
+`table_of("Summary", rows)` shows them; whoever needs a number reads `row.pro`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from edgeseg.errors import UsageError
+from edgeseg.tables import markdown
 
 Cell = str | float | int | None
 BETTER = ("", "high", "low")
+_COLUMN, _TITLES = "column", "titles"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +44,23 @@ class Column:
         if isinstance(cell, int):
             return str(cell)
         return f"{cell:+.{self.digits}f}" if self.signed else f"{cell:.{self.digits}f}"
+
+
+def column(
+    name: str,
+    *,
+    digits: int = 3,
+    signed: bool = False,
+    better: str = "",
+    titles: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Metadata of a row's field: its column.
+
+    A field that holds a mapping has a column for every key, a mapping to further dataclasses all
+    of their columns for every key. `{}` in a name is the key, by its title if it has one.
+    """
+    shown = Column(name=name, digits=digits, signed=signed, better=better)
+    return {_COLUMN: shown, _TITLES: titles or {}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,21 +102,19 @@ class Table:
             for row in self.rows
         ]
 
+    def lines(self) -> list[str]:
+        """The table in Markdown, alone."""
+        best = self.best()
+        rows = [
+            [f"**{text}**" if (row, index) in best else text for index, text in enumerate(texts)]
+            for row, texts in enumerate(self.texts())
+        ]
+        return markdown([column.name for column in self.columns], rows)
+
     def markdown(self) -> str:
         """The table with its title and note."""
-        best = self.best()
-        lines = [f"### {self.title}", ""]
-        lines.append("| " + " | ".join(column.name for column in self.columns) + " |")
-        lines.append("| " + " | ".join("---" for _ in self.columns) + " |")
-        for row, texts in enumerate(self.texts()):
-            cells = [
-                f"**{text}**" if (row, index) in best else text.replace("|", "\\|")
-                for index, text in enumerate(texts)
-            ]
-            lines.append("| " + " | ".join(cells) + " |")
-        if self.note:
-            lines += ["", self.note]
-        return "\n".join(lines) + "\n"
+        note = ["", self.note] if self.note else []
+        return "\n".join([f"### {self.title}", "", *self.lines(), *note]) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -103,3 +129,31 @@ class Table:
             rows=tuple(tuple(row) for row in values["rows"]),
             note=values["note"],
         )
+
+
+def table_of(title: str, rows: Sequence[Any], *, note: str = "") -> Table:
+    """A table of rows that are dataclasses of one kind, under the columns of their fields."""
+    shown = [tuple(_cells(row)) for row in rows]
+    columns = [tuple(column for column, _ in cells) for cells in shown]
+    if len(set(columns)) > 1:
+        raise UsageError(f"table {title!r}: rows under different columns, expected the same")
+    return Table(
+        title=title,
+        columns=columns[0] if columns else (),
+        rows=tuple(tuple(cell for _, cell in cells) for cells in shown),
+        note=note,
+    )
+
+
+def _cells(row: Any, key: str = "") -> Iterator[tuple[Column, Cell]]:
+    """The cells of a row, each with its column; fields without a column are not shown."""
+    for item in fields(row):
+        value, titles = getattr(row, item.name), item.metadata.get(_TITLES, {})
+        parts = value if isinstance(value, Mapping) else {key: value}
+        for name, part in parts.items():
+            title = titles.get(name, name)
+            if is_dataclass(part):
+                yield from _cells(part, title)
+            elif _COLUMN in item.metadata:
+                column: Column = item.metadata[_COLUMN]
+                yield replace(column, name=column.name.format(title)), part

@@ -13,9 +13,9 @@ from edgeseg import __version__
 from edgeseg.bench.harness.machine import commit
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json, write_text
+from edgeseg.progress import Note
 
 Result = dict[str, Any]
-Say = Callable[[str], None]
 
 FAILED = "failed"  # the key under which a unit says how it failed; such units run again
 _IGNORED = "units/\nmodels/\nfeatures/\nstaged/\nexamples*.png\nreport.html\n"
@@ -89,13 +89,13 @@ class Done:
     seconds: float  # of all units, whether made now or before
 
 
-def run_units(units: Sequence[Unit], store: Store, *, say: Say) -> Done:
+def run_units(units: Sequence[Unit], store: Store, *, note: Note) -> Done:
     """Do what is not done yet, one line per unit with the time that is left."""
     _check_names(units)
     records = {unit.name: store.get(unit) for unit in units}
     todo = [unit for unit in units if records[unit.name] is None]
     if len(todo) < len(units):
-        say(f"{len(units) - len(todo)} of {len(units)} results are there already")
+        note(f"{len(units) - len(todo)} of {len(units)} results are there already")
     left, spent_weight, spent_s = sum(unit.weight for unit in todo), 0.0, 0.0
     for number, unit in enumerate(todo, start=1):
         started = time.perf_counter()
@@ -109,7 +109,7 @@ def run_units(units: Sequence[Unit], store: Store, *, say: Say) -> Done:
         )
         remaining = duration_text(spent_s / spent_weight * left)
         outcome = f"failed: {result[FAILED]}" if FAILED in result else f"{seconds:.1f} s"
-        say(f"[{number} of {len(todo)}] {unit.name}: {outcome}; about {remaining} left")
+        note(f"[{number} of {len(todo)}] {unit.name}: {outcome}; about {remaining} left")
     finished = [record for record in records.values() if record is not None]
     return Done(
         results={str(record["name"]): record["result"] for record in finished},

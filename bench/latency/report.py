@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +10,14 @@ from edgeseg.bench.harness.figures import bars
 from edgeseg.bench.harness.machine import CoreWatch, describe, disturbance, processor
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.sampling import Ratio
-from edgeseg.bench.harness.tabular import Column, Table
-from edgeseg.bench.harness.units import Done, Say, Store, Unit, run_units
+from edgeseg.bench.harness.tabular import Table, column, table_of
+from edgeseg.bench.harness.units import Done, Result, Store, Unit, run_units
 from edgeseg.bench.latency.cold_start import cold_start
 from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.progress import Progress, silent
-from edgeseg.runtime.backends.model_file import sha256_of
+from edgeseg.files import file_sha256
+from edgeseg.progress import Note, Progress, silent
 
-COLUMNS = (
-    Column(name="model"),
-    Column(name="backend"),
-    Column(name="precision"),
-    Column(name="MB", digits=1, better="low"),
-    Column(name="p50 ms", digits=2, better="low"),
-    Column(name="p95 ms", digits=2),
-    Column(name="p99 ms", digits=2),
-    Column(name="FPS", digits=0, better="high"),
-    Column(name="time / first (95 %)"),
-    Column(name="prepare ms", digits=2),
-    Column(name="device ms", digits=2),
-    Column(name="load s", digits=2),
-    Column(name="cold start s", digits=2),
-    Column(name="memory MB", digits=0, better="low"),
-)
 NOTE = (
     "p50, p95, p99: one frame, feed on the host to outputs on the host, over all rounds. "
     "time / first: median over rounds of the ratio to the first row, below 1 is faster. prepare: "
@@ -43,9 +27,27 @@ NOTE = (
 )
 
 
-def candidates_of(
-    models: Sequence[Path], backends: Sequence[str], *, names: Sequence[str] = ()
-) -> list[Candidate]:
+@dataclass(frozen=True, kw_only=True)
+class SpeedRow:
+    """One model on one backend."""
+
+    model: str = field(metadata=column("model"))
+    backend: str = field(metadata=column("backend"))
+    precision: str = field(metadata=column("precision"))
+    megabytes: float = field(metadata=column("MB", digits=1, better="low"))
+    p50_ms: float = field(metadata=column("p50 ms", digits=2, better="low"))
+    p95_ms: float = field(metadata=column("p95 ms", digits=2))
+    p99_ms: float = field(metadata=column("p99 ms", digits=2))
+    fps: float = field(metadata=column("FPS", digits=0, better="high"))
+    ratio: str = field(metadata=column("time / first (95 %)"))
+    prepare_ms: float = field(metadata=column("prepare ms", digits=2))
+    device_ms: float | None = field(metadata=column("device ms", digits=2))
+    load_s: float = field(metadata=column("load s", digits=2))
+    cold_start_s: float = field(metadata=column("cold start s", digits=2))
+    memory_mb: float = field(metadata=column("memory MB", digits=0, better="low"))
+
+
+def candidates_of(models: Sequence[Path], backends: Sequence[str]) -> list[Candidate]:
     """Every model on every backend that can run it; equal file names are told by their folder."""
     if not models:
         raise UsageError("no models to time; give .onnx files, OpenVINO .xml or .plan files")
@@ -53,18 +55,20 @@ def candidates_of(
         if not path.is_file():
             raise UsageError(f"{path}: no such model; expected .onnx, OpenVINO's .xml or a .plan")
     stems = [path.stem for path in models]
-    titles = list(names) or [
+    titles = [
         f"{path.parent.name}/{path.stem}" if stems.count(path.stem) > 1 else path.stem
         for path in models
     ]
-    found = []
+    candidates = []
     for path, title in zip(models, titles, strict=True):
         if path.suffix == ".onnx":
-            found += [Candidate(name=title, path=path, backend=backend) for backend in backends]
+            candidates += [
+                Candidate(name=title, path=path, backend=backend) for backend in backends
+            ]
         else:
             backend = "openvino" if path.suffix == ".xml" else "tensorrt"
-            found.append(Candidate(name=title, path=path, backend=backend))
-    return found
+            candidates.append(Candidate(name=title, path=path, backend=backend))
+    return candidates
 
 
 def timing_units(
@@ -77,7 +81,7 @@ def timing_units(
 ) -> list[Unit]:
     """One unit for the interleaved rounds, one per candidate for its cold start."""
     common = {"machine": processor(), "threads": threads, "size_hw": list(size_hw)}
-    files = {item.key: sha256_of(item.path) for item in candidates}
+    files = {item.key: file_sha256(item.path) for item in candidates}
 
     def rounds() -> dict[str, Any]:
         with CoreWatch() as cores:
@@ -112,12 +116,12 @@ def timing_units(
     return units
 
 
-def timing_notes(done: Done, *, say: Say) -> list[str]:
+def timing_notes(done: Done, *, note: Note) -> list[str]:
     """What disturbed the rounds, if anything did; said at once and kept for the report."""
     warning = disturbance(**done.results["rounds"]["cores"])
     if warning is None:
         return []
-    say(warning)
+    note(warning)
     return [f"While timing, {warning}."]
 
 
@@ -131,31 +135,33 @@ def timing_facts(timed: Done, *others: Done) -> dict[str, Any]:
     }
 
 
-def speed_table(done: Done, *, title: str = "Latency") -> Table:
+def speed_table(done: Done) -> Table:
     """All that was timed, in the order of the candidates."""
-    rows = []
-    for timing in done.results["rounds"]["timings"]:
-        cold = done.results[f"cold start of {timing['key']}"]
-        host, device = timing["host_ms"], timing["device_ms"]
-        rows.append(
-            (
-                timing["key"].rpartition(" on ")[0],
-                timing["backend"],
-                timing["precision"],
-                timing["size_bytes"] / 1e6,
-                host["p50"],
-                host["p95"],
-                host["p99"],
-                timing["fps"],
-                Ratio(**timing["ratio"]).text,
-                timing["prepare_ms"],
-                None if device is None else device["p50"],
-                cold["load_s"],
-                cold["to_first_answer_s"],
-                cold["memory_mb"],
-            )
-        )
-    return Table(title=title, columns=COLUMNS, rows=tuple(rows), note=NOTE)
+    timings = done.results["rounds"]["timings"]
+    rows = [
+        _speed_row(timing, done.results[f"cold start of {timing['key']}"]) for timing in timings
+    ]
+    return table_of("Latency", rows, note=NOTE)
+
+
+def _speed_row(timing: Result, cold: Result) -> SpeedRow:
+    host, device = timing["host_ms"], timing["device_ms"]
+    return SpeedRow(
+        model=timing["key"].rpartition(" on ")[0],
+        backend=timing["backend"],
+        precision=timing["precision"],
+        megabytes=timing["size_bytes"] / 1e6,
+        p50_ms=host["p50"],
+        p95_ms=host["p95"],
+        p99_ms=host["p99"],
+        fps=timing["fps"],
+        ratio=Ratio(**timing["ratio"]).text,
+        prepare_ms=timing["prepare_ms"],
+        device_ms=None if device is None else device["p50"],
+        load_s=cold["load_s"],
+        cold_start_s=cold["to_first_answer_s"],
+        memory_mb=cold["memory_mb"],
+    )
 
 
 def run_latency(
@@ -166,7 +172,7 @@ def run_latency(
     threads: int,
     size_hw: tuple[int, int],
     fresh: bool,
-    say: Say,
+    note: Note,
     progress: Progress = silent,
 ) -> Report:
     """Measure, write the report and return it."""
@@ -174,14 +180,14 @@ def run_latency(
     units = timing_units(
         candidates, schedule=schedule, threads=threads, size_hw=size_hw, progress=progress
     )
-    done = run_units(units, Store(out, fresh=fresh), say=say)
+    done = run_units(units, Store(out, fresh=fresh), note=note)
     table = speed_table(done)
     timings = done.results["rounds"]["timings"]
-    notes = timing_notes(done, say=say)
+    notes = timing_notes(done, note=note)
     figures = _figures(timings, out)
     if not figures:
         notes.append("No figure: matplotlib is not installed.")
-        say(notes[-1])
+        note(notes[-1])
     report = Report(
         name="latency",
         title="Latency of one frame",
@@ -230,14 +236,14 @@ def runnable(backends: Sequence[str]) -> list[str]:
     """Backends as asked for; `auto` is ONNX Runtime, and OpenVINO and CUDA where installed."""
     if "auto" not in backends:
         return list(dict.fromkeys(backends))
-    found = []
+    installed = []
     if importlib.util.find_spec("onnxruntime") is not None:
         import onnxruntime
 
-        found = ["cpu"]
-        found += ["cuda"] * ("CUDAExecutionProvider" in onnxruntime.get_available_providers())
+        installed = ["cpu"]
+        installed += ["cuda"] * ("CUDAExecutionProvider" in onnxruntime.get_available_providers())
     if importlib.util.find_spec("openvino") is not None:
-        found.append("openvino")
-    if not found:
+        installed.append("openvino")
+    if not installed:
         raise RuntimeFailure("no backend is installed; run: pip install 'edgeseg[cpu]'")
-    return found
+    return installed

@@ -98,10 +98,10 @@ def distance_grids(bank: FeatureBank, variant: Variant) -> dict[str, Tensor]:
         mean, covariance = _moments(projector.rows("train", start, stop), shared)
         offset = projector.rows("test", start, stop) - mean[:, None]  # (P', n, k)
         if variant.method == "eigen":
-            found = _eigen_distances(covariance, offset, variant.ridge, sizes)
+            distances = _eigen_distances(covariance, offset, variant.ridge, sizes)
         else:
-            found = _inverse_distances(covariance, offset, variant.ridge, sizes)
-        for name, d in zip(names, found, strict=True):  # d (P', n)
+            distances = _inverse_distances(covariance, offset, variant.ridge, sizes)
+        for name, d in zip(names, distances, strict=True):  # d (P', n)
             grids[name][:, start:stop] = d.t().reshape(-1, stop - start, width).to(torch.float32)
 
     _by_rows(fill, bank, projector)

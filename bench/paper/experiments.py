@@ -10,20 +10,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgeseg.bench.harness.accuracy import Accuracy, accuracy_of, fingerprint
+from edgeseg.bench.harness.accuracy import (
+    Accuracy,
+    accuracy_of,
+    fingerprint,
+    measure_accuracy,
+    open_limited,
+)
 from edgeseg.bench.harness.units import Result, Unit
 from edgeseg.bench.paper.distances_over_k import Variant, distance_grids, eigenvalues
 from edgeseg.bench.paper.features import FeatureBank, build_bank
 from edgeseg.config import FitConfig
-from edgeseg.data.datasets import Dataset, split_holdout
-from edgeseg.errors import WeightsError
+from edgeseg.data.datasets import Dataset, open_dataset, split_holdout
+from edgeseg.data.layouts import KOLEKTOR_FOLDS
+from edgeseg.fitting.fitting import FitOptions, fit
+from edgeseg.model.predictor import torch_predictor
 from edgeseg.model.reference import upsampling_operator
-from edgeseg.model.weights import load_backbone
 from edgeseg.progress import Progress, silent
 
 PAPER = FitConfig.preset("paper")
 EIGEN_THRESHOLD = 1e-4
-SQUARE = (256, 256)
+KOLEKTOR_HW = (704, 256)
+MSTC_RIDGE = 0.3  # the value in the authors' code for this dataset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +40,7 @@ class Source:
 
     name: str
     dataset: Dataset
-    size_hw: tuple[int, int] = SQUARE
+    size_hw: tuple[int, int]
 
     def settings(self) -> Result:
         """What decides the features, beside the backbone."""
@@ -79,23 +87,6 @@ class Banks:
         if self._open is not None and not self._keep:
             shutil.rmtree(self._open[1].folder)
         self._open = None
-
-
-def available(backbone: str, *, weights: str | None) -> str | None:
-    """The hash of a backbone's weights, or None if there are none here."""
-    try:
-        _, origin = load_backbone(backbone, layers=(1, 2, 3), weights=weights)
-    except WeightsError:
-        return None
-    return origin.sha256
-
-
-def left_out(backbone: str) -> str:
-    """The sentence about a backbone that could not be measured."""
-    return (
-        f"{backbone} is left out: no weights for it here; put {backbone}.pth into the folder "
-        "given with --weights-folder."
-    )
 
 
 def unit_name(source: str, backbone: str, label: str) -> str:
@@ -191,3 +182,60 @@ def grid_accuracy(bank: FeatureBank, grid_nhw: Tensor) -> Accuracy:
     maps = to_maps(grid_nhw, bank.size_hw).numpy()
     scores = maps.reshape(len(maps), -1).max(axis=1).astype(np.float64)
     return accuracy_of(maps, bank.masks(), scores.tolist(), bank.labels, name=bank.folder.name)
+
+
+def kolektor_sources(
+    kolektor: Path | None, kolektor2: Path | None, *, limit: int | None
+) -> tuple[list[Source], list[str]]:
+    """The folds and the second dataset, as far as they are here, and notes on the rest."""
+    sources, notes = [], []
+    if kolektor is None:
+        notes.append("KolektorSDD is absent: give its folder with --kolektor.")
+    else:
+        sources += [
+            Source(
+                name=f"kolektor-fold{fold + 1}",
+                dataset=open_limited(kolektor, limit=limit, fold=fold),
+                size_hw=KOLEKTOR_HW,
+            )
+            for fold in range(KOLEKTOR_FOLDS)
+        ]
+        notes.append(
+            "KolektorSDD: the authors' folds are not part of the dataset; ours go by commutator "
+            "number modulo three, so single folds cannot be compared with the published ones."
+        )
+    if kolektor2 is None:
+        notes.append("KolektorSDD2 is absent: give its folder with --kolektor2.")
+    else:
+        dataset = open_limited(kolektor2, limit=limit)
+        sources.append(Source(name="kolektor2", dataset=dataset, size_hw=KOLEKTOR_HW))
+        if len(dataset.test) < 1004:
+            notes.append(
+                f"KolektorSDD2: {len(dataset.train)} good images to fit on and "
+                f"{len(dataset.test)} to test, of the published 2085 and 1004."
+            )
+    return sources, notes
+
+
+def mstc_units(mstc: Path | None, *, weights: str | None) -> tuple[list[Unit], list[str]]:
+    """mSTC by the ordinary fit: its 43 000 test frames are too many to keep features of."""
+    if mstc is None:
+        return [], ["mSTC is absent: give its folder with --mstc."]
+    dataset = open_dataset(mstc)
+    return [_mstc_unit(dataset, kind, weights) for kind in ("semi_orthogonal", "sampled")], []
+
+
+def _mstc_unit(dataset: Dataset, kind: str, weights: str | None) -> Unit:
+    config = PAPER.with_options({"embedding": kind, "ridge": MSTC_RIDGE})
+
+    def run() -> Result:
+        artefact = fit(dataset, config, FitOptions(weights=weights, keep_moments=False))
+        predict = torch_predictor(artefact.model())
+        return measure_accuracy(predict, dataset, size_hw=config.size_hw).to_dict()
+
+    return Unit(
+        name=unit_name("mstc", "resnet18", kind),
+        settings={"data": fingerprint(dataset), "config": config.to_dict(), "weights": weights},
+        run=run,
+        weight=3000.0,
+    )

@@ -134,10 +134,10 @@ def _create(path: Path, shape: tuple[int, ...], dtype: Any) -> Any:
 
 def _settings(folder: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads((folder / "bank.json").read_text(encoding="utf-8"))
+        settings: dict[str, Any] = json.loads((folder / "bank.json").read_text(encoding="utf-8"))
     except (OSError, json.JSONDecodeError):
         return None
-    return found
+    return settings
 
 
 class Projector:

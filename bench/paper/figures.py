@@ -7,9 +7,7 @@ from edgeseg.bench.harness.figures import Line, curves
 from edgeseg.bench.harness.report import Figure
 from edgeseg.bench.paper.distances_over_k import Variant
 from edgeseg.bench.paper.experiments import unit_name
-from edgeseg.bench.paper.inverse_time import METHODS, SIZES
-from edgeseg.bench.paper.results import ABLATION, Findings
-from edgeseg.bench.paper.studies import KIND_NAMES
+from edgeseg.bench.paper.results import ABLATION, KIND_NAMES, Findings
 
 NOTHING = 1e-12  # an eigenvalue that is zero but for rounding
 EIGEN_CATEGORIES = ("grid", "metal_nut")  # the paper's
@@ -21,11 +19,11 @@ def figures_of(findings: Findings, folder: Path) -> Iterator[Figure]:
     yield from _eigenvalues(findings, folder)
     yield from _inverse(findings, folder)
     for category in findings.categories:
-        found = findings.done.results.get(unit_name(category, "resnet18", "pictures"))
-        if found is not None:
+        drawn = findings.done.results.get(unit_name(category, "resnet18", "pictures"))
+        if drawn is not None:
             yield Figure(
                 title=f"Maps: {category}",
-                file=str(found["file"]),
+                file=str(drawn["file"]),
                 note="Left to right: input, sampled features, semi-orthogonal, ground truth; "
                 "ResNet-18, k=100, colours from 0 to 10.",
                 shareable=False,
@@ -91,16 +89,12 @@ def _eigenvalues(findings: Findings, folder: Path) -> Iterator[Figure]:
 
 def _inverse(findings: Findings, folder: Path) -> Iterator[Figure]:
     names = {"cholesky": "Cholesky", "eigenvectors": "eigenvectors", "svd": "SVD"}
-    lines = []
-    for method in METHODS:
-        found = [
-            (k, result["grid_seconds"])
-            for k in SIZES
-            if (result := findings.done.results.get(f"inverse k{k} {method}")) is not None
-        ]
-        if found:
-            x, y = zip(*found, strict=True)
-            lines.append(Line(name=names[method], x=x, y=y))
+    timed = {name: findings.inverse_seconds(method) for method, name in names.items()}
+    lines = [
+        Line(name=name, x=list(seconds), y=list(seconds.values()))
+        for name, seconds in timed.items()
+        if seconds
+    ]
     if lines:
         curves(
             lines,

@@ -1,68 +1,42 @@
-"""`edgeseg bench paper`: every experiment of the paper on whatever data is present."""
+"""`edgeseg bench paper`: every experiment of the paper on whatever data is present.
+
+options, the data that is here -> plan: units of work, and notes on what is absent
+a category -> feature maps on disk, once -> every embedding, size and method of it   (units)
+results, by their names -> Findings -> tables and figures, published numbers beside ours
+-> report.md, report.json, report.html
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgeseg.bench.fit_cost.inverse_time import METHODS, inverse_unit
+from edgeseg.bench.fit_cost.options import SIZES
 from edgeseg.bench.harness.accuracy import categories_in, open_limited
-from edgeseg.bench.harness.examples import draw_examples
 from edgeseg.bench.harness.machine import describe, processor
 from edgeseg.bench.harness.report import Report, write_report
-from edgeseg.bench.harness.units import Say, Store, Unit, run_units
+from edgeseg.bench.harness.units import Store, Unit, run_units
+from edgeseg.bench.harness.weights import available, left_out
 from edgeseg.bench.paper.distances_over_k import FULL, Variant
 from edgeseg.bench.paper.experiments import (
-    SQUARE,
     Banks,
     Source,
-    available,
     eigen_unit,
-    left_out,
+    kolektor_sources,
+    mstc_units,
     picture_unit,
     variant_unit,
 )
 from edgeseg.bench.paper.figures import figures_of
-from edgeseg.bench.paper.inverse_time import METHODS, SIZES, inverse_unit
-from edgeseg.bench.paper.other_datasets import campus_units, kolektor_sources
+from edgeseg.bench.paper.options import PaperOptions
+from edgeseg.bench.paper.pictures import draw_examples
 from edgeseg.bench.paper.published import CATEGORIES
-from edgeseg.bench.paper.tables import Findings, tables_of
-from edgeseg.errors import UsageError
-from edgeseg.progress import Progress, silent
+from edgeseg.bench.paper.results import Findings
+from edgeseg.bench.paper.tables import tables_of
+from edgeseg.progress import Note, Progress, silent
 
-PARTS = (
-    *("categories", "ablation", "curve", "eigenvalues", "inverse"),
-    *("kolektor", "mstc", "pictures"),
-)
-CURVE_SIZES = (10, 25, 50, 75, 100, 150, 200, 300, 448)
 KINDS = ("semi_orthogonal", "sampled", "gaussian")
 K = 100
-
-
-@dataclass(frozen=True, kw_only=True)
-class PaperOptions:
-    """Which data there is, and how much of the work to do."""
-
-    mvtec: Path
-    kolektor: Path | None = None
-    kolektor2: Path | None = None
-    mstc: Path | None = None
-    seeds: int = 5
-    curve_seeds: int = 3
-    curve_sizes: tuple[int, ...] = CURVE_SIZES
-    parts: tuple[str, ...] = PARTS
-    backbones: tuple[str, ...] = (
-        *("resnet18", "wide_resnet50_2"),
-        *("mobilenet_v3_small", "mobilenet_v3_large"),
-    )
-    size_hw: tuple[int, int] = SQUARE
-    weights: str | None = None  # "random" rehearses the machinery
-    limit: int | None = None
-    keep_features: bool = False
-    threads: int = 2
-
-    def __post_init__(self) -> None:
-        unknown = set(self.parts) - set(PARTS)
-        if unknown:
-            raise UsageError(f"parts {sorted(unknown)}: expected some of {PARTS}")
 
 
 @dataclass
@@ -76,7 +50,7 @@ class Plan:
 
 
 def run_paper(
-    options: PaperOptions, out: Path, *, fresh: bool, say: Say, progress: Progress = silent
+    options: PaperOptions, out: Path, *, fresh: bool, note: Note, progress: Progress = silent
 ) -> Report:
     """Do all that can be done here, and write the report."""
     import torch
@@ -88,8 +62,8 @@ def run_paper(
     )
     plan = make_plan(options, out, banks)
     for line in plan.notes:
-        say(line)
-    done = run_units(plan.units, Store(out, fresh=fresh), say=say)
+        note(line)
+    done = run_units(plan.units, Store(out, fresh=fresh), note=note)
     banks.close()
     names = [source.name for source in plan.sources]
     findings = Findings(done=done, options=options, categories=names, weights=plan.weights)
@@ -137,7 +111,7 @@ def make_plan(options: PaperOptions, out: Path, banks: Banks) -> Plan:
                 )
             if backbone == "resnet18":
                 plan.units += _looks_inside(options, out, banks, source, sha256)
-    _add_surfaces(plan, options, banks)
+    _add_other_datasets(plan, options, banks)
     if "inverse" in options.parts:
         plan.units += [
             inverse_unit(k, method, threads=options.threads, machine=processor())
@@ -194,7 +168,7 @@ def _looks_inside(
         )
 
 
-def _add_surfaces(plan: Plan, options: PaperOptions, banks: Banks) -> None:
+def _add_other_datasets(plan: Plan, options: PaperOptions, banks: Banks) -> None:
     """KolektorSDD, KolektorSDD2 and mSTC, or a note that they are not here."""
     if "kolektor" in options.parts and "resnet18" in plan.weights:
         sources, notes = kolektor_sources(options.kolektor, options.kolektor2, limit=options.limit)
@@ -208,6 +182,6 @@ def _add_surfaces(plan: Plan, options: PaperOptions, banks: Banks) -> None:
                         variant_unit(banks, source, "resnet18", variant, weights_sha256=sha256)
                     )
     if "mstc" in options.parts and "resnet18" in plan.weights:
-        units, notes = campus_units(options.mstc, weights=options.weights)
+        units, notes = mstc_units(options.mstc, weights=options.weights)
         plan.units += units
         plan.notes += notes

@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from edgeseg.bench.paper.experiments import Source
+from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import Sample, read_sample
-from edgeseg.errors import EdgesegError
 from edgeseg.evaluation.panels import TRUTH, heat
-from edgeseg.files import atomic_path
 
 Picture = NDArray[np.uint8]
 VALUE_RANGE = (0.0, 10.0)  # the paper clamps its maps so
@@ -35,21 +34,14 @@ def draw_examples(source: Source, maps: dict[str, Tensor], folder: Path) -> Path
         sample = source.dataset.test[index]
         frame, mask = read_sample(sample, source.size_hw)
         tiles = [frame]
-        tiles += [heat(found[index].numpy(), value_range=VALUE_RANGE) for found in maps.values()]
+        tiles += [heat(each[index].numpy(), value_range=VALUE_RANGE) for each in maps.values()]
         tiles.append(_outlined(frame, mask))
         titles = [sample.kind, *(name.replace("_", "-") for name in maps), "ground truth"]
         row = [_titled(_small(tile), title) for tile, title in zip(tiles, titles, strict=True)]
         rows.append(np.hstack(row))
     target = folder / f"examples-{source.name}.png"
-    write_png(target, np.vstack(rows))
+    write_image(target, np.vstack(rows))
     return target
-
-
-def write_png(target: Path, picture_rgb: Picture) -> None:
-    """Write a picture in one step."""
-    with atomic_path(target) as temporary:
-        if not cv2.imwrite(str(temporary), cv2.cvtColor(picture_rgb, cv2.COLOR_RGB2BGR)):
-            raise EdgesegError(f"{target}: cannot be written; look at the space left on the disk")
 
 
 def _small(picture: Picture) -> Picture:
@@ -60,7 +52,7 @@ def _small(picture: Picture) -> Picture:
 
 
 def _outlined(frame_hwc: Picture, mask_hw: NDArray[np.bool_]) -> Picture:
-    picture = frame_hwc.copy()
+    picture: Picture = frame_hwc.copy()
     contours, _ = cv2.findContours(
         mask_hw.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE
     )

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from edgeseg.bench.fit_cost.options import SIZES
 from edgeseg.bench.harness.accuracy import group_means
 from edgeseg.bench.harness.sampling import mean_std
 from edgeseg.bench.harness.units import Done, Result
 from edgeseg.bench.paper.distances_over_k import FULL, Variant
 from edgeseg.bench.paper.experiments import unit_name
+from edgeseg.bench.paper.options import PaperOptions
 from edgeseg.bench.paper.published import CATEGORIES, CATEGORY_PRO
-
-if TYPE_CHECKING:
-    from edgeseg.bench.paper.paper import PaperOptions
 
 # model -> backbone, embedding, k
 MODELS = {
@@ -38,6 +36,11 @@ ABLATION = {
     "Sampled features": Variant(embedding="sampled", sizes=(100,)),
     "Semi-orthogonal": Variant(embedding="semi_orthogonal", sizes=(100,)),
 }
+KIND_NAMES = {
+    "semi_orthogonal": "semi-orthogonal",
+    "sampled": "sampled features",
+    "gaussian": "Gaussian",
+}
 # With all features kept, sampling is a rotation like ours: equal but for the last printed digit.
 ROUNDING = 0.0005
 RANDOM_ROWS = ("Gaussian", "Sampled features", "Semi-orthogonal")
@@ -48,11 +51,11 @@ class Findings:
     """All results of a run, asked for by what they mean."""
 
     done: Done
-    options: "PaperOptions"
+    options: PaperOptions
     categories: Sequence[str]
     weights: dict[str, str]
 
-    def one(self, source: str, backbone: str, variant: Variant) -> Result | None:
+    def variant(self, source: str, backbone: str, variant: Variant) -> Result | None:
         """Everything that was measured of a variant, by size."""
         return self.done.results.get(unit_name(source, backbone, variant.label))
 
@@ -62,9 +65,10 @@ class Findings:
         """A metric for every seed that was run."""
         values = []
         for seed in range(self.options.seeds):
-            found = self.one(source, backbone, Variant(embedding=embedding, sizes=(k,), seed=seed))
-            if found is not None:
-                values.append(float(next(iter(found.values()))[metric]))
+            variant = Variant(embedding=embedding, sizes=(k,), seed=seed)
+            by_size = self.variant(source, backbone, variant)
+            if by_size is not None:
+                values.append(float(next(iter(by_size.values()))[metric]))
         return values
 
     def model(self, name: str, metric: str = "pro") -> dict[str, tuple[float, float | None]]:
@@ -77,12 +81,12 @@ class Findings:
         """PRO of a row of the ablation, by category; rows without chance have no deviation."""
         variant = ABLATION[row]
         if row in RANDOM_ROWS:
-            found = {c: self.seeds(c, "resnet18", variant.embedding, 100) for c in self.categories}
-            return {c: mean_std(values) for c, values in found.items() if values}
+            seeds = {c: self.seeds(c, "resnet18", variant.embedding, 100) for c in self.categories}
+            return {c: mean_std(values) for c, values in seeds.items() if values}
         order = "lower " if "lower" in row else "higher " if "higher" in row else ""
         values: dict[str, tuple[float, float | None]] = {}
         for category in self.categories:
-            result = self.one(category, "resnet18", variant)
+            result = self.variant(category, "resnet18", variant)
             if result is not None:
                 key = f"{order}100" if order else next(iter(result))
                 values[category] = (float(result[key]["pro"]), None)
@@ -105,9 +109,9 @@ class Findings:
     def _curve_values(self, category: str, embedding: str, size: int) -> Iterator[float]:
         for seed in range(self.options.curve_seeds):
             variant = Variant(embedding=embedding, sizes=self.options.curve_sizes, seed=seed)
-            found = self.one(category, "resnet18", variant)
-            if found is not None and str(size) in found:
-                yield float(found[str(size)]["pro"])
+            by_size = self.variant(category, "resnet18", variant)
+            if by_size is not None and str(size) in by_size:
+                yield float(by_size[str(size)]["pro"])
 
     def shares(self, category: str, embedding: str) -> list[float]:
         """Shares of eigenvalues above 1e-4, for every seed."""
@@ -121,8 +125,21 @@ class Findings:
     def eigenvalues(self, category: str, variant: Variant) -> list[float] | None:
         """Mean eigenvalues over the grid, falling."""
         name = unit_name(category, "resnet18", f"eigenvalues {variant.label}")
-        found = self.done.results.get(name)
-        return None if found is None else [float(value) for value in found["eigenvalues"]]
+        result = self.done.results.get(name)
+        return None if result is None else [float(value) for value in result["eigenvalues"]]
+
+    def inverse(self, k: int, method: str) -> Result | None:
+        """The timing of the batched inverse of one size by one method."""
+        return self.done.results.get(f"inverse k{k} {method}")
+
+    def inverse_seconds(self, method: str) -> dict[int, float]:
+        """Seconds for the whole grid by size, of the sizes that were timed."""
+        timed = {k: self.inverse(k, method) for k in SIZES}
+        return {k: float(r["grid_seconds"]) for k, r in timed.items() if r is not None}
+
+    def mstc(self, embedding: str) -> Result | None:
+        """What was measured on mSTC."""
+        return self.done.results.get(unit_name("mstc", "resnet18", embedding))
 
     def overall(self, row: str) -> float | None:
         """Mean PRO of a row of the ablation over the categories that are here."""

@@ -7,9 +7,9 @@ import sysconfig
 from pathlib import Path
 
 from edgeseg.bench.harness.processes import last_line
-from edgeseg.bench.harness.units import Say
 from edgeseg.errors import EdgesegError
 from edgeseg.files import write_text
+from edgeseg.progress import Note
 
 REQUIREMENT = "anomalib==2.7.*"
 FOLDER = Path(".venv-peers")
@@ -35,14 +35,14 @@ def find_python(given: Path | None, *, folder: Path = FOLDER) -> Path:
     )
 
 
-def install(say: Say, *, folder: Path = FOLDER) -> Path:
+def install(note: Note, *, folder: Path = FOLDER) -> Path:
     """Make an environment that has anomalib and shares the packages of this one.
 
     Sharing saves the gigabytes of a second torch and makes both sides run the same one; what
     anomalib wants in other versions is installed in its own folder, which comes first.
     """
     python = folder / "bin" / "python"
-    say(f"making {folder} and installing {REQUIREMENT} there")
+    note(f"making {folder} and installing {REQUIREMENT} there")
     _run([sys.executable, "-m", "venv", str(folder)])
     purelib = _output([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
     own = sysconfig.get_path("purelib")

@@ -13,6 +13,7 @@ import click
 from packaging.requirements import Requirement
 
 from edgeseg.errors import EdgesegError
+from edgeseg.tables import markdown
 
 
 def installed(text: str) -> dict[str, int]:
@@ -26,9 +27,9 @@ def installed(text: str) -> dict[str, int]:
             if (wanted.name.lower(), extra) in seen:
                 continue
             seen.add((wanted.name.lower(), extra))
-            found = _distribution(wanted.name, needed_by=text)
-            sizes[found.name] = _bytes(found)
-            waiting += _needs(found, extra)
+            distribution = _distribution(wanted.name, needed_by=text)
+            sizes[distribution.name] = _bytes(distribution)
+            waiting += _needs(distribution, extra)
     return sizes
 
 
@@ -41,8 +42,8 @@ def _distribution(name: str, *, needed_by: str) -> metadata.Distribution:
         ) from None
 
 
-def _needs(found: metadata.Distribution, extra: str) -> list[Requirement]:
-    needs = [Requirement(text) for text in found.requires or []]
+def _needs(distribution: metadata.Distribution, extra: str) -> list[Requirement]:
+    needs = [Requirement(text) for text in distribution.requires or []]
     always = [need for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
     if not extra:
         return always
@@ -50,8 +51,9 @@ def _needs(found: metadata.Distribution, extra: str) -> list[Requirement]:
     return [need for need in chosen if need not in always]
 
 
-def _bytes(found: metadata.Distribution) -> int:
-    paths = {Path(str(found.locate_file(file))).resolve() for file in found.files or []}
+def _bytes(distribution: metadata.Distribution) -> int:
+    files = distribution.files or []
+    paths = {Path(str(distribution.locate_file(file))).resolve() for file in files}
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 
@@ -60,12 +62,13 @@ def _bytes(found: metadata.Distribution) -> int:
 @click.option("--top", default=5, show_default=True, help="Largest distributions to name.")
 def main(requirements: tuple[str, ...], top: int) -> None:
     """Print the installed size of REQUIREMENTS, each with all that it needs."""
-    click.echo("| package | distributions | MB | largest |\n| --- | --- | --- | --- |")
+    rows = []
     for text in requirements:
         sizes = installed(text)
         largest = sorted(sizes.items(), key=lambda item: -item[1])[:top]
         names = ", ".join(f"{name} {size / 1e6:.0f}" for name, size in largest)
-        click.echo(f"| {text} | {len(sizes)} | {sum(sizes.values()) / 1e6:.0f} | {names} |")
+        rows.append((text, str(len(sizes)), f"{sum(sizes.values()) / 1e6:.0f}", names))
+    click.echo("\n".join(markdown(("package", "distributions", "MB", "largest"), rows)))
 
 
 if __name__ == "__main__":

@@ -1,55 +1,72 @@
-"""`edgeseg bench peers`: anomalib's models beside ours, in the same run on the same images."""
+"""`edgeseg bench peers`: anomalib's models beside ours, in the same run on the same images.
+
+categories -> images staged once as PNG -> our fit and theirs, each in its own process  (units)
+maps and exported graphs of both -> the same metric code                                (units)
+the graphs of the first category -> timing in interleaved rounds                        (units)
+all of it, by its names -> PeerResults -> rows -> tables, Pareto picture                (report)
+"""
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from edgeseg.artefact.artefact import load_artefact
-from edgeseg.bench.compare.trial import Recipe, export_and_measure, onnx_predictor
-from edgeseg.bench.harness.accuracy import accuracy_of, categories_in, fingerprint, measure_accuracy
-from edgeseg.bench.harness.accuracy import open_limited as open_cut
+from edgeseg.bench.compare.options import Recipe
+from edgeseg.bench.compare.trial import export_and_measure, onnx_predictor
+from edgeseg.bench.harness.accuracy import (
+    accuracy_of,
+    categories_in,
+    fingerprint,
+    measure_accuracy,
+    open_limited,
+)
+from edgeseg.bench.harness.fit_worker import fit_in_process
+from edgeseg.bench.harness.machine import describe
+from edgeseg.bench.harness.report import Report, write_report
 from edgeseg.bench.harness.staging import Staged, stage
-from edgeseg.bench.harness.units import FAILED, Done, Result, Unit
+from edgeseg.bench.harness.units import FAILED, Done, Result, Store, Unit, run_units
+from edgeseg.bench.latency.report import timing_notes, timing_units
 from edgeseg.bench.latency.runners import size_on_disk
-from edgeseg.bench.latency.turns import Candidate, Schedule
-from edgeseg.bench.peers.fit_worker import fit_in_process
-from edgeseg.bench.peers.process import PEERS, PeerRequest, run_peer
+from edgeseg.bench.latency.turns import Candidate
+from edgeseg.bench.peers.options import PEERS, PeerOptions
+from edgeseg.bench.peers.process import PeerRequest, run_peer
+from edgeseg.bench.peers.report import NOTES, PeerResults, report_of
 from edgeseg.data.datasets import Dataset, open_dataset, read_sample
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.weights import find_weights
-
-TITLES = {
-    "padim": "anomalib PaDiM",
-    "patchcore": "anomalib PatchCore",
-    "efficientad": "anomalib EfficientAD-S",
-}
+from edgeseg.progress import Note, Progress, silent
 
 
-@dataclass(frozen=True, kw_only=True)
-class PeerOptions:
-    """Who is measured, and with what."""
+def run_peers(
+    options: PeerOptions, out: Path, *, fresh: bool, note: Note, progress: Progress = silent
+) -> Report:
+    """Measure ours and theirs, and write the report."""
+    import torch
 
-    data: Path
-    python: Path  # an interpreter that can import anomalib
-    peers: tuple[str, ...] = PEERS
-    recipes: tuple[Recipe, ...] = ()
-    backbone: str = "resnet18"  # of the peers
-    coreset: float = 0.01  # of PatchCore
-    size_hw: tuple[int, int] = (256, 256)
-    seed: int = 0
-    limit: int | None = None
-    threads: int = 2
-    timeout_s: int = 7200  # for one peer on one category
-    schedule: Schedule = field(default_factory=Schedule)
-
-    def __post_init__(self) -> None:
-        unknown = set(self.peers) - set(PEERS)
-        if unknown:
-            raise UsageError(f"peers {sorted(unknown)}: expected some of {PEERS}")
+    torch.set_num_threads(options.threads)
+    facts = describe(threads=options.threads, seeds=(options.seed,))
+    run = PeerRun(options, out)
+    store = Store(out, fresh=fresh)
+    done = run_units(list(run.units()), store, note=note)
+    units = timing_units(
+        run.candidates(done),
+        schedule=options.schedule,
+        threads=options.threads,
+        size_hw=options.size_hw,
+        progress=progress,
+    )
+    timed = run_units(units, store, note=note)
+    notes = [*NOTES, *timing_notes(timed, note=note)]
+    if options.limit is not None:
+        notes.append(f"A rehearsal with --limit {options.limit}: no result.")
+    categories = tuple(dataset.name for dataset in run.datasets)
+    results = PeerResults(options=options, categories=categories, done=done, timed=timed)
+    report = report_of(results, out, facts=facts, notes=notes)
+    write_report(report, out)
+    return report
 
 
 class PeerRun:
@@ -58,7 +75,7 @@ class PeerRun:
     def __init__(self, options: PeerOptions, out: Path) -> None:
         self.options, self.out = options, out
         self.datasets = [
-            open_cut(path, limit=options.limit) for path in categories_in(options.data)
+            open_limited(path, limit=options.limit) for path in categories_in(options.data)
         ]
         spec = backbone_spec(options.backbone)
         self._weights = find_weights(spec, weights=None)
@@ -158,7 +175,7 @@ class PeerRun:
             staged.labels,
             name=folder.name,
         )
-        found: Result = {"accuracy": raw.to_dict()}
+        judged: Result = {"accuracy": raw.to_dict()}
         if "onnx" in result:
             path = folder / result["onnx"]
             predict = onnx_predictor(
@@ -168,29 +185,32 @@ class PeerRun:
                 score_name="pred_score",
             )
             exported = measure_accuracy(predict, dataset, size_hw=self.options.size_hw)
-            found |= {"exported": exported.to_dict(), "onnx_bytes": size_on_disk(path)}
-        return found
+            judged |= {"exported": exported.to_dict(), "onnx_bytes": size_on_disk(path)}
+        return judged
 
     def candidates(self, done: Done) -> list[Candidate]:
         """Our graphs and theirs in ONNX Runtime, ours and their own IR in OpenVINO."""
         first = self.datasets[0].name
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         for recipe in self.options.recipes:
             models = done.results.get(f"{first} {recipe.name}", {}).get("models", {})
             for precision in [p for p in recipe.precisions if FAILED not in models.get(p, {})]:
                 path = self.folder(first, recipe.name) / f"{precision}.onnx"
                 name = f"edgeseg {recipe.name} {precision}"
-                found += [Candidate(name=name, path=path, backend=b) for b in ("cpu", "openvino")]
+                candidates += [
+                    Candidate(name=name, path=path, backend=backend)
+                    for backend in ("cpu", "openvino")
+                ]
         for peer in self.options.peers:
             result = done.results.get(f"{first} {peer}", {})
             for key, backend in (("onnx", "cpu"), ("openvino", "openvino")):
                 if key in result:
                     path = self.folder(first, peer) / result[key]
-                    found.append(Candidate(name=TITLES[peer], path=path, backend=backend))
-        gone = [item.path for item in found if not item.path.is_file()]
+                    candidates.append(Candidate(name=PEERS[peer], path=path, backend=backend))
+        gone = [item.path for item in candidates if not item.path.is_file()]
         if gone:
             raise UsageError(f"{gone[0]}: deleted since it was measured; run with --fresh")
-        return found
+        return candidates
 
     def folder(self, category: str, name: str) -> Path:
         """Where the files of one model lie."""

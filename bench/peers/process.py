@@ -8,32 +8,32 @@ from pathlib import Path
 
 from edgeseg.bench.harness.processes import last_line
 from edgeseg.bench.harness.units import Result
+from edgeseg.bench.peers.options import PEERS, PeerOptions
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
 
-PEERS = ("padim", "patchcore", "efficientad")
 _WORKER = Path(__file__).resolve().parent / "worker.py"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PeerRequest:
-    """What a peer is to do; peer_worker.py reads it as JSON."""
+    """What a peer is to do; worker.py reads it as JSON."""
 
     peer: str
     data: Path  # staged, MVTec AD's layout
     weights: Path | None
     test_images: tuple[Path, ...] = ()
-    backbone: str = "resnet18"
-    size_hw: tuple[int, int] = (256, 256)
-    seed: int = 0
-    coreset: float = 0.01  # of PatchCore
-    threads: int = 2
+    backbone: str = PeerOptions.backbone
+    size_hw: tuple[int, int] = PeerOptions.size_hw
+    seed: int = PeerOptions.seed
+    coreset: float = PeerOptions.coreset
+    threads: int = PeerOptions.threads
     workers: int = 2  # of its data loader
     fit_only: bool = False
 
     def __post_init__(self) -> None:
         if self.peer not in PEERS:
-            raise UsageError(f"peer {self.peer!r}: expected one of {PEERS}")
+            raise UsageError(f"peer {self.peer!r}: expected one of {tuple(PEERS)}")
 
 
 def run_peer(python: Path, request: PeerRequest, folder: Path, *, timeout_s: int) -> Result:

@@ -1,18 +1,17 @@
-"""The report of a run with peers."""
+"""The report of a run with peers: ours and theirs in one table, by category, and their times."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgeseg.bench.harness.accuracy import METRICS
-from edgeseg.bench.harness.figures import Dot, pareto
-from edgeseg.bench.harness.machine import describe
-from edgeseg.bench.harness.report import Figure, Report, write_report
-from edgeseg.bench.harness.tabular import Cell, Column, Table
-from edgeseg.bench.harness.units import FAILED, Done, Result, Say, Store, run_units
-from edgeseg.bench.latency.report import speed_table, timing_facts, timing_notes, timing_units
-from edgeseg.bench.peers.peers import TITLES, PeerOptions, PeerRun
-from edgeseg.progress import Progress, silent
+from edgeseg.bench.harness.accuracy import ACCURACY_COLUMNS, BY_CATEGORY, METRICS
+from edgeseg.bench.harness.figures import dot_of, pareto
+from edgeseg.bench.harness.report import Figure, Report
+from edgeseg.bench.harness.tabular import Table, column, table_of
+from edgeseg.bench.harness.units import FAILED, Done, Result
+from edgeseg.bench.latency.report import speed_table, timing_facts
+from edgeseg.bench.peers.options import PEERS, PeerOptions
 
 TIMED_ONLY = "timed only: untrained (needs the authors' teacher weights)"
 NOTES = (
@@ -29,71 +28,113 @@ NOTES = (
 )
 
 
-def run_peers(
-    options: PeerOptions, out: Path, *, fresh: bool, say: Say, progress: Progress = silent
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One model, ours or theirs; what was not measured is None."""
+
+    model: str = field(metadata=column("model"))
+    accuracy: dict[str, float | None] = field(metadata=ACCURACY_COLUMNS)
+    exported_pro: float | None = field(metadata=column("exported PRO"))
+    fit_s: float | None = field(metadata=column("fit s", digits=1, better="low"))
+    peak_mb: float | None = field(metadata=column("peak MB", digits=0, better="low"))
+    p50_ms: float | None = field(metadata=column("p50 ms", digits=2, better="low"))
+    megabytes: float | None = field(metadata=column("MB", digits=1, better="low"))
+    openvino_ms: float | None = field(metadata=column("p50 ms OpenVINO", digits=2, better="low"))
+    state: str = field(metadata=column("state"))
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is one of edgeseg's."""
+        return self.model.startswith("edgeseg")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoryRow:
+    """The accuracy of one model, category by category and metric by metric."""
+
+    model: str = field(metadata=column("model"))
+    accuracy: dict[str, float | None] = field(metadata=column("{}", better="high"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerResults:
+    """All results of a run, asked for by what they mean."""
+
+    options: PeerOptions
+    categories: tuple[str, ...]
+    done: Done
+    timed: Done
+
+    def of(self, name: str) -> list[Result]:
+        """What is known of a recipe or a peer, category by category."""
+        return [self.done.results.get(f"{category} {name}", {}) for category in self.categories]
+
+    def accuracies(self) -> Iterator[tuple[str, list[Result]]]:
+        """Every model that was judged, with its accuracy in every category."""
+        for recipe in self.options.recipes:
+            for precision in recipe.precisions:
+                models = _models(self.of(recipe.name), precision)
+                yield f"edgeseg {recipe.name} {precision}", models
+        for peer in self.options.peers:
+            if peer != "efficientad":
+                yield PEERS[peer], [result.get("accuracy", {}) for result in self.of(peer)]
+
+    def rows(self) -> Iterator[Row]:
+        """Our models, then the peers."""
+        timings = {timing["key"]: timing for timing in self.timed.results["rounds"]["timings"]}
+        for recipe in self.options.recipes:
+            results = self.of(recipe.name)
+            for precision in recipe.precisions:
+                name = f"edgeseg {recipe.name} {precision}"
+                models = _models(results, precision)
+                yield _row(name, results, models, models, timings, state=_state(models))
+        for peer in self.options.peers:
+            results = self.of(peer)
+            state = TIMED_ONLY if peer == "efficientad" else _state(results)
+            accuracies = [result.get("accuracy", {}) for result in results]
+            exported = [result.get("exported", {}) for result in results]
+            yield _row(PEERS[peer], results, accuracies, exported, timings, state=state)
+
+
+def report_of(
+    results: PeerResults, out: Path, *, facts: dict[str, Any], notes: list[str]
 ) -> Report:
-    """Measure ours and theirs, and write the report."""
-    import torch
-
-    torch.set_num_threads(options.threads)
-    facts = describe(threads=options.threads, seeds=(options.seed,))
-    run = PeerRun(options, out)
-    store = Store(out, fresh=fresh)
-    done = run_units(list(run.units()), store, say=say)
-    units = timing_units(
-        run.candidates(done),
-        schedule=options.schedule,
-        threads=options.threads,
-        size_hw=options.size_hw,
-        progress=progress,
-    )
-    timed = run_units(units, store, say=say)
-    notes = [*NOTES, *timing_notes(timed, say=say)]
-    if options.limit is not None:
-        notes.append(f"A rehearsal with --limit {options.limit}: no result.")
-    report = _report(run, done, timed, facts=facts, notes=notes)
-    write_report(report, out)
-    return report
-
-
-def _report(
-    run: PeerRun, done: Done, timed: Done, *, facts: dict[str, Any], notes: list[str]
-) -> Report:
-    rows = list(_rows(run, done, timed))
-    dots = [dot for row in rows if (dot := _dot(row)) is not None]
-    figures = []
-    if dots:
-        pareto(dots, run.out / "pareto.png", value_name="mean PRO")
-        figures.append(Figure(title="PRO against milliseconds", file="pareto.png"))
-    anomalib = sorted({r["version"] for r in done.results.values() if "version" in r})
+    """Ours and theirs, side by side."""
+    rows = list(results.rows())
+    anomalib = sorted({r["version"] for r in results.done.results.values() if "version" in r})
     return Report(
         name="peers",
         title="edgeseg beside anomalib, in one run",
-        findings=tuple(_findings(rows)),
-        tables=(_table(rows, run), _by_category(run, done), speed_table(timed)),
-        figures=tuple(figures),
+        findings=tuple(findings_of(rows)),
+        tables=tuple(tables_of(results, rows)),
+        figures=tuple(_figures(rows, out)),
         facts=facts
-        | timing_facts(timed, done)
+        | timing_facts(results.timed, results.done)
         | {"versions": facts["versions"] | {"anomalib": ", ".join(anomalib) or "none"}},
         notes=tuple(notes),
-        raw={"accuracy": done.results, "timing": timed.results},
+        raw={"accuracy": results.done.results, "timing": results.timed.results},
     )
 
 
-def _rows(run: PeerRun, done: Done, timed: Done) -> Iterator[tuple[Cell, ...]]:
-    timings = {timing["key"]: timing for timing in timed.results["rounds"]["timings"]}
-    for recipe in run.options.recipes:
-        found = [done.results.get(f"{d.name} {recipe.name}", {}) for d in run.datasets]
-        for precision in recipe.precisions:
-            name = f"edgeseg {recipe.name} {precision}"
-            models = [result.get("models", {}).get(precision, {}) for result in found]
-            yield _row(name, found, models, models, timings, state=_state(models))
-    for peer in run.options.peers:
-        results = [done.results.get(f"{d.name} {peer}", {}) for d in run.datasets]
-        state = TIMED_ONLY if peer == "efficientad" else _state(results)
-        accuracies = [result.get("accuracy", {}) for result in results]
-        exported = [result.get("exported", {}) for result in results]
-        yield _row(TITLES[peer], results, accuracies, exported, timings, state=state)
+def _figures(rows: Sequence[Row], out: Path) -> Iterator[Figure]:
+    dots = []
+    for row in rows:
+        group, _, name = row.model.partition(" ")  # edgeseg or anomalib
+        dot = dot_of(
+            name=name,
+            group=group,
+            ms=row.p50_ms,
+            value=row.accuracy["pro"],
+            size_mb=row.megabytes,
+        )
+        dots += [] if dot is None else [dot]
+    if dots:
+        pareto(dots, out / "pareto.png", value_name="mean PRO")
+        yield Figure(title="PRO against milliseconds", file="pareto.png")
+
+
+def _models(results: Sequence[Result], precision: str) -> list[Result]:
+    return [result.get("models", {}).get(precision, {}) for result in results]
 
 
 def _row(
@@ -104,62 +145,24 @@ def _row(
     timings: dict[str, Any],
     *,
     state: str,
-) -> tuple[Cell, ...]:
+) -> Row:
     on_cpu, on_openvino = timings.get(f"{name} on cpu"), timings.get(f"{name} on openvino")
-    metrics = [_mean([result.get(metric) for result in accuracies]) for metric in METRICS]
-    return (
-        name,
-        *metrics,
-        _mean([result.get("pro") for result in exported]),
-        _mean([result.get("fit_s") for result in costs]),
-        _mean([result.get("peak_mb") for result in costs]),
-        None if on_cpu is None else float(on_cpu["host_ms"]["p50"]),
-        None if on_cpu is None else on_cpu["size_bytes"] / 1e6,
-        None if on_openvino is None else float(on_openvino["host_ms"]["p50"]),
-        state,
+    return Row(
+        model=name,
+        accuracy={metric: _mean(accuracies, metric) for metric in METRICS},
+        exported_pro=_mean(exported, "pro"),
+        fit_s=_mean(costs, "fit_s"),
+        peak_mb=_mean(costs, "peak_mb"),
+        p50_ms=None if on_cpu is None else float(on_cpu["host_ms"]["p50"]),
+        megabytes=None if on_cpu is None else on_cpu["size_bytes"] / 1e6,
+        openvino_ms=None if on_openvino is None else float(on_openvino["host_ms"]["p50"]),
+        state=state,
     )
 
 
-def _table(rows: list[tuple[Cell, ...]], run: PeerRun) -> Table:
-    return Table(
-        title="Ours and theirs",
-        columns=(
-            *(Column(name="model"), Column(name="PRO", better="high")),
-            *(Column(name="pixel AUROC", better="high"), Column(name="image AUROC", better="high")),
-            *(Column(name="exported PRO"), Column(name="fit s", digits=1, better="low")),
-            *(Column(name="peak MB", digits=0, better="low"),),
-            *(Column(name="p50 ms", digits=2, better="low"),),
-            *(Column(name="MB", digits=1, better="low"),),
-            *(Column(name="p50 ms OpenVINO", digits=2, better="low"), Column(name="state")),
-        ),
-        rows=tuple(rows),
-        note=f"Means over {', '.join(d.name for d in run.datasets)}. p50 in ONNX Runtime on "
-        f"{run.options.threads} threads, of the models of {run.datasets[0].name}; OpenVINO runs "
-        "our ONNX file and the peers' own IR.",
-    )
-
-
-def _by_category(run: PeerRun, done: Done) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    names = [dataset.name for dataset in run.datasets]
-    for recipe in run.options.recipes:
-        for precision in recipe.precisions:
-            found = [done.results.get(f"{n} {recipe.name}", {}) for n in names]
-            models = [result.get("models", {}).get(precision, {}) for result in found]
-            rows.append((f"edgeseg {recipe.name} {precision}", *_cells(models)))
-    for peer in run.options.peers:
-        if peer != "efficientad":
-            results = [done.results.get(f"{n} {peer}", {}) for n in names]
-            rows.append((TITLES[peer], *_cells([r.get("accuracy", {}) for r in results])))
-    columns = [Column(name="model")]
-    for name in names:
-        columns += [Column(name=f"{name} PRO", better="high")]
-        columns += [Column(name=f"{name} image AUROC", better="high")]
-    return Table(title="By category", columns=tuple(columns), rows=tuple(rows))
-
-
-def _cells(results: Sequence[Result]) -> list[Cell]:
-    return [result.get(metric) for result in results for metric in ("pro", "image_auroc")]
+def _mean(results: Sequence[Result], key: str) -> float | None:
+    known = [float(result[key]) for result in results if result.get(key) is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _state(results: Sequence[Result]) -> str:
@@ -173,32 +176,45 @@ def _state(results: Sequence[Result]) -> str:
     return f"failed on {len(wrong)} of {len(results)}{where}: {wrong[0]}"
 
 
-def _mean(values: Sequence[Any]) -> float | None:
-    known = [float(value) for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+def tables_of(results: PeerResults, rows: Sequence[Row]) -> Iterator[Table]:
+    """Means over the categories, every category, and all times."""
+    yield table_of(
+        "Ours and theirs",
+        rows,
+        note=f"Means over {', '.join(results.categories)}. p50 in ONNX Runtime on "
+        f"{results.options.threads} threads, of the models of {results.categories[0]}; OpenVINO "
+        "runs our ONNX file and the peers' own IR.",
+    )
+    by_category = [
+        CategoryRow(
+            model=model,
+            accuracy={
+                f"{category} {METRICS[metric]}": accuracy.get(metric)
+                for category, accuracy in zip(results.categories, accuracies, strict=True)
+                for metric in BY_CATEGORY
+            },
+        )
+        for model, accuracies in results.accuracies()
+    ]
+    if by_category:
+        yield table_of("By category", by_category)
+    yield speed_table(results.timed)
 
 
-def _dot(row: tuple[Cell, ...]) -> Dot | None:
-    group, _, name = str(row[0]).partition(" ")  # edgeseg or anomalib
-    pro, ms, megabytes = row[1], row[7], row[8]
-    if not isinstance(pro, float) or not isinstance(ms, float) or not isinstance(megabytes, float):
-        return None
-    return Dot(name=name, ms=ms, value=pro, size_mb=megabytes, group=group)
-
-
-def _findings(rows: list[tuple[Cell, ...]]) -> Iterator[str]:
-    ours = [row for row in rows if str(row[0]).startswith("edgeseg") and isinstance(row[7], float)]
-    if not ours:
+def findings_of(rows: Sequence[Row]) -> Iterator[str]:
+    """Each peer beside the first of ours."""
+    timed = [row for row in rows if row.p50_ms is not None]
+    base = next((row for row in timed if row.ours), None)
+    if base is None:
         return
-    base = ours[0]
-    for row in rows:
-        if str(row[0]).startswith("edgeseg") or not isinstance(row[7], float):
+    for row in timed:
+        if row.ours:
             continue
-        parts = [f"{row[7]:.1f} ms per frame against {base[7]:.1f} of {base[0]}"]
-        for index, name in ((1, "PRO"), (3, "image AUROC")):
-            theirs, mine = row[index], base[index]
-            if isinstance(theirs, float) and isinstance(mine, float):
-                parts.append(f"{name} {theirs:.3f} against {mine:.3f}")
-        if isinstance(row[5], float) and isinstance(base[5], float):
-            parts.append(f"fit {row[5]:.0f} s against {base[5]:.0f} s")
-        yield f"{row[0]}: {'; '.join(parts)}."
+        parts = [f"{row.p50_ms:.1f} ms per frame against {base.p50_ms:.1f} of {base.model}"]
+        for metric in ("pro", "image_auroc"):
+            theirs, ours = row.accuracy[metric], base.accuracy[metric]
+            if theirs is not None and ours is not None:
+                parts.append(f"{METRICS[metric]} {theirs:.3f} against {ours:.3f}")
+        if row.fit_s is not None and base.fit_s is not None:
+            parts.append(f"fit {row.fit_s:.0f} s against {base.fit_s:.0f} s")
+        yield f"{row.model}: {'; '.join(parts)}."

@@ -1,6 +1,6 @@
 """One peer in its own process and, if need be, its own environment: fit, predict, export.
 
-Run as `python peer_worker.py REQUEST.json`; needs anomalib and torch, and nothing of edgeseg.
+Run as `python worker.py REQUEST.json`; needs anomalib and torch, and nothing of edgeseg.
 What is done is written to the file named by the request after every step, so that a peer that
 fails while exporting still has the figures of its fit.
 """
@@ -84,8 +84,8 @@ def _load_weights(network: Any, path: Path) -> None:
     import torch
 
     tensors = torch.load(path, map_location="cpu", weights_only=True)
-    found = network.load_state_dict(tensors, strict=False)
-    missing = [name for name in found.missing_keys if "num_batches_tracked" not in name]
+    loaded = network.load_state_dict(tensors, strict=False)
+    missing = [name for name in loaded.missing_keys if "num_batches_tracked" not in name]
     if missing:
         raise ValueError(f"{path}: {len(missing)} tensors are missing, the first is {missing[0]}")
 
@@ -145,9 +145,9 @@ def predict(model: Any, request: dict[str, Any], out: Path) -> None:
     with torch.no_grad():
         for name in request["test_images"]:
             image = read_image(name, ImageReadMode.RGB)[None].float() / 255
-            found = model.model(model.pre_processor(image))
-            maps.append(found.anomaly_map.reshape(image.shape[-2:]).float().numpy())
-            scores.append(float(found.pred_score.reshape(-1)[0]))
+            answer = model.model(model.pre_processor(image))
+            maps.append(answer.anomaly_map.reshape(image.shape[-2:]).float().numpy())
+            scores.append(float(answer.pred_score.reshape(-1)[0]))
     np.save(out / "maps.npy", np.stack(maps))
     np.save(out / "scores.npy", np.array(scores))
 

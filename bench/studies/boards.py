@@ -14,11 +14,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.cli.settings import parse_size
 from edgeseg.contract.images import resize_image, resize_mask, write_image
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import Sample, read_sample, sample_size
 from edgeseg.errors import DatasetError, EdgesegError
+from edgeseg.options import FOLDER, SIZE, note
 
 _PART = 270  # pixels of a part: 8 x 14 of them on 2160x3840, near the size of the originals
 _SHIFT = 3  # pixels that a part may move each way
@@ -108,10 +108,12 @@ def _edges(side: int) -> list[int]:
 
 @click.command(context_settings={"show_default": True})
 @click.argument("source", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--size", type=parse_size, default="2160x3840", metavar="HxW")
-@click.option("--train", type=click.IntRange(1), default=8, help="Boards to fit on.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Another seed, other boards.")
+@click.argument("out", type=FOLDER)
+@click.option("--size", type=SIZE, default=SIZE.text(BoardPlan.size_hw))
+@click.option("--train", type=click.IntRange(1), default=BoardPlan.train, help="Boards to fit on.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=BoardPlan.seed, help="Another seed, other boards."
+)
 def boards(source: Path, out: Path, size: tuple[int, int], train: int, seed: int) -> None:
     """Make large boards of the parts in SOURCE, a category of MVTec AD.
 
@@ -119,9 +121,7 @@ def boards(source: Path, out: Path, size: tuple[int, int], train: int, seed: int
     python -m edgeseg.bench.studies.boards mvtec_ad/screw boards --size 2160x3840
     """
     write_boards(source, out, BoardPlan(size_hw=size, train=train, seed=seed))
-    click.echo(
-        f"wrote {out}; next: edgeseg fit {out} --size {size[0]}x{size[1]} --share 6", err=True
-    )
+    note(f"wrote {out}; next: edgeseg fit {out} --size {SIZE.text(size)} --share 6")
 
 
 if __name__ == "__main__":

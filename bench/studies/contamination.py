@@ -8,21 +8,22 @@ compare; those of 5 % are among those of 10 %.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import click
 import numpy as np
 
 from edgeseg.bench.harness.accuracy import open_limited
-from edgeseg.bench.harness.tabular import Column, Table
+from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.config import PRESETS, FitConfig
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.errors import DatasetError
-from edgeseg.evaluation.evaluate import evaluate, torch_predictor
+from edgeseg.evaluation.evaluate import evaluate
 from edgeseg.files import size_text, write_json
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.fitting.screening.screen import screen
+from edgeseg.model.predictor import torch_predictor
 
 SHARES = (0.0, 0.05, 0.10)
 
@@ -73,7 +74,7 @@ def mixed(dataset: Dataset, *, seed: int) -> Iterator[tuple[float, Dataset, froz
 def reached(dataset: Dataset, config: FitConfig, options: FitOptions) -> Reached:
     """Fit, and measure on the test set."""
     artefact = fit(dataset, config, options)
-    found = evaluate(
+    evaluation = evaluate(
         torch_predictor(artefact.model()),
         dataset,
         size_hw=config.size_hw,
@@ -81,10 +82,10 @@ def reached(dataset: Dataset, config: FitConfig, options: FitOptions) -> Reached
         threshold_method=artefact.calibration.method,
     )
     return Reached(
-        pro=found.pro,
-        image_auroc=found.image_auroc,
-        recall=found.recall,
-        false_alarms=found.false_alarms,
+        pro=evaluation.pro,
+        image_auroc=evaluation.image_auroc,
+        recall=evaluation.recall,
+        false_alarms=evaluation.false_alarms,
     )
 
 
@@ -108,31 +109,43 @@ def rows(dataset: Dataset, config: FitConfig, options: FitOptions, *, seed: int)
         )
 
 
-def table(found: list[Row]) -> Table:
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """One figure of both fits."""
+
+    plain: float | None = field(metadata=column("{}"))
+    robust: float | None = field(metadata=column("{}, robust"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRow:
+    """A row as people read it: plain beside robust."""
+
+    category: str = field(metadata=column("category"))
+    mixed_in: str = field(metadata=column("mixed in"))
+    figures: dict[str, Pair]
+    found: int = field(metadata=column("found"))
+    wrongly: int = field(metadata=column("good images listed"))
+
+
+def table(measured: list[Row]) -> Table:
     """Plain beside robust."""
-    names = ("PRO", "image AUROC", "recall", "false alarms")
-    pairs = [column for name in names for column in (name, f"{name}, robust")]
-    columns = ("category", "mixed in", *pairs, "found", "good images listed")
-    return Table(
-        title="Defective images in training",
-        columns=tuple(Column(name=name) for name in columns),
-        rows=tuple(
-            (
-                row.category,
-                f"{row.share:.0%}: {row.mixed_in} of {row.images}",
-                *(
-                    value
-                    for pair in zip(
-                        asdict(row.plain).values(), asdict(row.robust).values(), strict=True
-                    )
-                    for value in pair
-                ),
-                row.found,
-                row.wrongly,
-            )
-            for row in found
-        ),
-    )
+    shown = [
+        TableRow(
+            category=row.category,
+            mixed_in=f"{row.share:.0%}: {row.mixed_in} of {row.images}",
+            figures={
+                "PRO": Pair(plain=row.plain.pro, robust=row.robust.pro),
+                "image AUROC": Pair(plain=row.plain.image_auroc, robust=row.robust.image_auroc),
+                "recall": Pair(plain=row.plain.recall, robust=row.robust.recall),
+                "false alarms": Pair(plain=row.plain.false_alarms, robust=row.robust.false_alarms),
+            },
+            found=row.found,
+            wrongly=row.wrongly,
+        )
+        for row in measured
+    ]
+    return table_of("Defective images in training", shown)
 
 
 @click.command()
@@ -157,15 +170,15 @@ def main(
     """Measure fits on training images with defective ones among them, as MVTec AD lays them out."""
     config = FitConfig.preset(preset).with_options({"backbone": backbone})
     options = FitOptions(weights=weights, keep_moments=False)
-    found: list[Row] = []
+    measured: list[Row] = []
     for category in categories:
         dataset = open_limited(data / category, limit=limit)
         for row in rows(dataset, config, options, seed=seed):
-            found.append(row)
+            measured.append(row)
             click.echo(f"{row.category} {row.share:.0%}: done", err=True)
-    click.echo(table(found).markdown())
+    click.echo(table(measured).markdown())
     if out is not None:
-        write_json(out, [asdict(row) for row in found])
+        write_json(out, [asdict(row) for row in measured])
         click.echo(f"wrote {out}, {size_text(out.stat().st_size)}", err=True)
 
 

@@ -22,13 +22,13 @@ class Disturbance:
 
 def disturbances() -> tuple[Disturbance, ...]:
     """From hardly visible to gross."""
-    found = [_light(f"x{gain:g}", gain) for gain in (0.5, 0.7, 0.8, 0.9, 1.1, 1.2, 1.5)]
-    found += [_side_light(f"to x{gain:g}", gain) for gain in (0.9, 0.7, 0.5)]
-    found += [_blur(sigma) for sigma in (0.7, 1.0, 1.5, 2.0, 3.0)]
+    changes = [_light(f"x{gain:g}", gain) for gain in (0.5, 0.7, 0.8, 0.9, 1.1, 1.2, 1.5)]
+    changes += [_side_light(f"to x{gain:g}", gain) for gain in (0.9, 0.7, 0.5)]
+    changes += [_blur(sigma) for sigma in (0.7, 1.0, 1.5, 2.0, 3.0)]
     # Whole pixels: interpolation would blur as well, which a moved camera does not.
-    found += [_move(f"{x},{y} px", x, y, 0.0) for x, y in ((2, 1), (4, 3), (8, 6), (16, 12))]
-    found += [_move(f"{angle:g} deg", 0, 0, angle) for angle in (1.0, 2.0, 4.0, 7.0)]
-    return tuple(found)
+    changes += [_move(f"{x},{y} px", x, y, 0.0) for x, y in ((2, 1), (4, 3), (8, 6), (16, 12))]
+    changes += [_move(f"{angle:g} deg", 0, 0, angle) for angle in (1.0, 2.0, 4.0, 7.0)]
+    return tuple(changes)
 
 
 def _light(name: str, gain: float) -> Disturbance:

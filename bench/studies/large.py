@@ -5,21 +5,22 @@
 
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
-from edgeseg.bench.cli.options import say, threads_option, threads_or_all
+from edgeseg.bench.cli.options import threads_option, threads_or_all
+from edgeseg.bench.harness.fit_worker import fit_in_process
 from edgeseg.bench.harness.machine import busy_warning, describe
-from edgeseg.bench.harness.tabular import Cell, Column, Table
-from edgeseg.bench.peers.fit_worker import fit_in_process, in_process
+from edgeseg.bench.harness.processes import in_process
+from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.studies.boards import BoardPlan, write_boards
 from edgeseg.config import FitConfig
 from edgeseg.errors import EdgesegError
 from edgeseg.files import write_json
+from edgeseg.options import FILE, note
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ def measure(
     common = {"data": str(data), "artefact": str(artefact), "threads": threads}
     fit = fit_in_process(common | {"config": config.to_dict(), "weights": weights}, folder)
     cells = config.grid_hw[0] * config.grid_hw[1]
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "name": row.name,
         "config": config.to_dict(),
         "gaussians": cells // row.share**2,
@@ -104,67 +105,81 @@ def measure(
         whole = common | {"stage": name} | request
         return in_process("edgeseg.bench.studies.large_stage", whole, folder)
 
-    found["eval"] = stage("eval")
+    measured["eval"] = stage("eval")
     for precision in PRECISIONS:
         graph = str(folder / f"{precision}.onnx")
         try:
-            found[precision] = {
+            measured[precision] = {
                 "export": stage("export", graph=graph, precision=precision),
                 "stream": stage("stream", graph=graph),
             }
         except EdgesegError as error:  # a graph that disagrees with the reference is a result too
-            found[precision] = {"failed": str(error).replace(f"{folder.parent}/", "")}
-    return found
+            measured[precision] = {"failed": str(error).replace(f"{folder.parent}/", "")}
+    return measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionCells:
+    """One graph; a precision that was refused says so where its size would be."""
+
+    file_mb: float | str = field(metadata=column("{} MB", digits=0))
+    export_gb: float | None = field(metadata=column("export GB", digits=1))
+    run_gb: float | None = field(metadata=column("run GB", digits=1))
+    frame_ms: float | None = field(metadata=column("ms", digits=0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRow:
+    """A row as people read it."""
+
+    image: str = field(metadata=column("image"))
+    grid: str = field(metadata=column("grid"))
+    gaussians: int = field(metadata=column("Gaussians"))
+    fit_s: float = field(metadata=column("fit s", digits=0))
+    fit_gb: float = field(metadata=column("fit GB", digits=1))
+    pro: float | None = field(metadata=column("PRO"))
+    by_precision: dict[str, PrecisionCells]
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    """The rows as people read them."""
-    columns = [
-        *(Column(name="image"), Column(name="grid"), Column(name="Gaussians")),
-        *(Column(name="fit s", digits=0), Column(name="fit GB", digits=1)),
-        Column(name="PRO"),
-    ]
-    for precision in PRECISIONS:
-        columns += [
-            Column(name=f"{precision} MB", digits=0),
-            Column(name="export GB", digits=1),
-            Column(name="run GB", digits=1),
-            Column(name="ms", digits=0),
-        ]
-    return Table(
-        title="Large images",
-        columns=tuple(columns),
-        rows=tuple(tuple(_cells(row)) for row in rows),
+    """What `measure` found, as people read it."""
+    return table_of(
+        "Large images",
+        [_table_row(row) for row in rows],
         note="GB: highest memory of the process. ms: one frame in `edgeseg stream`, with cutting "
         "and blending; mean.",
     )
 
 
-def _cells(row: dict[str, Any]) -> Iterator[Cell]:
-    config = FitConfig.from_dict(row["config"])
-    grid = "x".join(str(side) for side in config.grid_hw)
-    yield row["name"]
-    yield grid if row["tiles"] == 1 else f"{row['tiles']} of {grid}"
-    yield row["gaussians"]
-    yield row["fit"]["fit_s"]
-    yield row["fit"]["peak_mb"] / 1000
-    yield row["eval"]["pro"]
-    for precision in PRECISIONS:
-        measured = row[precision]
-        if "failed" in measured:
-            yield from ("failed", None, None, None)
-            continue
-        export, stream = measured["export"], measured["stream"]
-        yield export["file_mb"]
-        yield export["peak_mb"] / 1000
-        yield stream["peak_mb"] / 1000
-        yield stream["ms_per_frame"]
+def _table_row(row: dict[str, Any]) -> TableRow:
+    grid = "x".join(str(side) for side in FitConfig.from_dict(row["config"]).grid_hw)
+    return TableRow(
+        image=row["name"],
+        grid=grid if row["tiles"] == 1 else f"{row['tiles']} of {grid}",
+        gaussians=row["gaussians"],
+        fit_s=row["fit"]["fit_s"],
+        fit_gb=row["fit"]["peak_mb"] / 1000,
+        pro=row["eval"]["pro"],
+        by_precision={precision: _cells(row[precision]) for precision in PRECISIONS},
+    )
+
+
+def _cells(measured: dict[str, Any]) -> PrecisionCells:
+    if "failed" in measured:
+        return PrecisionCells(file_mb="failed", export_gb=None, run_gb=None, frame_ms=None)
+    export, stream = measured["export"], measured["stream"]
+    return PrecisionCells(
+        file_mb=export["file_mb"],
+        export_gb=export["peak_mb"] / 1000,
+        run_gb=stream["peak_mb"] / 1000,
+        frame_ms=stream["ms_per_frame"],
+    )
 
 
 @click.command(context_settings={"show_default": True})
 @click.argument("data", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
-    "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), required=True,
+    "--out", "-o", type=FILE, required=True,
     help="All figures, as JSON.",
 )  # fmt: skip
 @click.option("--backbone", default="resnet18")
@@ -200,19 +215,20 @@ def large(
     warning = busy_warning()
     rows = []
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.stem}-") as folder:
-        say(f"making boards of {data.name}")
+        note(f"making boards of {data.name}")
         boards = write_boards(data, Path(folder) / "boards", study.boards)
         for number, row in enumerate(study.rows, start=1):
             if numbers and number not in numbers:
                 continue
-            say(f"measuring {row.name}, share {row.share}")
+            note(f"measuring {row.name}, share {row.share}")
             place = Path(folder) / "row"
             place.mkdir(exist_ok=True)
-            found = measure(row, boards, place, backbone=backbone, weights=weights, threads=count)
-            rows.append(found)
+            rows.append(
+                measure(row, boards, place, backbone=backbone, weights=weights, threads=count)
+            )
             write_json(out, {"facts": facts, "warning": warning, "rows": rows})
     click.echo(table(rows).markdown())
-    say(f"wrote {out}")
+    note(f"wrote {out}")
 
 
 if __name__ == "__main__":

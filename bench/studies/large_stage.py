@@ -20,8 +20,9 @@ def export(request: dict[str, Any]) -> dict[str, Any]:
 
     from edgeseg.artefact.artefact import load_artefact
     from edgeseg.data.datasets import open_dataset
-    from edgeseg.data.in_memory import calibration_frames
-    from edgeseg.export.onnx_export import ExportOptions, export_onnx
+    from edgeseg.export.calibration_frames import calibration_frames
+    from edgeseg.export.onnx_export import export_onnx
+    from edgeseg.export.options import ExportOptions
 
     torch.set_num_threads(int(request["threads"]))
     artefact, out = load_artefact(Path(request["artefact"])), Path(request["graph"])
@@ -76,7 +77,7 @@ STAGES = {"export": export, "stream": stream, "eval": evaluate}
 if __name__ == "__main__":
     wanted = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     try:
-        found = STAGES[wanted["stage"]](wanted)
-        write_json(Path(wanted["result"]), found | {"peak_mb": peak_mb()})
+        figures = STAGES[wanted["stage"]](wanted)
+        write_json(Path(wanted["result"]), figures | {"peak_mb": peak_mb()})
     except EdgesegError as error:
         sys.exit(str(error))

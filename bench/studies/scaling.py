@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import click
 
 from edgeseg.bench.harness.machine import busy_warning, describe
 from edgeseg.bench.harness.processes import last_line
+from edgeseg.bench.harness.tabular import column, table_of
 from edgeseg.bench.studies.scaling_worker import FIGURES
 from edgeseg.errors import EdgesegError
 from edgeseg.files import write_json
@@ -41,12 +43,12 @@ class Plan:
         """Median seconds of a command and the peak of its largest process."""
         runs = [self._once(command, processes, threads) for _ in range(self.repeats)]
         return {
-            "seconds": statistics.median(max(one["seconds"] for one in run) for run in runs),
-            "peak_mb": max(one["peak_mb"] for run in runs for one in run),
-            "base_mb": min(one["base_mb"] for run in runs for one in run),
+            "seconds": statistics.median(max(worker["seconds"] for worker in run) for run in runs),
+            "peak_mb": max(worker["peak_mb"] for run in runs for worker in run),
+            "base_mb": min(worker["base_mb"] for run in runs for worker in run),
             "processes": processes,
             "threads": threads,
-            "all_seconds": [max(one["seconds"] for one in run) for run in runs],
+            "all_seconds": [max(worker["seconds"] for worker in run) for run in runs],
         }
 
     def _once(self, command: list[str], processes: int, threads: int) -> list[dict[str, Any]]:
@@ -78,74 +80,92 @@ class Plan:
         return str(self.folder / name)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CommandRow:
+    """One command, beside a fit."""
+
+    what: str = field(metadata=column("what"))
+    seconds: float = field(metadata=column("seconds", digits=1))
+    against: str = field(metadata=column("against"))
+    memory: str = field(metadata=column("MB per process (before)"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRow:
+    """What is expected of many frames in so many processes."""
+
+    frames: str = field(metadata=column("frames"))
+    processes: int = field(metadata=column("processes"))
+    sweep_h: str = field(metadata=column("hours of the sweep"))
+    rest_s: float = field(metadata=column("seconds after it", digits=0))
+    all_h: str = field(metadata=column("hours"))
+
+
 def measure(plan: Plan) -> dict[str, Any]:
     """All figures, one after the other."""
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     data = str(plan.data)
     for name, processes, threads in (("1 x 1", 1, 1), ("1 x 2", 1, 2), ("2 x 1", 2, 1)):
         out = plan.path(f"m{processes}{threads}.edgeseg")
         fit = ["fit", data, "--out", out, *plan.settings]
-        found[f"fit, {name}"] = plan.run(fit, processes=processes, threads=threads)
+        measured[f"fit, {name}"] = plan.run(fit, processes=processes, threads=threads)
     shards = [plan.path(f"s_{index}") for index in range(SHARDS)]
     for index, shard in enumerate(shards):
         part = ["moments", data, "--shard", f"{index}/{SHARDS}", "--out", shard, *plan.settings]
         figures = plan.run(part, threads=2)
-        found.setdefault("one shard of 8", figures)
-    found["merge of 8 shards"] = plan.run(["merge", *shards, "--out", plan.path("m")], threads=2)
-    found["merge of 8 shards"]["bytes"] = sum(Path(shard).stat().st_size for shard in shards)
-    one = plan.folder / "one"
-    one.mkdir()
+        measured.setdefault("one shard of 8", figures)
+    measured["merge of 8 shards"] = plan.run(["merge", *shards, "--out", plan.path("m")], threads=2)
+    measured["merge of 8 shards"]["bytes"] = sum(Path(shard).stat().st_size for shard in shards)
+    single = plan.folder / "one"
+    single.mkdir()
     image = sorted(plan.data.iterdir())[0]
-    (one / image.name).write_bytes(image.read_bytes())
+    (single / image.name).write_bytes(image.read_bytes())
     model = plan.path("m12.edgeseg")
-    found["update by 1 image"] = plan.run(
-        ["update", model, str(one), "--out", plan.path("u")], threads=2
+    measured["update by 1 image"] = plan.run(
+        ["update", model, str(single), "--out", plan.path("u")], threads=2
     )
-    found["forget 1 image"] = plan.run(
-        ["update", model, "--forget", str(one), "--out", plan.path("f")], threads=2
+    measured["forget 1 image"] = plan.run(
+        ["update", model, "--forget", str(single), "--out", plan.path("f")], threads=2
     )
-    return found
+    return measured
 
 
-def on_paper(costs: dict[str, float], *, workers: tuple[int, ...]) -> list[list[str]]:
-    """Rows of expected hours: a sweep shared by workers, then what does not shrink with them."""
-    rows = []
-    for frames in (MSTC, MANY):
-        for count in workers:
-            sweep = frames * costs["frame_s"] / count
-            rest = costs["finish_s"] + costs["reduced_bytes"] / costs["link_bytes_s"]
-            rows.append(
-                [
-                    f"{frames:,}",
-                    str(count),
-                    f"{sweep / HOUR:.3g}",
-                    f"{rest:.0f}",
-                    f"{(sweep + rest) / HOUR:.3g}",
-                ]
-            )
-    return rows
-
-
-def markdown(found: dict[str, Any], costs: dict[str, float], *, images: int) -> str:
-    """Two tables: measured, and on paper."""
-    base = found["fit, 1 x 1"]["seconds"]
-    refit = found["fit, 1 x 2"]["seconds"]
-    lines = [
-        f"Fits on {images} images; processes x threads. Seconds of the command without starting "
-        "Python, median; memory of the largest process, and before the command began.",
-        "",
-        "| what | seconds | against | MB per process (before) |",
-        "| --- | --- | --- | --- |",
-    ]
-    for name, figures in found.items():
+def command_rows(measured: dict[str, Any]) -> Iterator[CommandRow]:
+    """Fits beside a fit by one thread, all else beside a fit by two."""
+    base, refit = (measured[f"fit, {name}"]["seconds"] for name in ("1 x 1", "1 x 2"))
+    for name, figures in measured.items():
         seconds = figures["seconds"]
         if name.startswith("fit"):
             against = f"{base / seconds:.2f} times 1 x 1"
         else:
             against = f"{seconds / refit:.2f} of fit, 1 x 2"
         memory = f"{figures['peak_mb']:.0f} ({figures['base_mb']:.0f})"
-        lines.append(f"| {name} | {seconds:.1f} | {against} | {memory} |")
-    lines += [
+        yield CommandRow(what=name, seconds=seconds, against=against, memory=memory)
+
+
+def on_paper(costs: dict[str, float], *, workers: tuple[int, ...]) -> Iterator[PaperRow]:
+    """Expected hours: a sweep shared by workers, then what does not shrink with them."""
+    for frames in (MSTC, MANY):
+        for count in workers:
+            sweep = frames * costs["frame_s"] / count
+            rest = costs["finish_s"] + costs["reduced_bytes"] / costs["link_bytes_s"]
+            yield PaperRow(
+                frames=f"{frames:,}",
+                processes=count,
+                sweep_h=f"{sweep / HOUR:.3g}",
+                rest_s=rest,
+                all_h=f"{(sweep + rest) / HOUR:.3g}",
+            )
+
+
+def markdown(measured: dict[str, Any], costs: dict[str, float], *, images: int) -> str:
+    """Two tables: measured, and on paper."""
+    expected = on_paper(costs, workers=(1, 2, 8, 64, 512))
+    lines = [
+        f"Fits on {images} images; processes x threads. Seconds of the command without starting "
+        "Python, median; memory of the largest process, and before the command began.",
+        "",
+        *table_of("measured", list(command_rows(measured))).lines(),
         "",
         f"One frame costs {1000 * costs['frame_s']:.1f} ms of one process (decode "
         f"{1000 * costs['decode_s']:.1f}, backbone and W {1000 * costs['embed_s']:.1f}, moments "
@@ -153,10 +173,8 @@ def markdown(found: dict[str, Any], costs: dict[str, float], *, images: int) -> 
         f"once; the rest takes {costs['finish_s']:.0f} s. On paper, at "
         f"{costs['link_bytes_s'] / 1e6:.0f} MB/s between hosts:",
         "",
-        "| frames | processes | hours of the sweep | seconds after it | hours |",
-        "| --- | --- | --- | --- | --- |",
+        *table_of("on paper", list(expected)).lines(),
     ]
-    lines += [f"| {' | '.join(row)} |" for row in on_paper(costs, workers=(1, 2, 8, 64, 512))]
     return "\n".join(lines)
 
 
@@ -198,12 +216,12 @@ def main(
             repeats=repeats,
             settings=tuple(settings),
         )
-        found = measure(plan)
+        measured = measure(plan)
         costs = frame_costs(plan.data, backbone=backbone, size=size, weights=weights)
-    text = markdown(found, costs, images=images)
+    text = markdown(measured, costs, images=images)
     facts = describe(threads=2) | {"busy": warning, "seconds": time.perf_counter() - started}
     dataset = {"name": data.resolve().name, "images": images, "size": size, "backbone": backbone}
-    values = {"data": dataset, "measured": found, "costs": costs, "facts": facts}
+    values = {"data": dataset, "measured": measured, "costs": costs, "facts": facts}
     write_json(out, values | {"markdown": text.splitlines()})
     click.echo(text)
     click.echo(f"wrote {out.name}", err=True)

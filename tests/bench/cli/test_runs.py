@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgeseg.bench.compare.compare import run_compare
-from edgeseg.bench.compare.recipes import CompareOptions
-from edgeseg.bench.compare.trial import Recipe
+from edgeseg.bench.compare.options import CompareOptions, Recipe
+from edgeseg.bench.fit_cost.inverse_time import measure_inverse
 from edgeseg.bench.harness.accuracy import (
     categories_in,
     fingerprint,
@@ -17,17 +17,18 @@ from edgeseg.bench.harness.accuracy import (
     open_limited,
     over_seeds,
 )
+from edgeseg.bench.harness.fit_worker import fit_in_process
 from edgeseg.bench.harness.staging import stage
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.bench.paper.inverse_time import measure_inverse
-from edgeseg.bench.paper.paper import PaperOptions, make_plan, run_paper
+from edgeseg.bench.paper.options import PaperOptions
+from edgeseg.bench.paper.paper import make_plan, run_paper
 from edgeseg.bench.paper.results import ABLATION
 from edgeseg.bench.peers.environment import find_python
-from edgeseg.bench.peers.fit_worker import fit_in_process
 from edgeseg.bench.peers.process import PeerRequest, run_peer
 from edgeseg.data.datasets import open_dataset, read_sample
 from edgeseg.data.synthetic.scene import KINDS
 from edgeseg.errors import DatasetError, EdgesegError, UsageError
+from tests.support.bench_tables import by_column
 
 RECIPE = Recipe(backbone="mobilenet_v3_small", preset="edge", precisions=("fp32",))
 
@@ -44,16 +45,18 @@ def test_compare_end_to_end_and_again(plate: Path, tmp_path: Path) -> None:
         threads=1,
     )
     lines: list[str] = []
-    report = run_compare(options, tmp_path, fresh=False, say=lines.append)
-    row = report.tables[0].rows[0]
-    assert row[:4] == ("mobilenet_v3_small", "edge", "fp32", "cpu")
-    assert all(isinstance(cell, float) for cell in row[4:])
+    report = run_compare(options, tmp_path, fresh=False, note=lines.append)
+    row = by_column(report.tables[0])[0]
+    names = [row.pop(name) for name in ("backbone", "preset", "precision", "backend")]
+    assert names == ["mobilenet_v3_small", "edge", "fp32", "cpu"]
+    assert list(row) == ["PRO", "pixel AUROC", "image AUROC", "std of PRO", "p50 ms", "MB"]
+    assert all(isinstance(cell, float) for cell in row.values())
     names = {path.name for path in tmp_path.iterdir()}
     assert {"report.md", "report.json", "report.html", "pareto.png"} <= names
     assert any("Random weights" in note for note in report.notes)
     assert any("rehearsal" in note for note in report.notes)
     lines.clear()
-    again = run_compare(options, tmp_path, fresh=False, say=lines.append)
+    again = run_compare(options, tmp_path, fresh=False, note=lines.append)
     assert "2 of 2 results are there already" in lines
     assert not any(line.startswith("[") for line in lines)
     assert again.tables == report.tables
@@ -72,12 +75,12 @@ def test_paper_end_to_end(plate: Path, tmp_path: Path) -> None:
         threads=1,
     )
     lines: list[str] = []
-    report = run_paper(options, tmp_path, fresh=False, say=lines.append)
+    report = run_paper(options, tmp_path, fresh=False, note=lines.append)
     tables = {table.title: table for table in report.tables}
-    ablation = tables["Ablation (PRO, ResNet-18, k=100)"]
-    assert [row[0] for row in ablation.rows] == list(ABLATION)
-    assert all(isinstance(row[4], float) for row in ablation.rows)
-    assert tables["PRO over the size of the embedding"].rows[0][0] == 4
+    ablation = by_column(tables["Ablation (PRO, ResNet-18, k=100)"])
+    assert [row["model"] for row in ablation] == list(ABLATION)
+    assert all(isinstance(row["overall"], float) for row in ablation)
+    assert by_column(tables["PRO over the size of the embedding"])[0]["k"] == 4
     assert {"PRO by category", "Main table"} <= set(tables)
     figures = {figure.file for figure in report.figures}
     assert {"pro_over_k.png", "eigenvalues-plate.png", "examples-plate.png"} <= figures
@@ -91,13 +94,14 @@ def test_paper_end_to_end(plate: Path, tmp_path: Path) -> None:
 def test_backbones_without_weights_are_named_and_not_faked(
     plate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from edgeseg.bench.harness import weights
     from edgeseg.bench.paper import experiments, paper
     from edgeseg.errors import WeightsError
 
     def missing(*_: object, **__: object) -> None:
         raise WeightsError("no weights for wide_resnet50_2")
 
-    monkeypatch.setattr(experiments, "load_backbone", missing)
+    monkeypatch.setattr(weights, "load_backbone", missing)
     options = PaperOptions(mvtec=plate, backbones=("wide_resnet50_2",), parts=("categories",))
     banks = experiments.Banks(tmp_path, weights=None)
     plan = paper.make_plan(options, tmp_path, banks)
@@ -138,10 +142,10 @@ def test_a_fit_in_its_own_process_reports_time_and_memory(plate: Path, tmp_path:
         "threads": 1,
         "artefact": str(tmp_path / "m.edgeseg"),
     }
-    found = fit_in_process(request, tmp_path)
-    assert found["images"] == 10
-    assert found["fit_s"] > 0
-    assert found["peak_mb"] > found["base_mb"] > 0
+    figures = fit_in_process(request, tmp_path)
+    assert figures["images"] == 10
+    assert figures["fit_s"] > 0
+    assert figures["peak_mb"] > figures["base_mb"] > 0
     assert (tmp_path / "m.edgeseg").is_file()
     with pytest.raises(EdgesegError, match=r"failed in its process: .*no such folder"):
         fit_in_process(request | {"data": str(tmp_path / "gone")}, tmp_path)
@@ -153,9 +157,9 @@ def test_a_peer_that_cannot_start_is_a_row_that_says_how(plate: Path, tmp_path: 
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "$@"\n')
     bare.chmod(0o755)
     request = PeerRequest(peer="padim", data=plate, weights=None)
-    found = run_peer(bare, request, tmp_path / "peer", timeout_s=60)
-    assert found["step"] == "start"
-    assert "No module named" in found["error"]
+    result = run_peer(bare, request, tmp_path / "peer", timeout_s=60)
+    assert result["step"] == "start"
+    assert "No module named" in result["error"]
 
 
 def test_peers_are_asked_for_where_they_are_missing(tmp_path: Path) -> None:
@@ -170,16 +174,16 @@ def test_peers_are_asked_for_where_they_are_missing(tmp_path: Path) -> None:
 
 def test_the_inverse_is_scaled_to_the_grid() -> None:
     for method in ("cholesky", "eigenvectors", "svd"):
-        found = measure_inverse(6, method, locations=64)
-        assert found["grid_seconds"] == pytest.approx(64 * found["seconds"])
-        assert found["factor_mb"] == pytest.approx(4096 * 36 * 4 / 1e6)
+        timed = measure_inverse(6, method, locations=64)
+        assert timed["grid_seconds"] == pytest.approx(64 * timed["seconds"])
+        assert timed["factor_mb"] == pytest.approx(4096 * 36 * 4 / 1e6)
 
 
 def test_means_over_groups_and_seeds() -> None:
-    found = group_means({"grid": 0.9, "tile": 0.7, "bottle": 1.0})
-    assert found["texture"] == pytest.approx(0.8)
-    assert found["object"] == 1.0
-    assert found["overall"] == pytest.approx(2.6 / 3)
+    means = group_means({"grid": 0.9, "tile": 0.7, "bottle": 1.0})
+    assert means["texture"] == pytest.approx(0.8)
+    assert means["object"] == 1.0
+    assert means["overall"] == pytest.approx(2.6 / 3)
     assert group_means({"bottle": 1.0})["texture"] is None
     seeds = [{"pro": 0.8, "pixel_auroc": 1.0, "image_auroc": 0.5}] * 2
     assert over_seeds(seeds)["pro"] == (0.8, 0.0)

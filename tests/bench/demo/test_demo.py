@@ -69,8 +69,8 @@ def made(tmp_path: Path) -> Path:
     for name in ("part.onnx", "part-int8.onnx"):
         write_brightness_model(tmp_path / name, metadata=brightness_metadata())
     source = "synthetic:fps=0,frames=3,height=64,width=96"
-    told = ("--report", tmp_path / "latency.json", "--threads", 1, "--backend", "cpu")
-    succeed("stream", "--model", tmp_path / "part.onnx", "--source", source, *told)
+    settings = ("--report", tmp_path / "latency.json", "--threads", 1, "--backend", "cpu")
+    succeed("stream", "--model", tmp_path / "part.onnx", "--source", source, *settings)
     return tmp_path
 
 

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgeseg.bench.compare.report import Row, costs_of_precision, edge_beside_paper
-from edgeseg.bench.harness.examples import write_png
 from edgeseg.bench.harness.figures import Dot, Line, bars, curves, pareto, pareto_front
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Figure, Report, read_report, write_page, write_report
 from edgeseg.bench.harness.tabular import Column, Table
+from edgeseg.contract.images import write_image
 from edgeseg.errors import UsageError
 
 TABLE = Table(
@@ -34,7 +33,7 @@ def facts() -> dict[str, Any]:
 
 
 def make_report(facts: dict[str, Any], folder: Path) -> Report:
-    write_png(folder / "map.png", np.full((8, 8, 3), 200, np.uint8))
+    write_image(folder / "map.png", np.full((8, 8, 3), 200, np.uint8))
     return Report(
         name="compare",
         title="A <b>report</b>",
@@ -45,14 +44,6 @@ def make_report(facts: dict[str, Any], folder: Path) -> Report:
         notes=("mSTC is absent.",),
         raw={"x": [1, 2.5, None]},
     )
-
-
-def test_markdown_marks_the_best_as_printed() -> None:
-    text = TABLE.markdown()
-    assert "| a | **0.941** | 12.0 | +0.001 |" in text  # equal when printed: both are the best
-    assert "| b\\|c | **0.941** | **3.0** | -0.500 |" in text
-    assert "| gone | - | - | - |" in text
-    assert text.endswith("A note.\n")
 
 
 def test_the_page_is_self_contained(facts: dict[str, Any], tmp_path: Path) -> None:
@@ -112,36 +103,6 @@ def test_the_front_leaves_out_what_is_beaten() -> None:
     assert [d.name for d in pareto_front(nearly)] == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("edge", "verdict"),
-    [
-        ((0.95, 0.97, 0.96, None, 20.0), "better in all of it"),
-        ((0.95, 0.97, 0.87, None, 20.0), "not as expected in image AUROC"),
-        ((0.92, 0.97, 0.96, None, 30.0), "not as expected in PRO and speed"),
-    ],
-)
-def test_the_report_says_where_edge_breaks_its_promise(
-    edge: tuple[float, float, float, None, float], verdict: str
-) -> None:
-    paper = Row("resnet18", "paper", "fp32", "cpu", 0.93, 0.96, 0.88, None, 25.0, 177.0)
-    sentence = edge_beside_paper(Row("resnet18", "edge", "fp32", "cpu", *edge, 27.0), paper)
-    assert sentence.startswith("resnet18 fp32, preset edge against paper: PRO")
-    assert sentence.endswith(f"{verdict}.")
-
-
-def test_the_report_names_precisions_that_cost_accuracy() -> None:
-    rows = [
-        Row("net", "edge", "fp32", "cpu", 0.950, 0.98, 0.960, None, 20.0, 27.0),
-        Row("net", "edge", "fp16", "cpu", 0.949, 0.98, 0.957, None, 20.0, 14.0),
-        Row("net", "edge", "int8", "cpu", 0.930, 0.98, 0.959, None, 10.0, 7.0),
-        Row(
-            "net", "paper", "int8", "cpu", 0.900, 0.98, 0.900, None, 10.0, 7.0
-        ),  # nothing to compare
-    ]
-    sentence = "net edge in int8 is less accurate than in fp32: PRO 0.930 against 0.950."
-    assert list(costs_of_precision(rows)) == [sentence]
-
-
 def test_figures_are_the_same_bytes_for_the_same_numbers(tmp_path: Path) -> None:
     dots = [Dot(name="a", ms=1, value=0.9, size_mb=10, group="edge")] * 2
     lines = [Line(name="a", x=[1, 10, 100], y=[1, 2, 3], spread=[0.1, 0.1, 0.1])]
@@ -158,10 +119,6 @@ def test_figures_are_the_same_bytes_for_the_same_numbers(tmp_path: Path) -> None
 def test_mistakes_are_named(facts: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no report\.json; expected the folder of a bench run"):
         read_report(tmp_path)
-    with pytest.raises(UsageError, match="a row of 1 cells under 2 columns"):
-        Table(title="t", columns=(Column(name="a"), Column(name="b")), rows=(("x",),))
-    with pytest.raises(UsageError, match="better='up', expected one of"):
-        Column(name="a", better="up")
     report = make_report(facts, tmp_path)
     (tmp_path / "map.png").unlink()
     with pytest.raises(UsageError, match="missing, but the report shows it"):

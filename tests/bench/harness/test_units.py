@@ -37,9 +37,9 @@ def test_a_killed_run_continues_where_it_was(bench: Bench, tmp_path: Path) -> No
     units = [bench.unit(name, seed=0) for name in ("a", "bb", "ccc")]
     bench.stop_at = "ccc"
     with pytest.raises(KeyboardInterrupt):
-        run_units(units, Store(tmp_path), say=bench.lines.append)
+        run_units(units, Store(tmp_path), note=bench.lines.append)
     bench.stop_at = ""
-    done = run_units(units, Store(tmp_path), say=bench.lines.append)
+    done = run_units(units, Store(tmp_path), note=bench.lines.append)
     assert bench.runs == ["a", "bb", "ccc"]
     assert done.results == {"a": {"value": 1}, "bb": {"value": 2}, "ccc": {"value": 3}}
     assert "2 of 3 results are there already" in bench.lines
@@ -47,17 +47,17 @@ def test_a_killed_run_continues_where_it_was(bench: Bench, tmp_path: Path) -> No
 
 
 def test_changed_settings_do_not_reuse_results(bench: Bench, tmp_path: Path) -> None:
-    run_units([bench.unit("a", k=100)], Store(tmp_path), say=bench.lines.append)
-    run_units([bench.unit("a", k=150)], Store(tmp_path), say=bench.lines.append)
-    run_units([bench.unit("a", k=100)], Store(tmp_path), say=bench.lines.append)
+    run_units([bench.unit("a", k=100)], Store(tmp_path), note=bench.lines.append)
+    run_units([bench.unit("a", k=150)], Store(tmp_path), note=bench.lines.append)
+    run_units([bench.unit("a", k=100)], Store(tmp_path), note=bench.lines.append)
     assert bench.runs == ["a", "a"]
 
 
 def test_a_torn_file_is_measured_again(bench: Bench, tmp_path: Path) -> None:
-    run_units([bench.unit("a")], Store(tmp_path), say=bench.lines.append)
+    run_units([bench.unit("a")], Store(tmp_path), note=bench.lines.append)
     (path,) = (tmp_path / "units").glob("*.json")
     path.write_text(path.read_text()[:20])
-    run_units([bench.unit("a")], Store(tmp_path), say=bench.lines.append)
+    run_units([bench.unit("a")], Store(tmp_path), note=bench.lines.append)
     assert bench.runs == ["a", "a"]
     assert json.loads(path.read_text())["result"] == {"value": 1}
 
@@ -66,16 +66,16 @@ def test_a_failed_unit_runs_again(tmp_path: Path) -> None:
     lines: list[str] = []
     outcomes = iter([{FAILED: "out of memory"}, {"value": 1}])
     unit = Unit(name="peer", settings={}, run=lambda: next(outcomes))
-    first = run_units([unit], Store(tmp_path), say=lines.append)
-    second = run_units([unit], Store(tmp_path), say=lines.append)
+    first = run_units([unit], Store(tmp_path), note=lines.append)
+    second = run_units([unit], Store(tmp_path), note=lines.append)
     assert first.results["peer"] == {FAILED: "out of memory"}
     assert second.results["peer"] == {"value": 1}
     assert any("failed: out of memory" in line for line in lines)
 
 
 def test_fresh_forgets(bench: Bench, tmp_path: Path) -> None:
-    run_units([bench.unit("a")], Store(tmp_path), say=bench.lines.append)
-    run_units([bench.unit("a")], Store(tmp_path, fresh=True), say=bench.lines.append)
+    run_units([bench.unit("a")], Store(tmp_path), note=bench.lines.append)
+    run_units([bench.unit("a")], Store(tmp_path, fresh=True), note=bench.lines.append)
     assert bench.runs == ["a", "a"]
 
 
@@ -87,7 +87,7 @@ def test_large_and_foreign_files_stay_out_of_a_repository(tmp_path: Path) -> Non
 
 def test_mistakes_are_named(bench: Bench, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"units of work \['a'\]: named twice"):
-        run_units([bench.unit("a"), bench.unit("a")], Store(tmp_path), say=bench.lines.append)
+        run_units([bench.unit("a"), bench.unit("a")], Store(tmp_path), note=bench.lines.append)
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(UsageError, match="a file, expected a folder for results"):

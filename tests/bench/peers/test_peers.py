@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.bench.peers.peers import PeerOptions
-from edgeseg.bench.peers.report import TIMED_ONLY, run_peers
+from edgeseg.bench.peers.options import PeerOptions
+from edgeseg.bench.peers.peers import PeerRun, run_peers
+from edgeseg.bench.peers.report import TIMED_ONLY
+from edgeseg.data.datasets import open_dataset, read_sample
+from tests.support.bench_tables import by_column
 
 # Stands in for an interpreter with anomalib: reads the request and answers as the worker would.
 STUB = '''
@@ -82,36 +85,35 @@ def test_rows_say_what_was_measured_and_what_failed(
         schedule=Schedule(rounds=2, turn=2, warmup=1),
     )
     lines: list[str] = []
-    report = run_peers(options, tmp_path / "out", fresh=False, say=lines.append)
-    rows = {str(row[0]): row for row in report.tables[0].rows}
+    report = run_peers(options, tmp_path / "out", fresh=False, note=lines.append)
+    rows = {row["model"]: row for row in by_column(report.tables[0])}
     padim = rows["anomalib PaDiM"]
-    assert padim[1] == pytest.approx(0.15, abs=0.08)  # PRO of noise: half of the limit
-    assert isinstance(padim[4], float)  # PRO of what its graph answers
-    assert padim[5:7] == (2.0, 300.0)
-    assert isinstance(padim[7], float)
-    assert padim[9] is None  # no OpenVINO
-    assert padim[10] == "failed on 1 of 1 at export to OpenVINO: OpError: no such op"
+    assert padim["PRO"] == pytest.approx(0.15, abs=0.08)  # PRO of noise: half of the limit
+    assert isinstance(padim["exported PRO"], float)  # PRO of what its graph answers
+    assert (padim["fit s"], padim["peak MB"]) == (2.0, 300.0)
+    assert isinstance(padim["p50 ms"], float)
+    assert padim["p50 ms OpenVINO"] is None
+    assert padim["state"] == "failed on 1 of 1 at export to OpenVINO: OpError: no such op"
     patchcore = rows["anomalib PatchCore"]
-    assert all(cell is None for cell in patchcore[1:10])
-    assert patchcore[10] == "failed on 1 of 1 at fit: MemoryError: 40 GB"
+    figures = {name: cell for name, cell in patchcore.items() if name not in ("model", "state")}
+    assert len(figures) == 9
+    assert all(cell is None for cell in figures.values())
+    assert patchcore["state"] == "failed on 1 of 1 at fit: MemoryError: 40 GB"
     efficientad = rows["anomalib EfficientAD-S"]
-    assert efficientad[1] is None
-    assert isinstance(efficientad[7], float)
-    assert efficientad[10] == TIMED_ONLY
+    assert efficientad["PRO"] is None
+    assert isinstance(efficientad["p50 ms"], float)
+    assert efficientad["state"] == TIMED_ONLY
     assert "anomalib 2.7.0" in report.markdown()
     assert str(tmp_path) not in json.dumps(report.raw)  # results may be moved, and published
     lines.clear()
     (tmp_path / "out").rename(tmp_path / "moved")
-    run_peers(options, tmp_path / "moved", fresh=False, say=lines.append)
+    run_peers(options, tmp_path / "moved", fresh=False, note=lines.append)
     assert "2 of 3 results are there already" in lines  # a failed peer is tried again
     tried = next(line for line in lines if line.startswith("["))
     assert tried.startswith("[1 of 1] plate patchcore: failed: fit: MemoryError")
 
 
 def test_staged_images_are_what_peers_are_given(plate: Path, stub: Path, tmp_path: Path) -> None:
-    from edgeseg.bench.peers.peers import PeerRun
-    from edgeseg.data.datasets import open_dataset, read_sample
-
     options = PeerOptions(data=plate, python=stub, peers=("padim",), size_hw=(64, 64), threads=1)
     run = PeerRun(options, tmp_path / "out")
     (unit,) = run.units()

@@ -15,24 +15,24 @@ COSTS = {
 
 
 def test_hours_on_paper():
-    rows = on_paper(COSTS, workers=(1, 4))
-    assert [row[:2] for row in rows] == [
-        [f"{MSTC:,}", "1"], [f"{MSTC:,}", "4"], [f"{MANY:,}", "1"], [f"{MANY:,}", "4"],
+    rows = list(on_paper(COSTS, workers=(1, 4)))
+    assert [(row.frames, row.processes) for row in rows] == [
+        (f"{MSTC:,}", 1), (f"{MSTC:,}", 4), (f"{MANY:,}", 1), (f"{MANY:,}", 4),
     ]  # fmt: skip
-    assert float(rows[0][2]) == pytest.approx(MSTC * 0.04 / 3600, rel=0.01)
-    assert float(rows[1][2]) == pytest.approx(MSTC * 0.01 / 3600, rel=0.01)
-    assert {row[3] for row in rows} == {"7"}  # 3 s of factors, 4 s on the network
+    assert float(rows[0].sweep_h) == pytest.approx(MSTC * 0.04 / 3600, rel=0.01)
+    assert float(rows[1].sweep_h) == pytest.approx(MSTC * 0.01 / 3600, rel=0.01)
+    assert {row.rest_s for row in rows} == {7.0}  # 3 s of factors, 4 s on the network
 
 
 def test_the_table_compares():
     figures = {"peak_mb": 900.4, "base_mb": 700.2}
-    found = {
+    measured = {
         "fit, 1 x 1": figures | {"seconds": 20.0},
         "fit, 1 x 2": figures | {"seconds": 16.0},
         "fit, 2 x 1": figures | {"seconds": 10.0},
         "update by 1 image": figures | {"seconds": 4.0},
     }
-    text = markdown(found, COSTS, images=200)
+    text = markdown(measured, COSTS, images=200)
     assert "| fit, 2 x 1 | 10.0 | 2.00 times 1 x 1 | 900 (700) |" in text
     assert "| update by 1 image | 4.0 | 0.25 of fit, 1 x 2 | 900 (700) |" in text
     assert "One frame costs 40.0 ms of one process" in text

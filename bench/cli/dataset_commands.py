@@ -1,0 +1,327 @@
+"""`edgeseg bench` on a data set: compare, paper, peers and fit-cost.
+
+Defaults come from the options each command fills, which are light to import.
+"""
+
+from pathlib import Path
+
+import click
+
+from edgeseg.bench.cli.options import (
+    PeerPython,
+    Run,
+    data_argument,
+    finish,
+    limit_option,
+    peer_python_options,
+    random_option,
+    run_options,
+    timed_run_options,
+    use_weights,
+    weights_option,
+)
+from edgeseg.bench.compare.options import BACKBONES, CompareOptions, Recipe
+from edgeseg.bench.fit_cost.options import FitCostOptions
+from edgeseg.bench.paper.options import PARTS, PaperOptions
+from edgeseg.bench.peers.options import PEERS, PeerOptions
+from edgeseg.config import PRESETS
+from edgeseg.contract.precisions import PRECISIONS
+from edgeseg.options import SIZE, note
+from edgeseg.progress import bar
+
+
+@click.command()
+@data_argument
+@click.option(
+    "--backbone",
+    "backbones",
+    multiple=True,
+    default=BACKBONES,
+    show_default=True,
+    help="May be repeated.",
+)
+@click.option(
+    "--preset",
+    "presets",
+    multiple=True,
+    default=("edge", "paper"),
+    show_default=True,
+    type=click.Choice(tuple(PRESETS)),
+    help="May be repeated.",
+)
+@click.option(
+    "--precision",
+    "precisions",
+    multiple=True,
+    default=tuple(PRECISIONS),
+    show_default=True,
+    type=click.Choice(tuple(PRECISIONS)),
+    help="May be repeated.",
+)
+@click.option(
+    "--backend",
+    "backends",
+    multiple=True,
+    default=CompareOptions.backends,
+    show_default=True,
+    type=click.Choice(("auto", "cpu", "cuda", "openvino")),
+    help="For the timing.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=CompareOptions.seeds,
+    show_default=True,
+    help="Random embeddings per setting.",
+)
+@random_option
+@weights_option
+@limit_option
+@timed_run_options
+def compare(
+    data: Path,
+    backbones: tuple[str, ...],
+    presets: tuple[str, ...],
+    precisions: tuple[str, ...],
+    backends: tuple[str, ...],
+    seeds: int,
+    weights: str | None,
+    weights_folder: Path | None,
+    limit: int | None,
+    run: Run,
+) -> None:
+    """Compare backbones, presets and precisions on the categories in DATA.
+
+    \b
+    edgeseg bench compare mvtec_ad --out out
+    edgeseg bench compare mvtec_ad --backbone resnet18 --precision int8 --seeds 5 --out out
+    """
+    from edgeseg.bench.compare.compare import run_compare
+    from edgeseg.bench.latency.report import runnable
+
+    use_weights(weights_folder)
+    options = CompareOptions(
+        data=data,
+        recipes=tuple(
+            Recipe(backbone=backbone, preset=preset, precisions=precisions)
+            for backbone in backbones
+            for preset in presets
+        ),
+        backends=tuple(runnable(backends)),
+        seeds=seeds,
+        limit=limit,
+        weights=weights,
+        schedule=run.schedule,
+        threads=run.threads,
+    )
+    finish(run_compare(options, run.out, fresh=run.fresh, note=note, progress=bar), run)
+
+
+@click.command()
+@data_argument
+@click.option("--kolektor", type=click.Path(path_type=Path, exists=True), help="KolektorSDD.")
+@click.option("--kolektor2", type=click.Path(path_type=Path, exists=True), help="KolektorSDD2.")
+@click.option("--mstc", type=click.Path(path_type=Path, exists=True), help="ShanghaiTech campus.")
+@click.option(
+    "--only",
+    "parts",
+    multiple=True,
+    help=f"One of {', '.join(PARTS)}; may be repeated. [default: all]",
+)
+@click.option("--backbone", "backbones", multiple=True, help="Instead of all four of the paper.")
+@click.option(
+    "--curve-seeds",
+    type=click.IntRange(1),
+    default=PaperOptions.curve_seeds,
+    show_default=True,
+    help="Seeds of the curve over k.",
+)
+@click.option("--keep-features", is_flag=True, help="Keep the features on disk (1 GB a category).")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=PaperOptions.seeds,
+    show_default=True,
+    help="Random embeddings per setting; mean and standard deviation are over them.",
+)
+@weights_option
+@limit_option
+@run_options
+def paper(
+    data: Path,
+    kolektor: Path | None,
+    kolektor2: Path | None,
+    mstc: Path | None,
+    parts: tuple[str, ...],
+    backbones: tuple[str, ...],
+    curve_seeds: int,
+    keep_features: bool,
+    seeds: int,
+    weights_folder: Path | None,
+    limit: int | None,
+    run: Run,
+) -> None:
+    """Run the paper's experiments on the MVTec AD categories in DATA.
+
+    Experiments whose data or weights are absent are named in the report and left out.
+
+    \b
+    edgeseg bench paper mvtec_ad --kolektor KolektorSDD --out out
+    edgeseg bench paper mvtec_ad --only curve --curve-seeds 5 --out out
+    """
+    from edgeseg.bench.paper.paper import run_paper
+
+    use_weights(weights_folder)
+    options = PaperOptions(
+        mvtec=data,
+        kolektor=kolektor,
+        kolektor2=kolektor2,
+        mstc=mstc,
+        seeds=seeds,
+        curve_seeds=curve_seeds,
+        parts=parts or PARTS,
+        backbones=backbones or PaperOptions.backbones,
+        limit=limit,
+        keep_features=keep_features,
+        threads=run.threads,
+    )
+    finish(run_paper(options, run.out, fresh=run.fresh, note=note, progress=bar), run)
+
+
+@click.command()
+@data_argument
+@click.option(
+    "--peer",
+    "peers_wanted",
+    multiple=True,
+    default=PeerOptions.peers,
+    show_default=True,
+    type=click.Choice(tuple(PEERS)),
+    help="May be repeated.",
+)
+@click.option(
+    "--backbone",
+    "backbones",
+    multiple=True,
+    default=BACKBONES,
+    show_default=True,
+    help=f"Of our own models; peers use {PeerOptions.backbone}.",
+)
+@click.option(
+    "--precision",
+    "precisions",
+    multiple=True,
+    default=("fp32", "int8"),
+    show_default=True,
+    type=click.Choice(tuple(PRECISIONS)),
+    help="Of our own models.",
+)
+@click.option(
+    "--coreset",
+    type=float,
+    default=PeerOptions.coreset,
+    show_default=True,
+    help="Of PatchCore.",
+)
+@peer_python_options
+@weights_option
+@limit_option
+@timed_run_options
+def peers(
+    data: Path,
+    peers_wanted: tuple[str, ...],
+    backbones: tuple[str, ...],
+    precisions: tuple[str, ...],
+    coreset: float,
+    peer_python: PeerPython,
+    weights_folder: Path | None,
+    limit: int | None,
+    run: Run,
+) -> None:
+    """Measure anomalib's models beside ours on the categories in DATA.
+
+    \b
+    edgeseg bench peers mvtec_ad --install --out out
+    edgeseg bench peers mvtec_ad --peer padim --peers-python env/bin/python --out out
+    """
+    from edgeseg.bench.peers.peers import run_peers
+
+    use_weights(weights_folder)
+    options = PeerOptions(
+        data=data,
+        python=peer_python.find(),
+        peers=peers_wanted,
+        recipes=tuple(
+            Recipe(backbone=name, preset="edge", precisions=precisions) for name in backbones
+        ),
+        coreset=coreset,
+        limit=limit,
+        threads=run.threads,
+        schedule=run.schedule,
+    )
+    finish(run_peers(options, run.out, fresh=run.fresh, note=note, progress=bar), run)
+
+
+@click.command("fit-cost")
+@data_argument
+@click.option(
+    "--images",
+    "counts",
+    type=click.IntRange(2),
+    multiple=True,
+    default=FitCostOptions.counts,
+    show_default=True,
+    help="Images to fit on; may be repeated.",
+)
+@click.option(
+    "-k",
+    "--k",
+    "sizes",
+    type=click.IntRange(2),
+    multiple=True,
+    default=FitCostOptions.sizes,
+    show_default=True,
+    help="Sizes of the embedding whose factors are timed; may be repeated.",
+)
+@click.option(
+    "--size",
+    "size_hw",
+    type=SIZE,
+    default=SIZE.text(FitCostOptions.size_hw),
+    show_default=True,
+    help="Image size.",
+)
+@click.option("--no-peer", is_flag=True, help="Leave anomalib out.")
+@peer_python_options
+@random_option
+@weights_option
+@run_options
+def fit_cost(
+    data: Path,
+    counts: tuple[int, ...],
+    sizes: tuple[int, ...],
+    size_hw: tuple[int, int],
+    no_peer: bool,
+    peer_python: PeerPython,
+    weights: str | None,
+    weights_folder: Path | None,
+    run: Run,
+) -> None:
+    """Measure seconds and memory of a fit, beside anomalib's PaDiM.
+
+    \b
+    edgeseg bench fit-cost mvtec_ad/screw --out out
+    """
+    from edgeseg.bench.fit_cost.fit_cost import run_fit_cost
+
+    use_weights(weights_folder)
+    options = FitCostOptions(
+        data=data,
+        python=None if no_peer else peer_python.find(),
+        counts=counts,
+        sizes=sizes,
+        size_hw=size_hw,
+        weights=weights,
+        threads=run.threads,
+    )
+    finish(run_fit_cost(options, run.out, fresh=run.fresh, note=note), run)

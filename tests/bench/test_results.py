@@ -1,0 +1,115 @@
+"""The committed reports are what this code makes of the raw numbers inside them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgeseg.bench.compare.options import CompareOptions, Recipe
+from edgeseg.bench.compare.report import Measurements
+from edgeseg.bench.compare.report import findings_of as compare_findings
+from edgeseg.bench.compare.report import tables_of as compare_tables
+from edgeseg.bench.harness.report import Report, read_report
+from edgeseg.bench.harness.units import Done, Result
+from edgeseg.bench.paper.options import PaperOptions
+from edgeseg.bench.paper.results import Findings
+from edgeseg.bench.paper.tables import tables_of as paper_tables
+from edgeseg.bench.peers.options import PeerOptions
+from edgeseg.bench.peers.report import PeerResults
+from edgeseg.bench.peers.report import findings_of as peer_findings
+from edgeseg.bench.peers.report import tables_of as peer_tables
+from edgeseg.bench.studies import large, scaling
+from tests.support import REPO
+
+RESULTS = REPO / "bench" / "results"
+CATEGORIES = ("bottle", "cable", "grid", "screw")
+BACKBONES = ("resnet18", "mobilenet_v3_small", "efficientnet_lite0")
+
+
+def done(results: dict[str, Result]) -> Done:
+    return Done(results=results, commits=(), seconds=0.0)
+
+
+def read(name: str) -> tuple[Report, dict[str, Any]]:
+    """A report, and its tables as they stand in its file."""
+    values = json.loads((RESULTS / name / "report.json").read_text(encoding="utf-8"))
+    return read_report(RESULTS / name), values["tables"]
+
+
+def recipes(presets: tuple[str, ...], precisions: tuple[str, ...]) -> tuple[Recipe, ...]:
+    return tuple(
+        Recipe(backbone=backbone, preset=preset, precisions=precisions)
+        for backbone in BACKBONES
+        for preset in presets
+    )
+
+
+def as_written(tables: Any) -> Any:
+    return json.loads(json.dumps([table.to_dict() for table in tables]))
+
+
+def test_compare() -> None:
+    report, tables = read("compare")
+    options = CompareOptions(
+        data=Path(), recipes=recipes(("edge", "paper"), ("fp32", "fp16", "int8"))
+    )
+    measured = Measurements(
+        options=options,
+        categories=CATEGORIES,
+        done=done(report.raw["accuracy"]),
+        timed=done(report.raw["timing"]),
+    )
+    rows = list(measured.rows())
+    assert as_written(compare_tables(measured, rows)) == tables
+    assert tuple(compare_findings(rows)) == report.findings
+
+
+def test_peers() -> None:
+    report, tables = read("peers")
+    options = PeerOptions(
+        data=Path(), python=Path(), recipes=recipes(("edge",), ("fp32", "int8")), threads=2
+    )
+    results = PeerResults(
+        options=options,
+        categories=CATEGORIES,
+        done=done(report.raw["accuracy"]),
+        timed=done(report.raw["timing"]),
+    )
+    rows = list(results.rows())
+    assert as_written(peer_tables(results, rows)) == tables
+    assert tuple(peer_findings(rows)) == report.findings
+
+
+def test_paper() -> None:
+    report, tables = read("paper")
+    findings = Findings(
+        done=done(report.raw),
+        options=PaperOptions(mvtec=Path(), curve_seeds=5),
+        categories=CATEGORIES,
+        weights={},
+    )
+    assert as_written(paper_tables(findings)) == tables
+    assert tuple(findings.sentences()) == report.findings
+
+
+@pytest.mark.parametrize("name", ["compare", "peers", "paper"])
+def test_the_text_is_that_of_the_values(name: str) -> None:
+    report, _ = read(name)
+    text = (RESULTS / name / "report.md").read_text(encoding="utf-8")
+    for table in report.tables:
+        assert table.markdown() in text
+
+
+def test_large() -> None:
+    values = json.loads((RESULTS / "large" / "report.json").read_text(encoding="utf-8"))
+    text = (RESULTS / "large" / "report.md").read_text(encoding="utf-8")
+    assert "\n".join(large.table(values["rows"]).lines()) in text
+
+
+def test_scaling() -> None:
+    values = json.loads((RESULTS / "scaling" / "report.json").read_text(encoding="utf-8"))
+    order = [line.split(" | ")[0].removeprefix("| ") for line in values["markdown"]]
+    measured = {name: values["measured"][name] for name in order if name in values["measured"]}
+    text = scaling.markdown(measured, values["costs"], images=values["data"]["images"])
+    assert text.splitlines() == values["markdown"]
