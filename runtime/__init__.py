@@ -1,17 +1,14 @@
 """The light runtime: camera frames in, verdicts and latency out. No torch, no onnx."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from edgeseg.progress import Note, ignore
 
 if TYPE_CHECKING:
     from edgeseg.runtime.backends.base import Backend
     from edgeseg.runtime.scoring.detector import Detector
-
-
-def _ignore(_: str) -> None:
-    pass
 
 
 def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
@@ -21,7 +18,7 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
     threads: int | None = None,
     threshold: float | None = None,
     allow_random_weights: bool = False,
-    note: Callable[[str], None] = _ignore,
+    note: Note = ignore,
 ) -> "Detector":
     """Load a .onnx or .plan file of `edgeseg export`; use it as a context manager, or close it.
 

@@ -11,6 +11,7 @@ from edgeseg.contract.prediction import Prediction, Region
 
 Verdict = Literal["good", "defect", "invalid"]  # invalid: the model returned no finite score
 SourceEventKind = Literal["source_open", "source_lost", "source_back", "source_end"]
+SCHEMA = 1  # of the events that sinks write
 STAGES = ("capture_age", "queue", "pre", "infer", "post", "end_to_end")
 
 
@@ -37,7 +38,7 @@ class FrameResult:
     """
 
     source: str  # redacted: fit for logs, events and pages
-    source_index: int  # position of its --source option
+    source_index: int  # position of its source among those given
     frame_index: int  # of frames captured from this source, from 0; gaps are dropped frames
     frame_name: str  # the file's name, or what a synthetic scene shows; "" for cameras
     wall_s: float  # time.time() of the grab

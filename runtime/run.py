@@ -1,41 +1,48 @@
-"""From options to a running stream: session, sources, loop, report."""
+"""From options to a running stream, and its report.
+
+options -> a session of the model (backends) and the sources (capture)
+session, sources -> Pipeline: the loop that scores frames (scoring)
+Pipeline -> SINKS: events, drift, snapshots, video, page (sinks, drift, web)
+the end -> report: printed, in the event log, as files
+"""
 
 import threading
-from collections.abc import Callable
-from typing import cast
 
 from edgeseg.errors import EdgesegError
-from edgeseg.runtime.attach import attach_sinks
-from edgeseg.runtime.backends.base import Backend, open_session
-from edgeseg.runtime.capture.frame_buffer import Policy
-from edgeseg.runtime.capture.source_spec import parse_source
+from edgeseg.progress import Note
+from edgeseg.runtime.backends.base import open_session
+from edgeseg.runtime.capture.sources import parse_source
+from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.options import StreamOptions
-from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.model_input import Roi
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.scoring.report import build_report, report_text, write_report
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
-
-Say = Callable[[str], None]
+from edgeseg.runtime.sinks.event_log import EventLog
+from edgeseg.runtime.sinks.registry import StreamRun, attach_sinks
 
 
 def run_stream(
-    options: StreamOptions, *, stop: threading.Event, say: Say, show_result: Say
+    options: StreamOptions, *, stop: threading.Event, note: Note, print_report: Note
 ) -> None:
-    """Run until the end, then show and write the report; a failure is raised after that."""
+    """Run until the end, then print and write the report; a failure is raised after that."""
     specs = [parse_source(text, realtime=options.realtime) for text in options.source]
     config = pipeline_config(options)
     with open_session(
         options.model,
-        backend=cast(Backend, options.backend),
+        backend=options.backend,
         threads=options.threads,
         allow_random_weights=options.allow_random_weights,
-        say=say,
+        say=note,
     ) as session:
-        pipeline = Pipeline(session, specs, config=config, faults=Faults(say), stop=stop, say=say)
+        pipeline = Pipeline(
+            session, specs, config=config, faults=Faults(note), stop=stop, note=note
+        )
+        run = StreamRun(pipeline=pipeline, options=options, specs=specs, note=note)
         try:
-            attached = attach_sinks(pipeline, options, specs, stop=stop, say=say)
+            attach_sinks(run)
         except EdgesegError:
             pipeline.close_sinks()  # of the ones that were made before the mistake
             raise
@@ -44,17 +51,25 @@ def run_stream(
             pipeline.run()
         except EdgesegError as error:
             failure = error
-        report = build_report(
-            pipeline.snapshot(), session.metadata, drift=attached.drift_states(), failure=failure
-        )
-        if attached.log is not None:
-            attached.log.write_last({"schema": report["schema"], "event": "run_end", **report})
-        show_result(report_text(report))
-        if options.report is not None:
-            for path in write_report(options.report, report):
-                say(f"wrote {path}")
+        _report(run, failure, print_report=print_report)
         if failure is not None:
             raise failure
+
+
+def _report(run: StreamRun, failure: EdgesegError | None, *, print_report: Note) -> None:
+    drift, log = run.sink(DriftSink), run.sink(EventLog)
+    report = build_report(
+        run.pipeline.snapshot(),
+        run.pipeline.session.metadata,
+        drift={} if drift is None else {i: state.facts() for i, state in drift.states.items()},
+        failure=failure,
+    )
+    if log is not None:
+        log.write_last({"schema": report["schema"], "event": "run_end", **report})
+    print_report(report_text(report))
+    if run.options.report is not None:
+        for path in write_report(run.options.report, report):
+            run.note(f"wrote {path}")
 
 
 def pipeline_config(options: StreamOptions) -> PipelineConfig:
@@ -66,7 +81,7 @@ def pipeline_config(options: StreamOptions) -> PipelineConfig:
             threshold=options.threshold,
             debounce=Debounce.parse(options.debounce),
         ),
-        policy=cast(Policy | None, options.policy),
+        policy=options.policy,
         queue_size=options.queue_size,
         stall_timeout_s=options.stall_timeout,
         duration_s=options.duration,

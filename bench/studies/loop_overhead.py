@@ -24,11 +24,12 @@ from edgeseg.contract.metadata import (
     ScoreStatistics,
     Thresholds,
 )
+from edgeseg.progress import ignore
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.capture.captures import Capture, Grab, Wait
 from edgeseg.runtime.capture.frame_buffer import Frame
-from edgeseg.runtime.capture.source_spec import SourceSpec
-from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.capture.sources import SourceSpec
+from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.sinks.event_log import frame_event
 
@@ -86,7 +87,7 @@ class Endless:
         self._left -= 1
         if self._left < 0:
             return None
-        return Grab(self._image, "RGB", time.monotonic_ns(), 0.0)
+        return Grab(self._image, "rgb", time.monotonic_ns(), 0.0)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -102,9 +103,9 @@ def make_pipeline(count: int) -> Pipeline:
         InstantSession(),
         [SourceSpec(kind="video", text="", name="endless", live=False)],
         config=PipelineConfig(status_every_s=0),
-        faults=Faults(lambda message: None),
+        faults=Faults(ignore),
         stop=threading.Event(),
-        say=lambda message: None,
+        note=ignore,
         opener=opener,
     )
 
@@ -122,7 +123,7 @@ def one_thread_us(frames: int) -> dict[str, tuple[float, float]]:
             source_index=0,
             frame_index=index,
             image_hwc=image,
-            channels="RGB",
+            channels="rgb",
             grabbed_ns=time.monotonic_ns(),
             wall_s=0.0,
         )
@@ -133,7 +134,7 @@ def one_thread_us(frames: int) -> dict[str, tuple[float, float]]:
         (result,) = pipeline.scorer.score(taken)
         marks.append(time.perf_counter_ns())
         pipeline.buffer.count_scored(0)
-        pipeline._show(result)
+        pipeline._pass_on(result)
         pipeline._room()
         pipeline._tick()
         marks.append(time.perf_counter_ns())

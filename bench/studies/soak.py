@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from edgeseg.bench.studies.loop_overhead import InstantSession
 from edgeseg.runtime.backends.base import Outputs
 from edgeseg.runtime.capture.captures import Capture, Grab, Pace, Wait
-from edgeseg.runtime.capture.source_spec import SourceSpec
-from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.capture.sources import SourceSpec
+from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.sinks.event_log import EventLog
 
@@ -48,7 +48,7 @@ class FastCamera:
         """A new array every time, as a camera gives."""
         if self._pace.ending():
             return None
-        return Grab(np.zeros((720, 1280, 3), np.uint8), "BGR", time.monotonic_ns(), time.time())
+        return Grab(np.zeros((720, 1280, 3), np.uint8), "bgr", time.monotonic_ns(), time.time())
 
     def close(self) -> None:
         """Nothing is held."""
@@ -84,7 +84,7 @@ def run(*, minutes: float, fps: float, infer_ms: float) -> None:
         config=PipelineConfig(status_every_s=30.0),
         faults=faults,
         stop=stop,
-        say=print,
+        note=print,
         opener=opener,
     )
     pipeline.add_sink(EventLog("/dev/null", only_alarms=False, on_error=faults.count))

@@ -45,9 +45,9 @@ def look_at(frame_hwc: NDArray[np.uint8]) -> Look:
     return Look(thumb=thumb, brightness=brightness, sharpness=sharpness)
 
 
-def same_view(one: Look, other: Look) -> bool:
+def same_view(look: Look, other: Look) -> bool:
     """Whether two looks are at the same part at rest, but for noise."""
-    return cv2.norm(one.thumb, other.thumb, cv2.NORM_L1) < _SAME * one.thumb.size
+    return cv2.norm(look.thumb, other.thumb, cv2.NORM_L1) < _SAME * look.thumb.size
 
 
 def _shrunk(grey: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.runtime.drift.watch import DriftState, DriftWatch
-from edgeseg.runtime.records import FrameResult, SourceEvent
-from edgeseg.runtime.sinks.event_log import SCHEMA
+from edgeseg.runtime.drift.watch import WINDOW, DriftState, DriftWatch
+from edgeseg.runtime.records import SCHEMA, FrameResult, SourceEvent
 
 _RATIO_FULL = 3.0  # the strongest colour of the picture; 1 is the baseline and has none
 
@@ -26,7 +25,7 @@ class DriftSink:
         self,
         metadata: ModelMetadata,
         *,
-        window: int = 200,
+        window: int = WINDOW,
         on_change: Callable[[FrameResult, DriftState], None] | None = None,
     ) -> None:
         self._baseline = metadata.drift

@@ -26,6 +26,7 @@ from edgeseg.runtime.drift.position import Movement, PositionWatch, picture_of
 DriftLevel = Literal["ok", "warn"]
 DriftKind = Literal["none", "light", "focus", "position", "spot", "unknown"]
 
+WINDOW = 200  # frames that the smoothed figures look back on
 _EVERY = 8  # frames between evaluations and looks: the tracked medians cannot move much within
 _CALM = 0.8  # a warning ends when all figures are below this part of their limits
 _BASE_FLOOR = 0.05  # of the frame-wide mean: saturated background has almost no distance at all
@@ -88,7 +89,7 @@ class DriftWatch:
         self,
         baseline: DriftBaseline,
         *,
-        window: int = 200,
+        window: int = WINDOW,
         median_sigmas: float = 3.0,
         share: float = 0.3,
         cell_sigmas: float = 1.5,

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.prediction import Channels, JudgedPrediction, check_frame, judged
-from edgeseg.runtime.backends.base import Backend, Say, Session, open_session
+from edgeseg.progress import Note
+from edgeseg.runtime.backends.base import Backend, Session, open_session
 from edgeseg.runtime.scoring.model_input import blend, cut, fit_into
 
 
@@ -46,8 +47,8 @@ class Detector:
         input_nhwc = np.empty((len(pieces), *self.metadata.size_hw, 3), np.uint8)
         for piece_hwc, slot_hwc in zip(pieces, input_nhwc, strict=True):
             fit_into(piece_hwc, slot_hwc, swap=swap)
-        found = self._session.infer(input_nhwc)
-        prediction = blend(found, tiling) if tiling else found[0]
+        predictions = self._session.infer(input_nhwc)
+        prediction = blend(predictions, tiling) if tiling else predictions[0]
         return judged(
             prediction,
             threshold=self.threshold,
@@ -73,7 +74,7 @@ def open_detector(
     threads: int | None,
     threshold: float | None,
     allow_random_weights: bool,
-    note: Say,
+    note: Note,
 ) -> Detector:
     """Load the model; the session is closed again if it has no threshold."""
     session = open_session(

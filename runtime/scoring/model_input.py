@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.images import resize_image
 from edgeseg.contract.prediction import Prediction
 from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import UsageError
@@ -22,7 +23,7 @@ class Roi:
 
     def __post_init__(self) -> None:
         if self.x < 0 or self.y < 0 or self.w < 1 or self.h < 1:
-            raise UsageError(f"--roi {self}: expected x,y of 0 or more and w,h of 1 or more")
+            raise UsageError(f"roi={self}: expected x,y of 0 or more and w,h of 1 or more")
 
     @classmethod
     def parse(cls, text: str) -> "Roi":
@@ -30,7 +31,7 @@ class Roi:
         try:
             x, y, w, h = (int(part) for part in text.split(","))
         except ValueError:
-            raise UsageError(f"--roi {text!r}: expected four integers x,y,w,h") from None
+            raise UsageError(f"roi={text!r}: expected four integers x,y,w,h") from None
         return cls(x=x, y=y, w=w, h=h)
 
     def __str__(self) -> str:
@@ -46,14 +47,9 @@ class Roi:
 
 
 def fit_into(image_hwc: NDArray[np.uint8], out_hwc: NDArray[np.uint8], *, swap: bool) -> None:
-    """Resize into a preallocated array, the way the model was fitted; `swap` turns BGR to RGB."""
+    """Resize into a preallocated array, as for the fit; `swap` turns BGR to RGB."""
     height, width = out_hwc.shape[:2]
-    if image_hwc.shape[:2] != (height, width):
-        shrinks = height < image_hwc.shape[0] or width < image_hwc.shape[1]
-        interpolation = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-        image_hwc = np.asarray(
-            cv2.resize(image_hwc, (width, height), interpolation=interpolation), np.uint8
-        )
+    image_hwc = resize_image(image_hwc, (height, width))
     # Channels are swapped last, when there are fewest pixels.
     if swap:
         cv2.cvtColor(image_hwc, cv2.COLOR_BGR2RGB, dst=out_hwc)
@@ -63,11 +59,7 @@ def fit_into(image_hwc: NDArray[np.uint8], out_hwc: NDArray[np.uint8], *, swap: 
 
 def cut(image_hwc: NDArray[np.uint8], tiling: Tiling) -> list[NDArray[np.uint8]]:
     """The tiles of a frame, which is brought to the size that they are cut from."""
-    if image_hwc.shape[:2] != tiling.frame_hw:
-        frame_hwc = np.empty((*tiling.frame_hw, 3), np.uint8)
-        fit_into(image_hwc, frame_hwc, swap=False)
-        image_hwc = frame_hwc
-    return tiling.cut(image_hwc)
+    return tiling.cut(resize_image(image_hwc, tiling.frame_hw))
 
 
 def blend(parts: list[Prediction], tiling: Tiling) -> Prediction:

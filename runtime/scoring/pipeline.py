@@ -1,18 +1,25 @@
-"""The loop: take the frames that are ready, score them, hand the results on."""
+"""The loop: take the frames that are ready, score them, hand the results on.
+
+sources --a Reader thread each--> FrameBuffer, which drops or waits by its policy
+FrameBuffer --a batch--> Scorer: crop, resize or tile, infer, judge
+Scorer --FrameResult--> every sink in turn, from this one thread
+Readers --SourceEvent: open, lost, back, end--> the same sinks, from the same thread
+"""
 
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from edgeseg.errors import EdgesegError
+from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
-from edgeseg.runtime.capture.captures import open_capture
 from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
 from edgeseg.runtime.capture.reader import OpenCapture, Reader
 from edgeseg.runtime.capture.redact import redact
-from edgeseg.runtime.capture.source_spec import SourceSpec
+from edgeseg.runtime.capture.sources import SourceSpec, open_capture
+from edgeseg.runtime.options import StreamOptions
 from edgeseg.runtime.records import (
     FrameResult,
     PipelineSnapshot,
@@ -20,10 +27,9 @@ from edgeseg.runtime.records import (
     SourceEvent,
     SourceState,
 )
-from edgeseg.runtime.scoring.faults import Faults
-from edgeseg.runtime.scoring.meters import Meters
+from edgeseg.runtime.scoring.meters import Faults, Meters
+from edgeseg.runtime.scoring.report import status_line
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
-from edgeseg.runtime.scoring.status import status_line
 
 WRONG_SIZE = "wrong_size"  # the stream changed to a size that the ROI or the tiles do not fit
 _WAIT_S = 0.1  # for frames; also how soon a stop is noticed when none come
@@ -36,11 +42,11 @@ class PipelineConfig:
 
     scorer: ScorerConfig = field(default_factory=ScorerConfig)
     policy: Policy | None = None  # None: by the kind of source
-    queue_size: int = 8
-    stall_timeout_s: float = 5.0
+    queue_size: int = StreamOptions.queue_size
+    stall_timeout_s: float = StreamOptions.stall_timeout
     duration_s: float | None = None
     max_frames: int | None = None
-    status_every_s: float = 5.0  # 0: no status lines
+    status_every_s: float = StreamOptions.status_every  # 0: no status lines
 
 
 class Pipeline:
@@ -54,12 +60,12 @@ class Pipeline:
         config: PipelineConfig,
         faults: Faults,
         stop: threading.Event,
-        say: Callable[[str], None],
+        note: Note,
         opener: OpenCapture = open_capture,
     ) -> None:
         self.session, self.config, self.faults = session, config, faults
         self.meters = Meters(len(specs))
-        self._stop, self._say = stop, say
+        self._stop, self._note = stop, note
         self._sinks: list[Sink] = []
         self._events: queue.SimpleQueue[SourceEvent] = queue.SimpleQueue()
         names = [spec.name for spec in specs]
@@ -126,7 +132,7 @@ class Pipeline:
         for result in results:
             self.buffer.count_scored(result.source_index)
         for result in results:
-            self._show(result)
+            self._pass_on(result)
 
     def _usable(self, frame: Frame) -> bool:
         index, height, width = frame.source_index, *frame.image_hwc.shape[:2]
@@ -143,11 +149,11 @@ class Pipeline:
             return False
         if self.scorer.tiled:
             tiles = self.scorer.tiles_per_frame((height, width))
-            self._say(f"{name}: frames of {width}x{height} are scored as {tiles} tiles each")
+            self._note(f"{name}: frames of {width}x{height} are scored as {tiles} tiles each")
         self._sizes_hw[index] = (height, width)
         return True
 
-    def _show(self, result: FrameResult) -> None:
+    def _pass_on(self, result: FrameResult) -> None:
         begin_ns = time.monotonic_ns()
         for sink in self._sinks:
             try:
@@ -162,7 +168,7 @@ class Pipeline:
             if event.kind == "source_lost":
                 self.scorer.alarms[event.source_index].forget()
             detail = f" ({event.reason})" if event.reason else ""
-            self._say(f"{event.source}: {event.kind.removeprefix('source_')}{detail}")
+            self._note(f"{event.source}: {event.kind.removeprefix('source_')}{detail}")
             for sink in self._sinks:
                 try:
                     sink.on_source(event)
@@ -184,7 +190,7 @@ class Pipeline:
         self.meters.update_rates(sum(self.buffer.counters(index).frames_in for index in count))
         if self.config.status_every_s and now_s >= self._next_status_s:
             self._next_status_s = now_s + self.config.status_every_s
-            self._say(status_line(self.snapshot()))
+            self._note(status_line(self.snapshot()))
 
     def _finish(self) -> None:
         self._stop.set()

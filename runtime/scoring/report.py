@@ -1,9 +1,13 @@
-"""What a run measured, beside what the model scored on its benchmark."""
+"""What is told of a run: a line now and then, and at its end what it measured.
+
+The report sets latency beside what the model scored on its benchmark.
+"""
 
 import os
 import platform
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,8 @@ from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import write_json, write_text
 from edgeseg.runtime.records import PipelineSnapshot
-from edgeseg.runtime.scoring.latency import RELATIVE_ERROR
+from edgeseg.runtime.scoring.meters import RELATIVE_ERROR
+from edgeseg.tables import aligned
 
 SCHEMA = 1
 _ACCURACY = (
@@ -21,6 +26,39 @@ _ACCURACY = (
     ("image_auroc", "image AUROC"),
     ("f1", "F1"),
 )
+
+
+def status_line(snapshot: PipelineSnapshot) -> str:
+    """Rates, drops, end-to-end latency, verdicts and what is wrong, for the log."""
+    sources = snapshot.sources
+    dropped = sum(sum(source.dropped.values()) for source in sources)
+    bad = sum(
+        count
+        for source in sources
+        for verdict, count in source.verdicts.items()
+        if verdict != "good"
+    )
+    total = snapshot.stages["end_to_end"]
+    parts = [
+        f"{snapshot.uptime_s:.0f} s",
+        f"in {snapshot.fps_in:.1f}/s",
+        f"out {snapshot.fps_out:.1f}/s",
+        f"dropped {dropped}",
+        f"end-to-end p50 {total.p50:.1f} p95 {total.p95:.1f} p99 {total.p99:.1f} ms",
+        f"not good {bad} of {total.count}",
+    ]
+    lost = [source.name for source in sources if not source.connected and not source.ended]
+    if lost:
+        parts.append(f"LOST {', '.join(lost)}")
+    if any(source.alarm for source in sources):
+        parts.append("ALARM")
+    if snapshot.errors:
+        parts.append(f"errors: {_counts(snapshot.errors)}")
+    return "  ".join(parts)
+
+
+def _counts(by_name: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(by_name.items()))
 
 
 def build_report(
@@ -114,34 +152,22 @@ def report_text(report: dict[str, Any]) -> str:
         rows.append((f"{entry.get('dataset')} ({images} images, {bad} bad)", *numbers))
     if not report["accuracy"]:
         rows.append(("not stored with the model", "-", "-", "-", "-"))
-    causes = ", ".join(f"{cause} {count}" for cause, count in sorted(frames["dropped"].items()))
-    errors = ", ".join(f"{name} {count}" for name, count in sorted(report["errors"].items()))
+    causes = _counts(frames["dropped"])
     lines = [
         f"{model['name']} ({model['backbone']}, {model['precision']}, "
         f"{model['size_hw'][1]}x{model['size_hw'][0]}) on {report['backend']}",
-        *_aligned(rows),
+        *aligned(rows),
         f"frames: {frames['in']} in = {frames['scored']} scored + "
         f"{sum(frames['dropped'].values())} dropped{f' ({causes})' if causes else ''}",
         f"rates: {frames['fps_in']:.1f} in/s, {frames['fps_out']:.1f} out/s "
         f"over {report['seconds']:.1f} s",
-        f"errors: {errors or 'none'}",
+        f"errors: {_counts(report['errors']) or 'none'}",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _share(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, int | float) else "-"
-
-
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
 
 
 def write_report(path: Path, report: dict[str, Any]) -> list[Path]:
@@ -152,6 +178,6 @@ def write_report(path: Path, report: dict[str, Any]) -> list[Path]:
         write_text(beside, report_text(report))
     except OSError as error:
         raise RuntimeFailure(
-            f"--report {path}: {error.strerror}; the figures are on standard output"
+            f"report={path}: {error.strerror}; the figures are on standard output"
         ) from None
     return [path, beside]

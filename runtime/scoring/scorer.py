@@ -38,7 +38,7 @@ class Scorer:
         self, session: Session, names: list[str], *, config: ScorerConfig, meters: Meters
     ) -> None:
         self._session, self._names, self._config, self._meters = session, names, config, meters
-        self._channels = session.metadata.input.channels
+        self._channels = session.metadata.input.channels.lower()
         self.threshold_score, self.threshold_pixel = session.metadata.thresholds(config.threshold)
         self.alarms = [Alarm(config.debounce) for _ in names]
         self._input_nhwc = np.empty((0, *session.metadata.size_hw, 3), np.uint8)
@@ -62,7 +62,7 @@ class Scorer:
         roi = self._config.roi
         if roi is not None and not roi.fits(size_hw):
             raise RuntimeFailure(
-                f"{source}: frames of {size_hw[1]}x{size_hw[0]} do not hold --roi {roi}; "
+                f"{source}: frames of {size_hw[1]}x{size_hw[0]} do not hold roi={roi}; "
                 "expected x+w and y+h within the frame"
             )
         if self.tiled:
@@ -142,7 +142,7 @@ class Scorer:
             frame_name=frame.name,
             wall_s=frame.wall_s,
             monotonic_s=frame.grabbed_ns / 1e9,
-            frame_hwc=crop_hwc if frame.channels == "RGB" else crop_hwc[:, :, ::-1],
+            frame_hwc=crop_hwc if frame.channels == "rgb" else crop_hwc[:, :, ::-1],
             roi_xy=(roi.x, roi.y) if roi else (0, 0),
             prediction=prediction,
             threshold_score=self.threshold_score,
@@ -168,9 +168,9 @@ class Scorer:
 def _contradiction(name: str, tiling: Tiling) -> str:
     (height, width), (tile_h, tile_w) = tiling.frame_hw, tiling.tile_hw
     return (
-        f"--tile: model {name} was fitted on tiles of {tile_h}x{tile_w} with an overlap of "
+        f"tile=True: model {name} was fitted on tiles of {tile_h}x{tile_w} with an overlap of "
         f"{tiling.overlap_hw[0]:g} pixels, cut from frames of {height}x{width}, and always runs "
-        "so; leave --tile out"
+        "so; leave it out"
     )
 
 

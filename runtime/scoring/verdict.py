@@ -18,7 +18,7 @@ class Debounce:
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= self.n:
-            raise UsageError(f"--debounce {self.k}/{self.n}: expected 1 <= k <= n")
+            raise UsageError(f"debounce={self.k}/{self.n}: expected 1 <= k <= n")
 
     @classmethod
     def parse(cls, text: str) -> "Debounce":
@@ -26,7 +26,7 @@ class Debounce:
         try:
             k, n = (int(part) for part in text.split("/"))
         except ValueError:
-            raise UsageError(f"--debounce {text!r}: expected k/n, for example 3/5") from None
+            raise UsageError(f"debounce={text!r}: expected k/n, for example 3/5") from None
         return cls(k=k, n=n)
 
 

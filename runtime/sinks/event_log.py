@@ -8,9 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from edgeseg.runtime.records import STAGES, FrameResult, SourceEvent
+from edgeseg.runtime.records import SCHEMA, STAGES, FrameResult, SourceEvent
 
-SCHEMA = 1
 _MAX_LINES = 4096  # waiting for a slow disk; beyond that lines are lost and counted
 _RETRY_S = 1.0  # between attempts to open a file that could not be opened or written
 

@@ -9,11 +9,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from edgeseg.contract.images import encode_jpeg, encode_png
-from edgeseg.errors import UsageError
 from edgeseg.files import atomic_path
 from edgeseg.runtime.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_log import frame_event
 from edgeseg.runtime.sinks.overlay import annotate_result
+from edgeseg.runtime.sinks.registry import SnapshotOptions
 
 _WAITING = 4  # alarms whose pictures may wait for the disk: at 4K each holds some 25 MB
 # Only files of this shape are counted against the limit or ever deleted.
@@ -34,15 +34,10 @@ class SnapshotSink:
         self,
         folder: Path,
         *,
-        max_count: int = 1000,
-        max_bytes: int = 1_000_000_000,
+        max_count: int = SnapshotOptions.snapshot_count,
+        max_bytes: int = SnapshotOptions.snapshot_bytes,
         on_error: Callable[[str, str], None],
     ) -> None:
-        if max_count < 1 or max_bytes < 1:
-            raise UsageError(
-                f"snapshots: a limit of {max_count} alarms and {max_bytes} bytes, "
-                "expected both to be at least 1"
-            )
         self._folder = Path(folder)
         self._max_count, self._max_bytes = max_count, max_bytes
         self._on_error = on_error

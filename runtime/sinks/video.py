@@ -40,7 +40,7 @@ class Recorder:
     ) -> None:
         if first is not None and first.suffix.lower() not in _CODECS:
             raise UsageError(
-                f"--save {first}: expected a file ending in {', '.join(sorted(_CODECS))}"
+                f"save={first}: expected a file ending in {', '.join(sorted(_CODECS))}"
             )
         self._folder, self._fps_of, self._live, self._on_error = folder, fps_of, live, on_error
         self._target = first

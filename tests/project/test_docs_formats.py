@@ -14,10 +14,10 @@ from edgeseg.config import FitConfig
 from edgeseg.contract import metadata
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.export.model_metadata import describe_model
+from edgeseg.runtime import records
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
 from edgeseg.runtime.scoring import report
-from edgeseg.runtime.sinks import event_log as events
 from tests.support import scored_frames as runtime_frames
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
@@ -149,7 +149,7 @@ def test_latency_report(streamed: tuple[list[dict[str, Any]], Any]) -> None:
     [
         ("Header of the artefact", artefact.SCHEMA),
         ("Metadata of the graph", metadata.SCHEMA),
-        ("Events: events.jsonl", events.SCHEMA),
+        ("Events: events.jsonl", records.SCHEMA),
         ("Keys of the latency report", report.SCHEMA),
     ],
 )

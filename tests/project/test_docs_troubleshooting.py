@@ -17,9 +17,10 @@ def templates() -> Iterator[str]:
         for path in (REPO / part).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.JoinedStr):
-                    yield "".join(_fixed(piece) for piece in node.values)
+                    text = "".join(_fixed(piece) for piece in node.values)
+                    yield f"{text}\n{_typed(text)}"
                 elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield node.value
+                    yield f"{node.value}\n{_typed(node.value)}"
 
 
 def typed(template: str) -> str:
@@ -34,6 +35,16 @@ def _flag(setting: re.Match[str]) -> str:
 
 def _fixed(piece: ast.expr) -> str:
     return str(piece.value) if isinstance(piece, ast.Constant) else "..."
+
+
+def _typed(text: str) -> str:
+    """Settings as options, which is how the command line says them: `roi=...` is `--roi ...`."""
+
+    def flag(setting: re.Match[str]) -> str:
+        name = f"--{setting[1].replace('_', '-')}"
+        return name if setting[2] else f"{name} "
+
+    return re.sub(r"(?<![^\s(])([a-z]\w*)=(True\b)?", flag, text)
 
 
 def quoted(text: str) -> list[str]:

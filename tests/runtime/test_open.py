@@ -13,8 +13,9 @@ import pytest
 import edgeseg.runtime
 from edgeseg.api import Model, load
 from edgeseg.contract.images import read_image
+from edgeseg.contract.metadata import TileLayout
 from edgeseg.contract.prediction import JudgedPrediction, Prediction, judged
-from edgeseg.errors import ExportError, RuntimeFailure, UsageError
+from edgeseg.errors import ExportError, UsageError
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -79,10 +80,10 @@ def test_regions_and_verdict_of_a_known_map(tmp_path):
     frame = np.zeros((64, 96, 3), np.uint8)
     frame[20:40, 10:30] = 255
     with edgeseg.runtime.open(path, backend="cpu") as detector:
-        found = detector.predict(frame)
-        (region,) = found.regions
+        bright = detector.predict(frame)
+        (region,) = bright.regions
         assert region.box_xywh == (10, 20, 20, 20)  # pixels of the frame, not of the map
-        assert (found.anomalous, found.threshold, found.score) == (True, 200.0, 255.0)
+        assert (bright.anomalous, bright.threshold, bright.score) == (True, 200.0, 255.0)
         dark = detector.predict(frame // 2)
         assert (dark.anomalous, dark.regions) == (False, ())
     with edgeseg.runtime.open(path, backend="cpu", threshold=100.0) as detector:
@@ -92,12 +93,12 @@ def test_regions_and_verdict_of_a_known_map(tmp_path):
 def test_a_frame_is_cut_where_the_model_was_fitted_on_tiles(tmp_path):
     """Brightness knows no tiles, so the map is that of the whole frame."""
     path = tmp_path / "bright.onnx"
-    tiles = {"frame_hw": [64, 96], "overlap": 8}
+    tiles = TileLayout(frame_hw=(64, 96), overlap=8)
     write_brightness_model(path, metadata=replace(brightness_metadata(), tiles=tiles))
     frame = np.random.default_rng(0).integers(0, 255, (64, 96, 3), dtype=np.uint8)
     with edgeseg.runtime.open(path, backend="cpu") as detector:
-        found = detector.predict(frame[:, :, ::-1], channels="bgr")
-    np.testing.assert_allclose(found.map_hw, frame.mean(axis=2), atol=1e-3)
+        result = detector.predict(frame[:, :, ::-1], channels="bgr")
+    np.testing.assert_allclose(result.map_hw, frame.mean(axis=2), atol=1e-3)
 
 
 def test_a_score_that_is_no_number_is_no_good_part():
@@ -105,16 +106,14 @@ def test_a_score_that_is_no_number_is_no_good_part():
     assert judged(raw, threshold=1.0, pixel_threshold=1.0, frame_hw=(4, 4)).anomalous
 
 
-def test_a_model_without_a_threshold_is_closed_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize("threshold", [float("nan"), float("inf"), float("-inf")])
+def test_a_model_whose_threshold_is_refused_is_closed_again(tmp_path, monkeypatch, threshold):
     closed: list[Session] = []
     monkeypatch.setattr(OrtSession, "close", lambda self: closed.append(self))
-    path = tmp_path / "bare.onnx"
-    metadata = brightness_metadata()
-    write_brightness_model(
-        path, metadata=replace(metadata, threshold={"score": None, "pixel": None})
-    )
-    with pytest.raises(RuntimeFailure, match="expected numbers for score and pixel"):
-        edgeseg.runtime.open(path, backend="cpu")
+    path = tmp_path / "bright.onnx"
+    write_brightness_model(path, metadata=brightness_metadata())
+    with pytest.raises(UsageError, match=f"^threshold={threshold}: expected a finite number"):
+        edgeseg.runtime.open(path, backend="cpu", threshold=threshold)
     assert len(closed) == 1
 
 

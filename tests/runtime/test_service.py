@@ -4,7 +4,8 @@ import configparser
 import shlex
 from pathlib import Path
 
-from edgeseg.runtime.options import StreamOptions
+from edgeseg.runtime.options import read_options
+from edgeseg.runtime.sinks.registry import PageOptions
 from edgeseg.runtime.stream import stream
 from tests.support import REPO
 
@@ -21,6 +22,6 @@ def test_the_unit_starts_a_stream_with_real_options() -> None:
     program, command, *arguments = shlex.split(unit["Service"]["ExecStart"])
     assert (Path(program).name, command) == ("edgeseg", "stream")
     context = stream.make_context("stream", ["--source", "0", *arguments])
-    options = StreamOptions(**context.params)
-    assert options.serve == 8080
+    options = read_options(context.params)
+    assert options.of(PageOptions).serve == 8080
     assert options.model == Path("/etc/edgeseg/part.onnx")

@@ -1,11 +1,14 @@
 """The command itself: as a script, as a service, with everything switched on."""
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import get_args
 
 import cv2
 import numpy as np
@@ -14,7 +17,9 @@ from click.testing import CliRunner, Result
 
 from edgeseg.errors import UsageError
 from edgeseg.runtime.backends.base import BACKENDS
-from edgeseg.runtime.options import OPTION_NAMES, StreamOptions
+from edgeseg.runtime.capture.frame_buffer import Policy
+from edgeseg.runtime.options import StreamOptions, read_options
+from edgeseg.runtime.sinks.registry import SINKS
 from edgeseg.runtime.stream import stream
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -55,11 +60,11 @@ def test_every_output_at_once(model: Path, tmp_path: Path) -> None:
     assert {frame["name"] for frame in frames} > {"good"}
     (start,), (end,) = events_of(events, "run_start"), events_of(events, "run_end")
     assert start["model"] == "brightness"
-    told = json.loads(report.read_text())
-    assert told["frames"]["in"] == told["frames"]["scored"] == 12
-    assert end["frames"] == told["frames"]
-    assert told["latency_ms"]["end_to_end"]["count"] == 12
-    assert told["accuracy"][0]["pro"] == 0.95
+    figures = json.loads(report.read_text())
+    assert figures["frames"]["in"] == figures["frames"]["scored"] == 12
+    assert end["frames"] == figures["frames"]
+    assert figures["latency_ms"]["end_to_end"]["count"] == 12
+    assert figures["accuracy"][0]["pro"] == 0.95
     text = report.with_suffix(".txt").read_text()
     assert text in done.stdout
     for words in ("end to end", "PRO", "made up (83 images, 63 bad)  0.9500", "12 in = 12 scored"):
@@ -67,7 +72,7 @@ def test_every_output_at_once(model: Path, tmp_path: Path) -> None:
     assert cv2.VideoCapture(str(video)).get(cv2.CAP_PROP_FRAME_COUNT) == 12
     alarms = sum(bool(frame["alarm"]) for frame in frames)
     assert bool(alarms) == bool(list(snapshots.glob("*.jpg")))
-    assert told["errors"] == {}
+    assert figures["errors"] == {}
 
 
 def test_a_real_clip(model: Path, tmp_path: Path, shared: Path) -> None:
@@ -75,10 +80,10 @@ def test_a_real_clip(model: Path, tmp_path: Path, shared: Path) -> None:
     clip = shared / "data/video/car-detection.mp4"
     done = run(model, "--source", clip, "--report", report, "--max-frames", 50)
     assert done.exit_code == 0, done.output
-    told = json.loads(report.read_text())
-    assert told["frames"]["scored"] == 50
-    assert told["sources"][0]["size_hw"] == [432, 768]
-    assert told["frames"]["in"] == 50 + sum(told["frames"]["dropped"].values())
+    figures = json.loads(report.read_text())
+    assert figures["frames"]["scored"] == 50
+    assert figures["sources"][0]["size_hw"] == [432, 768]
+    assert figures["frames"]["in"] == 50 + sum(figures["frames"]["dropped"].values())
 
 
 def test_events_on_standard_output_are_nothing_but_events(
@@ -100,9 +105,9 @@ def test_a_full_disk_does_not_stop_scoring(model: Path, tmp_path: Path) -> None:
     report = tmp_path / "latency.json"
     done = run(model, "--source", SYNTHETIC, "--events", "/dev/full", "--report", report)
     assert done.exit_code == 0
-    told = json.loads(report.read_text())
-    assert told["frames"]["scored"] == 12
-    assert told["errors"]["events"] >= 12
+    figures = json.loads(report.read_text())
+    assert figures["frames"]["scored"] == 12
+    assert figures["errors"]["events"] >= 12
     assert "events: /dev/full: No space left on device" in done.stderr
 
 
@@ -120,14 +125,25 @@ def test_a_report_that_cannot_be_written_is_an_error_after_the_run(
     ("arguments", "code", "message"),
     [
         (["--source", "nowhere.mp4"], 2, "no such file; expected a camera index"),
-        (["--source", SYNTHETIC, "--roi", "1,2"], 2, "expected four integers x,y,w,h"),
-        (["--source", SYNTHETIC, "--debounce", "5/3"], 2, "expected 1 <= k <= n"),
+        (["--source", SYNTHETIC, "--roi", "1,2"], 2, "--roi '1,2': expected four integers x,y,w,h"),
+        (["--source", SYNTHETIC, "--debounce", "5/3"], 2, "--debounce 5/3: expected 1 <= k <= n"),
         (["--source", SYNTHETIC, "--duration", "-1"], 2, "--duration -1.0: expected more than 0"),
         (["--source", SYNTHETIC, "--report", "a.txt"], 2, "expected a name ending in .json"),
-        (["--source", SYNTHETIC, "--token-file", "x"], 2, "add --serve PORT"),
-        (["--source", SYNTHETIC, "--roi", "0,0,500,5"], 1, "frames of 96x64 do not hold --roi"),
-        (["--source", SYNTHETIC, "--save", "a.gif"], 2, "expected a file ending in .avi"),
-        (["--source", SYNTHETIC, "--serve", "0", "--host", "0.0.0.0"], 2, "expected a token"),
+        (
+            ["--source", SYNTHETIC, "--token-file", "x"],
+            2,
+            "--token-file x: is for the page; add --serve PORT",
+        ),
+        (["--source", SYNTHETIC, "--roi", "0,0,500,5"], 1, "frames of 96x64 do not hold --roi 0,0"),
+        (
+            ["--source", SYNTHETIC, "--save", "a.gif"],
+            2,
+            "--save a.gif: expected a file ending in .avi",
+        ),
+        (["--source", SYNTHETIC, "--serve", "0", "--host", "0.0.0.0"], 2, "give --token-file FILE"),
+        (["--source", SYNTHETIC, "--serve", "99999"], 1, "--serve 99999: cannot listen on"),
+        (["--source", SYNTHETIC, "--threshold", "nan"], 2, "--threshold nan: expected a finite"),
+        (["--source", SYNTHETIC, "--threshold", "-inf"], 2, "--threshold -inf: expected a finite"),
         ([], 2, "Missing option '--source'"),
     ],
 )
@@ -140,32 +156,48 @@ def test_mistakes_end_in_one_sentence(
     assert "Traceback" not in done.output
 
 
-def test_a_window_without_a_display(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DISPLAY", raising=False)
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    done = run(model, "--source", SYNTHETIC, "--show")
-    assert done.exit_code == 1
-    assert "there is no display here; use --serve PORT" in done.stderr
-
-
-def test_a_window_with_a_headless_opencv(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if any("GUI" in line and "NONE" in line for line in cv2.getBuildInformation().splitlines()):
-        monkeypatch.setenv("DISPLAY", ":0")
-        done = run(model, "--source", SYNTHETIC, "--show")
-        assert done.exit_code == 1
-        assert "pip install opencv-python" in done.stderr
-    else:
-        pytest.skip("this OpenCV has windows")
-
-
 def test_options_and_their_record_have_the_same_names() -> None:
-    assert {parameter.name for parameter in stream.params} == set(OPTION_NAMES)
-    backends = next(p for p in stream.params if p.name == "backend")
-    assert tuple(backends.type.choices) == BACKENDS  # type: ignore[attr-defined]
-    parsed = stream.make_context("stream", ["--model", "x", "--source", "0"]).params
-    assert StreamOptions(**parsed) == StreamOptions(model=Path("x"), source=("0",))
-    with pytest.raises(UsageError, match="no --source given"):
-        StreamOptions(model=Path("x"), source=())
+    own = {item.name for item in fields(StreamOptions)} - {"sinks"}
+    assert {option.name for option in stream.params} == own
+    for kind in SINKS.values():
+        names = [item.name for item in fields(kind.record)]
+        assert [option.name for option in kind.options] == names
+
+
+def test_defaults_are_those_of_the_records() -> None:
+    context = stream.make_context("stream", ["--model", "x", "--source", "0"])
+    options = read_options(context.params)
+    assert replace(options, sinks=()) == StreamOptions(model=Path("x"), source=("0",))
+    assert options.sinks == tuple(kind.record() for kind in SINKS.values())
+    for kind in SINKS.values():
+        assert StreamOptions(model=Path("x"), source=("0",)).of(kind.record) == kind.record()
+
+
+def test_choices_are_those_of_the_library() -> None:
+    """Written again for the command: what knows them loads numpy."""
+    choices = {option.name: getattr(option.type, "choices", None) for option in stream.params}
+    assert tuple(choices["backend"]) == BACKENDS
+    assert tuple(choices["policy"]) == get_args(Policy)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"source": ()}, "no source given; try source=0 or source=synthetic:"),
+        ({"queue_size": 0}, "queue_size=0: expected more than 0"),
+        ({"duration": math.nan}, "duration=nan: expected more than 0"),
+        ({"tile_overlap": 1.0}, "tile_overlap=1.0: expected 0 or more, below 1"),
+        ({"snapshot_bytes": 0}, "snapshot_bytes=0: expected at least 1"),
+        ({"snapshot_count": 0}, "snapshot_count=0: expected at least 1"),
+        ({"token_file": Path("t")}, "token_file=t: is for the page; add serve=PORT"),
+    ],
+)
+def test_records_check_themselves_and_name_the_setting(
+    values: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_options({"model": Path("x"), "source": ("0",), **values})
+    assert str(caught.value) == message
 
 
 def test_folder_of_images_with_grey_and_broken_ones(model: Path, tmp_path: Path) -> None:
@@ -209,11 +241,11 @@ def test_a_signal_ends_the_run_in_order(model: Path, tmp_path: Path, number: int
     process.send_signal(number)
     out, errors = process.communicate(timeout=30)
     assert process.returncode == 0, errors
-    told = json.loads((folder / "latency.json").read_text())
-    assert told["frames"]["in"] == told["frames"]["scored"] + sum(
-        told["frames"]["dropped"].values()
+    figures = json.loads((folder / "latency.json").read_text())
+    assert figures["frames"]["in"] == figures["frames"]["scored"] + sum(
+        figures["frames"]["dropped"].values()
     )
-    assert len(events_of(events)) == told["frames"]["scored"]
+    assert len(events_of(events)) == figures["frames"]["scored"]
     assert len(events_of(events, "run_end")) == 1
     assert "end to end" in out
 
@@ -254,7 +286,6 @@ def test_the_script_is_light_and_needs_neither_torch_nor_onnx() -> None:
         "import edgeseg.runtime.backends.onnxruntime_session\n"
         "import edgeseg.runtime.backends.tensorrt_session\n"
         "import edgeseg.runtime.backends.openvino_session\n"
-        "import edgeseg.runtime.sinks.window\n"
         "heavy = {'torch', 'onnx', 'onnxruntime', 'openvino', 'tensorrt_rtx'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )

@@ -80,10 +80,10 @@ def opens(*captures: object) -> Callable[..., object]:
     def opener(spec: SourceSpec, *, wait: Callable[[float], bool], timeout_s: float) -> object:
         if not left:
             raise RuntimeFailure(f"{spec.name}: unplugged")
-        found = left.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        capture = left.pop(0)
+        if isinstance(capture, Exception):
+            raise capture
+        return capture
 
     return opener
 

@@ -26,10 +26,10 @@ def test_a_cropped_view_is_resized_like_its_copy() -> None:
     crop = roi.crop(image)
     assert crop.shape == (60, 80, 3)
     assert np.shares_memory(crop, image)
-    found, expected = np.empty((32, 48, 3), np.uint8), np.empty((32, 48, 3), np.uint8)
-    fit_into(crop, found, swap=True)
+    resized, expected = np.empty((32, 48, 3), np.uint8), np.empty((32, 48, 3), np.uint8)
+    fit_into(crop, resized, swap=True)
     fit_into(crop.copy(), expected, swap=True)
-    assert np.array_equal(found, expected)
+    assert np.array_equal(resized, expected)
 
 
 def test_roi_fits_exactly_or_not_at_all() -> None:

@@ -12,7 +12,7 @@ from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.sources import SourceSpec
 from edgeseg.runtime.records import STAGES
-from edgeseg.runtime.scoring.faults import Faults
+from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.model_input import Roi
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.scoring.scorer import ScorerConfig
@@ -24,7 +24,7 @@ WARM_UP = 3  # runs
 
 
 class Run:
-    """A pipeline, its one good sink and what it said."""
+    """A pipeline, its one good sink and what it noted."""
 
     def __init__(
         self,
@@ -34,16 +34,16 @@ class Run:
         *,
         config: PipelineConfig | None = None,
     ) -> None:
-        self.said: list[str] = []
+        self.notes: list[str] = []
         self.stop = threading.Event()
         self.sink = Collect()
         self.pipeline = Pipeline(
             session,
             specs,
             config=config or PipelineConfig(status_every_s=0),
-            faults=Faults(self.said.append),
+            faults=Faults(self.notes.append),
             stop=self.stop,
-            say=self.said.append,
+            note=self.notes.append,
             opener=opener,  # type: ignore[arg-type]
         )
         self.pipeline.add_sink(self.sink)
@@ -154,7 +154,7 @@ def test_limits_end_the_run() -> None:
         config=PipelineConfig(duration_s=0.05, status_every_s=0),
     )
     timed.pipeline.run()
-    assert timed.said[0] == "cam: lost (unplugged)"
+    assert timed.notes[0] == "cam: lost (unplugged)"
 
 
 def test_a_sink_that_raises_is_counted_and_harms_nobody() -> None:
@@ -166,8 +166,8 @@ def test_a_sink_that_raises_is_counted_and_harms_nobody() -> None:
     assert len(run.sink.results) == len(after.results) == 10
     assert after.closed
     assert run.pipeline.snapshot().errors == {"collect": 13}, "frames, source events, close"
-    assert "collect: ValueError: sink failed at rtsp://***@cam/1" in run.said, "said once"
-    assert sum("sink failed" in line for line in run.said) == 1
+    assert "collect: ValueError: sink failed at rtsp://***@cam/1" in run.notes, "noted once"
+    assert sum("sink failed" in line for line in run.notes) == 1
 
 
 def test_a_model_that_fails_ends_the_run_with_all_frames_accounted_for() -> None:
@@ -193,7 +193,7 @@ def test_a_broken_file_among_good_ones_is_reported_at_the_end() -> None:
     with pytest.raises(RuntimeFailure, match="not a video"):
         run.pipeline.run()
     assert len(run.sink.results) == 5
-    assert any("end (" in line and "not a video)" in line for line in run.said)
+    assert any("end (" in line and "not a video)" in line for line in run.notes)
 
 
 def test_only_the_region_of_interest_is_scored() -> None:
@@ -217,7 +217,7 @@ def test_only_the_region_of_interest_is_scored() -> None:
 def test_a_region_outside_of_the_frame_is_a_mistake_at_first_and_a_drop_later() -> None:
     config = PipelineConfig(scorer=ScorerConfig(roi=Roi(x=0, y=0, w=48, h=32)), status_every_s=0)
     wrong = Run(BrightnessSession(), [clip()], opens(Canned([grey(1, (16, 16))])), config=config)
-    with pytest.raises(RuntimeFailure, match="clip: frames of 16x16 do not hold --roi 0,0,48,32"):
+    with pytest.raises(RuntimeFailure, match="clip: frames of 16x16 do not hold roi=0,0,48,32"):
         wrong.pipeline.run()
     wrong.check_counts()
     sizes = [(32, 48), (16, 16), (64, 64)]
@@ -244,7 +244,7 @@ def test_tiles_see_what_resizing_would_lose() -> None:
     assert result.verdict == "defect"
     assert result.prediction.map_hw.shape == (256, 384)
     assert result.regions[0].box_xywh == (300, 200, 1, 1)
-    assert "clip: frames of 384x256 are scored as 121 tiles each" in tiled.said
+    assert "clip: frames of 384x256 are scored as 121 tiles each" in tiled.notes
     assert max(session.batches) == 8
 
 
@@ -259,7 +259,7 @@ def test_a_model_fitted_on_tiles_runs_on_tiles_of_the_frame_it_knows() -> None:
     assert result.prediction.grid_hw is None
     assert result.prediction.score == 255
     assert result.regions[0].box_xywh == (150, 100, 4, 4)  # in pixels of the captured frame
-    assert "clip: frames of 192x128 are scored as 9 tiles each" in run.said
+    assert "clip: frames of 192x128 are scored as 9 tiles each" in run.notes
 
 
 def test_a_model_fitted_on_tiles_takes_no_other_tiles() -> None:
@@ -268,8 +268,8 @@ def test_a_model_fitted_on_tiles_takes_no_other_tiles() -> None:
     with pytest.raises(UsageError) as caught:
         Run(BrightnessSession(metadata), [clip()], opens(Canned([])), config=config)
     assert str(caught.value) == (
-        "--tile: model brightness was fitted on tiles of 32x48 with an overlap of 8 pixels, cut "
-        "from frames of 64x96, and always runs so; leave --tile out"
+        "tile=True: model brightness was fitted on tiles of 32x48 with an overlap of 8 pixels, cut "
+        "from frames of 64x96, and always runs so; leave it out"
     )
 
 
@@ -301,7 +301,7 @@ def test_status_lines_say_what_is_wrong() -> None:
     config = PipelineConfig(duration_s=0.3, status_every_s=0.05, stall_timeout_s=0.1)
     run = Run(BrightnessSession(), [camera()], opens(Canned([grey(250)])), config=config)
     run.pipeline.run()
-    line = next(line for line in run.said if "end-to-end" in line)
+    line = next(line for line in run.notes if "end-to-end" in line)
     assert "not good 1 of 1" in line
     assert "LOST cam" in line
 

@@ -1,4 +1,4 @@
-"""The report's table, the status line and the counting of faults."""
+"""The report's table and the status line."""
 
 import json
 from dataclasses import replace
@@ -8,11 +8,8 @@ import pytest
 
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.records import STAGES, PipelineSnapshot, SourceState, StageSummary
-from edgeseg.runtime.scoring import faults as faults_module
-from edgeseg.runtime.scoring.faults import Faults
-from edgeseg.runtime.scoring.latency import Histogram
-from edgeseg.runtime.scoring.report import build_report, report_text, write_report
-from edgeseg.runtime.scoring.status import status_line
+from edgeseg.runtime.scoring.meters import Histogram
+from edgeseg.runtime.scoring.report import build_report, report_text, status_line, write_report
 from tests.support.brightness_model import brightness_metadata
 
 
@@ -86,7 +83,7 @@ def test_report_files(tmp_path: Path) -> None:
     json_path, text_path = write_report(tmp_path / "new" / "latency.json", report)
     assert json.loads(json_path.read_text())["backend"] == "numpy"
     assert text_path.name == "latency.txt"
-    with pytest.raises(RuntimeFailure, match="the figures are on standard output"):
+    with pytest.raises(RuntimeFailure, match=r"^report=.*the figures are on standard output"):
         write_report(json_path / "latency.json", report)
 
 
@@ -95,21 +92,3 @@ def test_the_status_line() -> None:
         "10 s  in 31.0/s  out 29.5/s  dropped 8  end-to-end p50 6.0 p95 6.0 p99 6.0 ms  "
         "not good 2 of 1  LOST b  ALARM  errors: events 3"
     )
-
-
-def test_faults_are_all_counted_and_rarely_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1000.0]
-    monkeypatch.setattr(faults_module.time, "monotonic", lambda: clock[0])
-    said: list[str] = []
-    faults = Faults(said.append)
-    for second in range(130):
-        clock[0] = 1000.0 + second
-        faults.count("disk", "full")
-    faults.count("page", "odd")
-    assert faults.totals() == {"disk": 130, "page": 1}
-    assert said == [
-        "disk: full",
-        "disk: full (61 so far)",
-        "disk: full (121 so far)",
-        "page: odd",
-    ]

@@ -1,4 +1,4 @@
-"""The bounded histogram against exact percentiles."""
+"""The bounded histogram against exact percentiles, rates, and the counting of faults."""
 
 import math
 import sys
@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.runtime.scoring.latency import MAX_BITS, RELATIVE_ERROR, Histogram, RateMeter
+from edgeseg.runtime.scoring import meters as meters_module
+from edgeseg.runtime.scoring.meters import MAX_BITS, RELATIVE_ERROR, Faults, Histogram, RateMeter
 
 
 def exact_ns(values: list[int], quantile: float) -> int:
@@ -21,11 +22,11 @@ def test_percentiles_are_within_the_stated_error(values: list[int]) -> None:
     histogram = Histogram()
     for value in values:
         histogram.record(value)
-    found = histogram.summary()
-    assert found.count == len(values)
-    assert found.max == max(values) / 1e6
-    assert found.mean == pytest.approx(sum(values) / len(values) / 1e6)
-    for quantile, value_ms in ((0.50, found.p50), (0.95, found.p95), (0.99, found.p99)):
+    summary = histogram.summary()
+    assert summary.count == len(values)
+    assert summary.max == max(values) / 1e6
+    assert summary.mean == pytest.approx(sum(values) / len(values) / 1e6)
+    for quantile, value_ms in ((0.50, summary.p50), (0.95, summary.p95), (0.99, summary.p99)):
         exact_ms = exact_ns(values, quantile) / 1e6
         assert abs(value_ms - exact_ms) <= RELATIVE_ERROR * exact_ms + 1e-9
 
@@ -70,3 +71,21 @@ def test_rate_is_that_of_the_last_seconds_only() -> None:
         meter.update(float(second), 99 * 30)  # nothing comes any more
     assert meter.rate() == 0.0
     assert len(meter._points) < 10
+
+
+def test_faults_are_all_counted_and_rarely_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(meters_module.time, "monotonic", lambda: clock[0])
+    notes: list[str] = []
+    faults = Faults(notes.append)
+    for second in range(130):
+        clock[0] = 1000.0 + second
+        faults.count("disk", "full")
+    faults.count("page", "odd")
+    assert faults.totals() == {"disk": 130, "page": 1}
+    assert notes == [
+        "disk: full",
+        "disk: full (61 so far)",
+        "disk: full (121 so far)",
+        "page: odd",
+    ]
