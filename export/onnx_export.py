@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
 
-from edgeseg.artefact.artefact import Artefact, file_sha256
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.precisions import precision_spec
 from edgeseg.data.samples import frames_at_once
 from edgeseg.data.synthetic.scene import SceneGenerator
 from edgeseg.errors import ExportError, UsageError, VerificationError
-from edgeseg.evaluation.evaluate import torch_predictor
 from edgeseg.export.graph import (
     GraphOptions,
     build_graph,
@@ -25,38 +25,20 @@ from edgeseg.export.graph import (
     set_metadata,
 )
 from edgeseg.export.model_metadata import describe_model
+from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.half import HalfPlan, to_half
 from edgeseg.export.precision.int8 import quantise_form
 from edgeseg.export.precision.search import Choice, choose_half, choose_int8
-from edgeseg.export.verify import TOLERANCES, Agreement, agreement, installed_backends, table
-from edgeseg.files import write_text
-from edgeseg.model.reference import Model
+from edgeseg.export.precision.tolerances import TOLERANCES
+from edgeseg.export.verify import Agreement, agreement, installed_backends, table
+from edgeseg.files import file_sha256, write_text
+from edgeseg.model.predictor import torch_predictor
+from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Progress, silent
 
-PRECISIONS = ("fp32", "fp16", "int8")
 _SYNTHETIC_FRAMES = 8
 # Fewer of frames above 512x512; with less than eight the ranks of their scores would say nothing.
 _MOST_VERIFIED, _LEAST_VERIFIED = 16, 8
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions:
-    """What kind of graph is wanted."""
-
-    precision: str = "fp32"
-    target: str = "cpu"  # cpu | trt: int8 graphs differ
-    batch: tuple[int, int, int] = (1, 1, 1)  # min, opt, max
-    grid_output: bool = True
-    allow_random_weights: bool = False
-    verify: bool = True
-
-    def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("precision", self.precision, PRECISIONS),
-            ("target", self.target, ("cpu", "trt")),
-        ):
-            if value not in allowed:
-                raise UsageError(f"{name} {value!r}: expected one of {allowed}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +115,7 @@ def _check(
             "the backbone has random weights, so its maps mean nothing; fit with real weights, "
             "or pass --allow-random-weights to export it for timing"
         )
-    if options.precision == "int8" and calibration is None:
+    if precision_spec(options.precision).needs_images and calibration is None:
         raise UsageError(
             "--precision int8 needs good images to calibrate on; pass --calibrate FOLDER, "
             "the images the model was fitted on will do"
@@ -158,7 +140,7 @@ def _frames(artefact: Artefact, calibration: NDArray[np.uint8] | None) -> Frames
 
 def _graph(
     artefact: Artefact,
-    model: Model,
+    model: ReferenceModel,
     frames: Frames,
     options: ExportOptions,
     progress: Progress,
@@ -188,14 +170,15 @@ def _graph(
     )
 
 
-def _int8_form(model: Model, frames: NDArray[np.uint8]) -> Callable[[ModelProto], ModelProto]:
-    (h, w), share = model.grid_hw, model.share
-    cells = torch.zeros(h * w)
+def _int8_form(
+    model: ReferenceModel, frames: NDArray[np.uint8]
+) -> Callable[[ModelProto], ModelProto]:
+    cells = torch.zeros(model.windows.cells)
     with torch.no_grad():
         for frame in frames:
             centred = model.embed(torch.from_numpy(frame[None])).flatten(2).mT - model.mean
             cells = torch.maximum(cells, centred[0].abs().amax(dim=1))
-    blocks = cells.view(h // share, share, w // share, share).amax(dim=(1, 3)).flatten()
+    blocks = model.windows.by_block(cells[None, :, None]).amax(dim=(1, 2))
     largest = blocks if model.factor.shape[0] > 1 else blocks.max()
     return lambda graph: quantise_form(graph, largest=largest.numpy())
 
@@ -208,7 +191,7 @@ def _verified(
     graph: ModelProto,
     out: Path,
     artefact: Artefact,
-    model: Model,
+    model: ReferenceModel,
     frames: Frames,
     options: ExportOptions,
 ) -> tuple[Agreement, ...]:
@@ -221,7 +204,7 @@ def _verified(
 
 
 def verify(
-    path: Path, artefact: Artefact, model: Model, frames: Frames, options: ExportOptions
+    path: Path, artefact: Artefact, model: ReferenceModel, frames: Frames, options: ExportOptions
 ) -> tuple[Agreement, ...]:
     """Compare the file with the reference in every backend that is installed here."""
     reference = torch_predictor(model)

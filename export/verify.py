@@ -10,32 +10,15 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from edgeseg.contract.precisions import precision_spec
+from edgeseg.contract.prediction import above
 from edgeseg.data.samples import frames_at_once
-from edgeseg.evaluation.evaluate import Predictor
 from edgeseg.export.precision.exact_session import exact_session, session_options
+from edgeseg.export.precision.tolerances import Tolerance
+from edgeseg.model.predictor import Predictor
 
 Maps = NDArray[np.float32]
 Frames = NDArray[np.uint8]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tolerance:
-    """What may differ, as shares of the reference map's range."""
-
-    max_error: float
-    mean_error: float
-    min_rank_correlation: float
-    max_flips: float  # share of images whose verdict changes
-
-
-# fp32 differs by the order of additions alone. fp16 rounds features to eleven bits. int8 rounds
-# them to eight, and the directions of smallest variance see that noise first; among good images
-# alone, whose scores are close together, it also shuffles ranks.
-TOLERANCES = {
-    "fp32": Tolerance(max_error=1e-3, mean_error=1e-4, min_rank_correlation=0.9999, max_flips=0.0),
-    "fp16": Tolerance(max_error=0.15, mean_error=0.01, min_rank_correlation=0.95, max_flips=0.05),
-    "int8": Tolerance(max_error=0.50, mean_error=0.10, min_rank_correlation=0.80, max_flips=0.10),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +61,7 @@ def agreement(
     The reference sees one frame at a time, so a graph that mixes the frames of a batch is caught.
     """
     wanted_scores, found_scores, error, span = _compared(reference, candidate, frames)
-    flips = int(np.sum((wanted_scores > threshold) != (found_scores > threshold)))
+    flips = int(np.sum(above(wanted_scores, threshold) != above(found_scores, threshold)))
     finite = bool(np.isfinite(error).all() and np.isfinite(found_scores).all())
     # -1 stands for an error that is no number: JSON has none for it.
     error = error if finite else np.full(1, -1.0, np.float32)
@@ -230,7 +213,7 @@ def installed_backends(
     from importlib.util import find_spec
 
     # No CPU rounds as fp16 says, so that is for other devices whatever the target.
-    exact = target == "trt" or precision == "fp16"
+    exact = target == "trt" or precision_spec(precision).needs_rounding
     name = "ONNX Runtime, as written" if exact else "ONNX Runtime"
     found: dict[str, Callable[[], Predictor]] = {
         name: lambda: in_batches(onnxruntime_predictor(path, exact=exact), batch)

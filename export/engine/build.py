@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata, PlanFacts
+from edgeseg.contract.precisions import precision_spec
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import (
@@ -35,7 +36,7 @@ def build_engine(
 ) -> ModelMetadata:
     """Compile a graph; write the raw plan and its sidecar; return what the sidecar says."""
     onnx_sha256 = _check_files(onnx_path, plan_path, metadata)
-    if options.dla_core is not None and metadata.precision == "fp32":
+    if options.dla_core is not None and not precision_spec(metadata.precision).runs_on_dla:
         raise ExportError(
             f"{onnx_path}: fp32, and a DLA core computes in fp16 and int8; "
             "export it with --precision fp16 or int8"

@@ -18,8 +18,8 @@ from edgeseg.export.precision.int8 import (
     quantisable,
     run_exactly,
 )
-from edgeseg.export.verify import TOLERANCES
-from edgeseg.model.reference import Model
+from edgeseg.export.precision.tolerances import TOLERANCES
+from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Progress
 
 # A layer whose return to fp32 removes less of the error than this is not worth its milliseconds.
@@ -46,7 +46,7 @@ class Choice:
 
 
 def choose_half(
-    proto: ModelProto, model: Model, frames: NDArray[np.uint8], *, good: bool
+    proto: ModelProto, model: ReferenceModel, frames: NDArray[np.uint8], *, good: bool
 ) -> Choice:
     """All fp16 if the map allows it, else the embedding in fp32, or all but the factors.
 
@@ -69,7 +69,7 @@ def choose_half(
 
 def choose_int8(
     proto: ModelProto,
-    model: Model,
+    model: ReferenceModel,
     frames: NDArray[np.uint8],
     *,
     target: str,
@@ -118,7 +118,7 @@ def choose_int8(
     return Choice(graph=graph, report=report, next_best=exact_backbone)
 
 
-def exact_maps(model: Model, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+def exact_maps(model: ReferenceModel, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Maps of the reference, frame by frame, as a camera gives them."""
     with torch.no_grad():
         return np.stack([model(torch.from_numpy(frame[None]))[0][0].numpy() for frame in frames])

@@ -11,7 +11,6 @@ from onnx import ModelProto, TensorProto
 
 from edgeseg.config import FitConfig
 from edgeseg.errors import ExportError
-from edgeseg.evaluation.evaluate import torch_predictor
 from edgeseg.export.graph import (
     GraphOptions,
     ancestors,
@@ -23,8 +22,10 @@ from edgeseg.export.graph import (
     quiet_logs,
     save_graph,
 )
-from edgeseg.export.verify import TOLERANCES, Agreement, agreement, installed_backends
+from edgeseg.export.precision.tolerances import TOLERANCES
+from edgeseg.export.verify import Agreement, agreement, installed_backends
 from edgeseg.model.backbones import BACKBONES
+from edgeseg.model.predictor import torch_predictor
 from tests.support import REPO
 from tests.support.export_models import (
     EDGE,

@@ -9,12 +9,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from edgeseg.artefact.artefact import file_sha256
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
 from edgeseg.export import graph
 from edgeseg.export.inspect_file import describe
-from edgeseg.export.onnx_export import ExportOptions, export_onnx
+from edgeseg.export.onnx_export import export_onnx
+from edgeseg.export.options import ExportOptions
+from edgeseg.files import file_sha256
 from tests.support.brightness_model import PLAN
 from tests.support.commands import fail, succeed
 from tests.support.export_models import SHORT, artefact, good_frames, remember_traces, traced

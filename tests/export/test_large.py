@@ -12,8 +12,9 @@ from edgeseg.errors import ExportError, VerificationError
 from edgeseg.export import graph
 from edgeseg.export import onnx_export as api
 from edgeseg.export.graph import GraphOptions, clean, initializers, is_large, save_graph
-from edgeseg.export.onnx_export import Exported, ExportOptions, export_onnx
-from edgeseg.export.verify import Tolerance
+from edgeseg.export.onnx_export import Exported, export_onnx
+from edgeseg.export.options import ExportOptions
+from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.runtime.backends.base import open_session
 from tests.support.export_models import (
     SHORT,

@@ -9,12 +9,15 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeseg.artefact.artefact import file_sha256, save_artefact
+from edgeseg.artefact.artefact import save_artefact
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.export import onnx_export as api
-from edgeseg.export.onnx_export import Exported, ExportOptions, export_onnx
-from edgeseg.export.verify import Agreement, Tolerance
+from edgeseg.export.onnx_export import Exported, export_onnx
+from edgeseg.export.options import ExportOptions
+from edgeseg.export.precision.tolerances import Tolerance
+from edgeseg.export.verify import Agreement
+from edgeseg.files import file_sha256
 from edgeseg.runtime.backends.base import open_session
 from tests.support.export_models import (
     SHORT,
@@ -290,8 +293,8 @@ def test_images_of_the_wrong_kind_are_refused(tmp_path: Path, images: np.ndarray
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"precision": "fp8"}, r"precision 'fp8': expected one of \('fp32', 'fp16', 'int8'\)"),
-        ({"target": "gpu"}, r"target 'gpu': expected one of \('cpu', 'trt'\)"),
+        ({"precision": "fp8"}, r"precision='fp8': expected one of \('fp32', 'fp16', 'int8'\)"),
+        ({"target": "gpu"}, r"target='gpu': expected one of \('cpu', 'trt'\)"),
     ],
 )
 def test_options_that_do_not_exist(options: dict[str, str], message: str) -> None:

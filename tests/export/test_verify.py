@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from edgeseg.evaluation.evaluate import Predictor
+from edgeseg.contract.precisions import PRECISIONS
+from edgeseg.export.precision.tolerances import TOLERANCES, Tolerance
 from edgeseg.export.verify import (
-    TOLERANCES,
     Agreement,
-    Tolerance,
     agreement,
     in_batches,
     installed_backends,
@@ -24,6 +23,7 @@ from edgeseg.export.verify import (
     rank_correlation,
     table,
 )
+from edgeseg.model.predictor import Predictor
 
 FRAMES = np.arange(5, dtype=np.uint8)[:, None, None, None] * np.ones((1, 4, 6, 3), np.uint8) * 40
 Arrays = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -225,7 +225,8 @@ def test_backends_that_are_not_installed_are_left_out(monkeypatch: pytest.Monkey
 
 
 def test_tolerances_grow_as_precision_falls_and_fp32_is_the_promised_one() -> None:
-    rows = [TOLERANCES[name] for name in ("fp32", "fp16", "int8")]
+    assert list(TOLERANCES) == list(PRECISIONS)
+    rows = list(TOLERANCES.values())
     for finer, coarser in itertools.pairwise(rows):
         assert finer.max_error < coarser.max_error
         assert finer.mean_error < coarser.mean_error

@@ -12,7 +12,7 @@ from edgeseg.export.precision import search as choose
 from edgeseg.export.precision.half import HalfPlan, emulated, to_half
 from edgeseg.export.precision.int8 import run_exactly
 from edgeseg.export.precision.search import choose_half, exact_maps, mean_error
-from edgeseg.export.verify import TOLERANCES, Tolerance
+from edgeseg.export.precision.tolerances import TOLERANCES, Tolerance
 from tests.support.export_models import (
     EDGE,
     SHORT,

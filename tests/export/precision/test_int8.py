@@ -22,7 +22,7 @@ from edgeseg.export.precision.int8 import (
     run_exactly,
 )
 from edgeseg.export.precision.search import Choice, choose_int8, exact_maps, mean_error
-from edgeseg.export.verify import TOLERANCES, Tolerance
+from edgeseg.export.precision.tolerances import TOLERANCES, Tolerance
 from edgeseg.progress import silent
 from tests.support.export_models import (
     EDGE,
