@@ -9,36 +9,30 @@
 A user's mistake is an EdgesegError of one sentence.
 """
 
-import importlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
-from edgeseg.config import FitConfig
+from edgeseg.artefact.header import refuse_exported
+from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.contract.images import resize_image
 from edgeseg.contract.prediction import Channels, JudgedPrediction, Prediction, check_frame, judged
-from edgeseg.data.datasets import open_dataset
+from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.in_memory import Data, Folder, open_data
 from edgeseg.errors import UsageError
 from edgeseg.evaluation.evaluate import Evaluation, Visitor
 from edgeseg.evaluation.evaluate import evaluate as evaluate_on
+from edgeseg.export.calibration_frames import calibration_frames
+from edgeseg.export.options import ExportOptions
 from edgeseg.files import check_writable
 from edgeseg.fitting.fitting import fit as fit_artefact
 from edgeseg.fitting.options import FitOptions
 from edgeseg.model.predictor import frame_predictor, torch_predictor
-from edgeseg.progress import Progress, silent
-
-Precision = Literal["fp32", "fp16", "int8"]
-Note = Callable[[str], None]  # takes a line about what is going on; `print` will do
-
-
-def ignore(_: str) -> None:
-    """Nobody listens: the default of the library."""
+from edgeseg.progress import Note, Progress, ignore, silent
 
 
 class Model:
@@ -85,21 +79,23 @@ class Model:
 
     def evaluate(
         self,
-        data: Folder,
+        data: Folder | Dataset,
         *,
         layout: str | None = None,
         fold: int | None = None,
-        batch_size: int = 8,
-        max_bad: int = 0,
+        batch_size: int = FitOptions.batch_size,
+        max_bad: int = FitOptions.max_bad,
         note: Note = ignore,
         progress: Progress = silent,
         visit: Visitor | None = None,
     ) -> Evaluation:
         """PRO, ROC and F1 on the labelled test set of a dataset's folder."""
         config, calibration = self.artefact.config, self.artefact.calibration
+        if not isinstance(data, Dataset):
+            data = open_dataset(Path(data), layout=layout, fold=fold, seed=config.seed)
         return evaluate_on(
             self._predict,
-            open_dataset(Path(data), layout=layout, fold=fold, seed=config.seed),
+            data,
             size_hw=config.image_hw,
             threshold=calibration.score_threshold,
             threshold_method=calibration.method,
@@ -127,7 +123,7 @@ class Model:
         self,
         path: Folder,
         *,
-        precision: Precision = "fp32",
+        precision: str = ExportOptions.precision,
         calibrate: Data | None = None,
         channels: Channels = "rgb",
         allow_random_weights: bool = False,
@@ -138,20 +134,18 @@ class Model:
 
         int8 needs good images in `calibrate`, a folder or arrays: those of the fit will do.
         """
+        from edgeseg.export.onnx_export import export_onnx  # predicting needs no onnx
+
         target, config = Path(path), self.artefact.config
         if target.suffix != ".onnx":
             raise UsageError(f"{target}: expected a name ending in .onnx")
+        options = ExportOptions(precision=precision, allow_random_weights=allow_random_weights)
         frames_nhwc = None
         if calibrate is not None:
-            from edgeseg.export.calibration_frames import calibration_frames
-
             size_hw = config.image_hw
             with open_data(calibrate, size_hw=size_hw, channels=channels, seed=config.seed) as data:
                 frames_nhwc = calibration_frames(data, config)
-        # Looked up by name: the core does not depend on export.
-        api = importlib.import_module("edgeseg.export.onnx_export")
-        options = api.ExportOptions(precision=precision, allow_random_weights=allow_random_weights)
-        api.export_onnx(
+        export_onnx(
             self.artefact,
             target,
             options=options,
@@ -166,11 +160,7 @@ class Model:
 def load(path: Folder) -> Model:
     """Read a model that `edgeseg fit` or `Model.save` wrote."""
     path = Path(path)
-    if path.suffix in {".onnx", ".plan", ".engine"}:
-        raise UsageError(
-            f"{path}: an exported model, expected a file of edgeseg fit; run it with "
-            "`edgeseg stream`, or with edgeseg.runtime.open in Python"
-        )
+    refuse_exported(path)
     return Model(load_artefact(path), path=path)
 
 
@@ -178,7 +168,7 @@ def fit(
     data: Data,
     *,
     out: Folder | None = None,
-    preset: str | FitConfig = "edge",
+    preset: str | FitConfig = DEFAULT_PRESET,
     backbone: str | None = None,
     size_hw: tuple[int, int] | None = None,
     false_alarm_rate: float | None = None,

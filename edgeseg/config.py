@@ -144,8 +144,9 @@ def _require(name: str, got: object, valid: bool, expected: str) -> None:
         raise UsageError(f"{name}={got!r}: expected {expected}")
 
 
+DEFAULT_PRESET = "edge"
 PRESETS = {
-    "edge": FitConfig(),
+    DEFAULT_PRESET: FitConfig(),
     "paper": FitConfig(
         stride=4,
         interpolation="nearest",

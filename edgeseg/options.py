@@ -44,6 +44,10 @@ class Numbers(click.ParamType):
             self.fail(f"{value!r}: expected {self.expected}", param, ctx)
         return tuple(int(part) for part in parts)
 
+    def text(self, numbers: Iterable[object]) -> str:
+        """As they are typed."""
+        return self.sign.join(map(str, numbers))
+
 
 class Size(Numbers):
     """HEIGHTxWIDTH, or one number for a square: 704x256, 256."""
@@ -128,8 +132,9 @@ def in_flags(sentence: str, params: Iterable[click.Parameter]) -> str:
         if value is None:
             return name if match["end"] is not None else f"{name} "
         if value.startswith("("):
-            numbers = [part.strip(" '") for part in value[1:-1].split(",") if part.strip()]
-            return f"{name} {getattr(option.type, 'sign', ',').join(numbers)}"
+            parts = [part.strip(" '") for part in value[1:-1].split(",") if part.strip()]
+            numbers = isinstance(option.type, Numbers)
+            return f"{name} {option.type.text(parts) if numbers else ','.join(parts)}"
         return name if option.is_flag else f"{name} {value}"
 
     return _SETTING.sub(flag, sentence)

@@ -2,112 +2,205 @@
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgeseg.cli.fit_command import note, quiet_option
+from edgeseg.artefact.header import read_config
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.precisions import PRECISIONS
+from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.errors import UsageError
-from edgeseg.export.engine.options import EngineOptions
-from edgeseg.files import size_text
+from edgeseg.export.calibration_frames import calibration_frames
+from edgeseg.export.engine.options import BUILDERS, EngineOptions
+from edgeseg.export.options import TARGETS, ExportOptions
+from edgeseg.files import check_writable, size_text
+from edgeseg.options import (
+    FILE,
+    FOLDER,
+    PATH,
+    Numbers,
+    gathered,
+    given,
+    listeners,
+    quiet_option,
+)
+from edgeseg.progress import Note, Progress
 
 if TYPE_CHECKING:
-    from edgeseg.artefact.artefact import Artefact
-    from edgeseg.export.onnx_export import Exported, ExportOptions
+    from edgeseg.export.onnx_export import Exported
 
-# Options that EngineOptions takes under the same name.
-_OF_THE_PLAN = (
-    "builder", "workspace_mb", "timing_cache", "optimisation_level", "version_compatible",
-    "hardware_compatible", "dla_core",
-)  # fmt: skip
+_EXISTING = click.Path(path_type=Path, exists=True, file_okay=False)
+_WITH_IMAGES = " and ".join(p.name for p in PRECISIONS.values() if p.needs_images)
 
 
-def parse_batch(value: str | tuple[int, int, int]) -> tuple[int, int, int]:
+class Batch(Numbers):
     """min,opt,max."""
-    if isinstance(value, tuple):
-        return value
-    parts = value.split(",")
-    if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
-        raise click.BadParameter(f"{value!r}: expected min,opt,max such as 1,4,8")
-    low, likely, high = (int(part) for part in parts)
-    if not 1 <= low <= likely <= high:
-        raise click.BadParameter(f"{value!r}: expected 1 <= min <= opt <= max")
-    return low, likely, high
+
+    def __init__(self) -> None:
+        super().__init__("MIN,OPT,MAX", sign=",", counts=(3,), expected="min,opt,max such as 1,4,8")
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int, int]:
+        """A text to three numbers in order."""
+        low, likely, high = super().convert(value, param, ctx)
+        if not 1 <= low <= likely <= high:
+            self.fail(f"{value!r}: expected 1 <= min <= opt <= max", param, ctx)
+        return low, likely, high
+
+
+def _graph(
+    *,
+    precision: str,
+    target: str | None,
+    batch: int,
+    dynamic_batch: tuple[int, int, int] | None,
+    no_grid: bool,
+    no_verify: bool,
+    allow_random_weights: bool,
+) -> ExportOptions:
+    if dynamic_batch and given("batch"):
+        raise UsageError("batch= and dynamic_batch=: give one of them")
+    with_plan = click.get_current_context().params["trt"]
+    return ExportOptions(
+        precision=precision,
+        target=target or ("trt" if with_plan else ExportOptions.target),
+        batch=dynamic_batch or (batch, batch, batch),
+        grid_output=not no_grid,
+        verify=not no_verify,
+        allow_random_weights=allow_random_weights,
+    )
+
+
+graph_options = gathered(
+    "graph",
+    _graph,
+    click.option(
+        "--precision",
+        type=click.Choice(tuple(PRECISIONS)),
+        default=ExportOptions.precision,
+        show_default=True,
+        help=f"Written into the graph; {_WITH_IMAGES} needs --calibrate.",
+    ),
+    click.option(
+        "--for",
+        "target",
+        type=click.Choice(TARGETS),
+        help="Which int8 form; the default is trt with --trt, else cpu.",
+    ),
+    click.option(
+        "--batch",
+        type=click.IntRange(1),
+        default=ExportOptions.batch[1],
+        show_default=True,
+        help="Fixed batch size.",
+    ),
+    click.option("--dynamic-batch", type=Batch(), help="Any size between."),
+    click.option(
+        "--no-grid", is_flag=True, help="Leave out the coarse map (drift watch needs it)."
+    ),
+    click.option("--no-verify", is_flag=True, help="Do not compare with the reference."),
+    click.option("--allow-random-weights", is_flag=True, help="For timing only."),
+)
+
+
+def _engine(
+    *,
+    trt: bool,
+    builder: str,
+    targets: str,
+    workspace_mb: int | None,
+    timing_cache: Path | None,
+    optimisation_level: int | None,
+    version_compatible: bool,
+    hardware_compatible: bool,
+    dla_core: int | None,
+) -> EngineOptions | None:
+    if not trt:
+        # --batch is of the graph; a plan has the same one.
+        names = [item.name for item in fields(EngineOptions) if item.name != "batch"]
+        lost = next((name for name in names if given(name)), None)
+        if lost:
+            raise UsageError(f"{lost}=: a setting of TensorRT plans; add trt=True, or leave it out")
+        return None
+    return EngineOptions(
+        builder=builder,
+        targets=tuple(filter(None, targets.split(","))),
+        workspace_mb=workspace_mb,
+        timing_cache=timing_cache,
+        optimisation_level=optimisation_level,
+        version_compatible=version_compatible,
+        hardware_compatible=hardware_compatible,
+        dla_core=dla_core,
+    )
+
+
+engine_options = gathered(
+    "engine",
+    _engine,
+    click.option("--trt", is_flag=True, help="Also build a TensorRT plan beside the ONNX file."),
+    click.option(
+        "--builder",
+        type=click.Choice(tuple(BUILDERS)),
+        default=EngineOptions.builder,
+        show_default=True,
+        help="tensorrt: on the device. rtx: TensorRT-RTX, builds without a GPU.",
+    ),
+    click.option(
+        "--target", "targets", metavar="sm86,sm89", default="", help="GPUs to build for (rtx)."
+    ),
+    click.option("--workspace", "workspace_mb", type=click.IntRange(1), help="MB for the builder."),
+    click.option(
+        "--timing-cache",
+        type=FILE,
+        help="Timings of earlier builds: read if it is there, and kept.",
+    ),
+    click.option("--optimisation-level", type=click.IntRange(0, 5), help="More: slower build."),
+    click.option(
+        "--version-compatible", is_flag=True, help="Plan loads in later TensorRT versions."
+    ),
+    click.option("--hardware-compatible", is_flag=True, help="Plan runs on Ampere and newer GPUs."),
+    click.option("--dla-core", type=click.IntRange(0), help="Run on this DLA core (Jetson)."),
+)
 
 
 @click.command()
-@click.argument("artefact", type=click.Path(path_type=Path))
+@click.argument("artefact", type=PATH)
 @click.option(
-    "--out",
-    "-o",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The ONNX file; the default is ARTEFACT's name with .onnx.",
+    "--out", "-o", type=FILE, help="The ONNX file; the default is ARTEFACT's name with .onnx."
 )
-@click.option(
-    "--precision",
-    type=click.Choice(("fp32", "fp16", "int8")),
-    default="fp32",
-    show_default=True,
-    help="Written into the graph; int8 needs --calibrate.",
-)
+@graph_options
 @click.option(
     "--calibrate",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Good images for int8 and for verification: a folder or a data set.",
+    type=_EXISTING,
+    help=f"Good images for {_WITH_IMAGES} and for verification: a folder or a data set.",
 )
-@click.option(
-    "--for",
-    "target",
-    type=click.Choice(("cpu", "trt")),
-    help="Which int8 form; the default is trt with --trt, else cpu.",
-)
-@click.option("--batch", type=click.IntRange(1), help="Fixed batch size.  [default: 1]")
-@click.option("--dynamic-batch", type=parse_batch, metavar="MIN,OPT,MAX", help="Any size between.")
-@click.option("--no-grid", is_flag=True, help="Leave out the coarse map (drift watch needs it).")
-@click.option("--no-verify", is_flag=True, help="Do not compare with the reference.")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=_EXISTING,
     help="Labelled data set: measure PRO before and after, and keep it in the metadata.",
 )
-@click.option("--trt", is_flag=True, help="Also build a TensorRT plan beside the ONNX file.")
-@click.option(
-    "--builder",
-    type=click.Choice(("tensorrt", "rtx")),
-    help="tensorrt: on the device. rtx: TensorRT-RTX, builds without a GPU.  [default: tensorrt]",
-)
-@click.option("--target", "targets", metavar="sm86,sm89", help="GPUs to build for (rtx).")
-@click.option("--workspace", "workspace_mb", type=click.IntRange(1), help="MB for the builder.")
-@click.option(
-    "--timing-cache",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Timings of earlier builds: read if it is there, and kept.",
-)
-@click.option("--optimisation-level", type=click.IntRange(0, 5), help="More: slower build.")
-@click.option("--version-compatible", is_flag=True, help="Plan loads in later TensorRT versions.")
-@click.option("--hardware-compatible", is_flag=True, help="Plan runs on Ampere and newer GPUs.")
-@click.option("--dla-core", type=click.IntRange(0), help="Run on this DLA core (Jetson).")
+@engine_options
 @click.option(
     "--triton",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Also write a model repository for NVIDIA Triton into this folder.",
 )
-@click.option("--allow-random-weights", is_flag=True, help="For timing only.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was made as JSON.")
 @quiet_option
 def export(
     artefact: Path,
     out: Path | None,
+    graph: ExportOptions,
+    calibrate: Path | None,
     data: Path | None,
+    engine: EngineOptions | None,
+    triton: Path | None,
     as_json: bool,
     quiet: bool,
-    trt: bool,
-    triton: Path | None,
-    **options: Any,
 ) -> None:
     """Turn ARTEFACT into one graph for the device.
 
@@ -117,129 +210,95 @@ def export(
     edgeseg export bottle.edgeseg --trt --precision fp16
     edgeseg export bottle.edgeseg --trt --builder rtx --target sm86,sm89
     """
-    from edgeseg.artefact.artefact import load_artefact
-
     started = time.perf_counter()
-    say = (lambda _: None) if quiet else note
+    note, progress = listeners(quiet=quiet)
+    # All that was asked for is looked at before the work starts, and before torch is loaded.
+    seed = read_config(artefact).seed
     out = out or artefact.with_suffix(".onnx")
     if out.suffix != ".onnx":
-        raise UsageError(f"--out {out}: expected a name ending in .onnx")
-    # All that was asked for is looked at before the work starts.
-    settings, engine = _graph_settings(options, trt=trt), _engine_settings(options, trt=trt)
-    # Moments are for going on fitting: of a large grid they are a gigabyte that nobody needs here.
-    loaded = replace(load_artefact(artefact), moments=None)
-    exported = _export_onnx(
-        loaded, artefact, out, settings, calibrate=options["calibrate"], say=say, quiet=quiet
+        raise UsageError(f"out={out}: expected a name ending in .onnx")
+    good, labelled = (
+        open_dataset(folder, seed=seed) if folder else None for folder in (calibrate, data)
     )
-    if data:
-        from edgeseg.export.accuracy import measure_accuracy
-
-        exported = measure_accuracy(exported, loaded, data, say=say)
-    facts = _facts(out, exported)
-    model_path, served = out, (out, exported.metadata)
-    if engine:
-        model_path = out.with_suffix(".plan")
-        metadata = _build_plan(out, model_path, exported, engine)
-        facts |= {"plan": str(model_path), "plan_bytes": model_path.stat().st_size}
-        facts["build"] = asdict(metadata.plan_facts)
-        # Triton loads plans of TensorRT, not of TensorRT-RTX: those are served as ONNX.
-        if engine.builder == "tensorrt":
-            served = (model_path, metadata)
+    check_writable(out)
+    exported = _export(artefact, out, graph, good, labelled, note=note, progress=progress)
+    facts = _facts(exported) | _build(exported, engine, triton)
     if triton:
-        from edgeseg.export.triton_repository import write_triton
-
-        facts["triton"] = str(write_triton(served[0], triton, metadata=served[1], name=out.stem))
-        say(f"wrote {facts['triton']}")
+        note(f"wrote {facts['triton']}")
     if as_json:
         click.echo(json.dumps(facts, indent=2, sort_keys=True, allow_nan=False))
-    say(
-        f"wrote {model_path} ({size_text(model_path.stat().st_size)}) in "
+    model = out.with_suffix(".plan") if engine else out
+    note(
+        f"wrote {model} ({size_text(model.stat().st_size)}) in "
         f"{time.perf_counter() - started:.1f} s; "
-        f"next: edgeseg stream --model {model_path} --source 0"
+        f"next: edgeseg stream --model {model} --source 0"
     )
 
 
-def _graph_settings(options: dict[str, Any], *, trt: bool) -> "ExportOptions":
-    from edgeseg.export.onnx_export import ExportOptions
-
-    if options["batch"] and options["dynamic_batch"]:
-        raise UsageError("--batch and --dynamic-batch: give one of them")
-    fixed = options["batch"] or 1
-    return ExportOptions(
-        precision=options["precision"],
-        target=options["target"] or ("trt" if trt else "cpu"),
-        batch=options["dynamic_batch"] or (fixed, fixed, fixed),
-        grid_output=not options["no_grid"],
-        allow_random_weights=options["allow_random_weights"],
-        verify=not options["no_verify"],
-    )
-
-
-def _engine_settings(options: dict[str, Any], *, trt: bool) -> EngineOptions | None:
-    # Level 0 and core 0 are requests; None and False are not.
-    given = {
-        name: options[name]
-        for name in _OF_THE_PLAN
-        if options[name] is not None and options[name] is not False
-    }
-    targets = tuple(filter(None, (options["targets"] or "").split(",")))
-    if trt:
-        return EngineOptions(targets=targets, **given)
-    if given or targets:
-        name = "target" if targets else next(iter(given)).removesuffix("_mb").replace("_", "-")
-        raise UsageError(f"--{name}: a setting of TensorRT plans; add --trt, or leave it out")
-    return None
-
-
-def _export_onnx(
-    loaded: "Artefact",
-    path: Path,
+def _export(
+    artefact: Path,
     out: Path,
-    settings: "ExportOptions",
+    graph: ExportOptions,
+    good: Dataset | None,
+    labelled: Dataset | None,
     *,
-    calibrate: Path | None,
-    say: Callable[[str], None],
-    quiet: bool,
+    note: Note,
+    progress: Progress,
 ) -> "Exported":
+    """The verified graph, and its accuracy on labelled images."""
+    from edgeseg.artefact.artefact import load_artefact
+    from edgeseg.export.accuracy import measure_accuracy
     from edgeseg.export.onnx_export import export_onnx
-    from edgeseg.progress import bar, silent
 
+    # Moments are for going on fitting: of a large grid they are a gigabyte that nobody needs here.
+    loaded = replace(load_artefact(artefact), moments=None)
     exported = export_onnx(
         loaded,
         out,
-        options=settings,
-        artefact_path=path,
-        calibration=_calibration(calibrate, loaded),
-        note=say,
-        progress=silent if quiet else bar,
+        options=graph,
+        artefact_path=artefact,
+        calibration=None if good is None else calibration_frames(good, loaded.config),
+        note=note,
+        progress=progress,
     )
     for name, value in exported.report.items():
-        say(f"{name}: {value}")
+        note(f"{name}: {value}")
+    if labelled is not None:
+        exported = measure_accuracy(exported, loaded, labelled, note=note)
     return exported
 
 
-def _build_plan(
-    out: Path, plan: Path, exported: "Exported", engine: EngineOptions
-) -> ModelMetadata:
-    from edgeseg.export.engine.build import build_engine
-
-    metadata = replace(exported.metadata, plan=None)
-    return build_engine(out, plan, metadata=metadata, options=engine)
-
-
-def _facts(out: Path, exported: "Exported") -> dict[str, Any]:
+def _facts(exported: "Exported") -> dict[str, Any]:
     return {
-        "onnx": str(out),
-        "onnx_bytes": out.stat().st_size,
+        "onnx": str(exported.path),
+        "onnx_bytes": exported.path.stat().st_size,
         "report": exported.report,
         "agreement": [row.to_dict() for row in exported.agreements],
     }
 
 
-def _calibration(folder: Path | None, loaded: "Artefact") -> Any:
-    from edgeseg.data.datasets import open_dataset
-    from edgeseg.export.calibration_frames import calibration_frames
+def _build(
+    exported: "Exported", engine: EngineOptions | None, triton: Path | None
+) -> dict[str, Any]:
+    """The plan and Triton's repository, as far as they were asked for."""
+    facts: dict[str, Any] = {}
+    served: tuple[Path, ModelMetadata] = (exported.path, exported.metadata)
+    if engine is not None:
+        from edgeseg.export.engine.build import build_engine
 
-    if folder is None:
-        return None
-    return calibration_frames(open_dataset(folder, seed=loaded.config.seed), loaded.config)
+        plan = exported.path.with_suffix(".plan")
+        metadata = build_engine(
+            exported.path, plan, metadata=replace(exported.metadata, plan=None), options=engine
+        )
+        facts = {"plan": str(plan), "plan_bytes": plan.stat().st_size}
+        facts["build"] = asdict(metadata.plan_facts)
+        # Triton loads plans of TensorRT, not of TensorRT-RTX: those are served as ONNX.
+        if engine.builder == "tensorrt":
+            served = (plan, metadata)
+    if triton is not None:
+        from edgeseg.export.triton_repository import write_triton
+
+        path, metadata = served
+        folder = write_triton(path, triton, metadata=metadata, name=exported.path.stem)
+        facts["triton"] = str(folder)
+    return facts

@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgeseg.errors import ArtefactError
+from edgeseg.config import FitConfig
+from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.errors import ArtefactError, EdgesegError, UsageError
 
 SCHEMA = 1
 KEY = "edgeseg"  # of our header among the metadata of the file
@@ -23,8 +25,18 @@ class _Damaged(Exception):
         self.kind = "truncated" if cut else "not an edgeseg artefact"
 
 
+def refuse_exported(path: Path) -> None:
+    """A graph or an engine is no fitted model, and has commands of its own."""
+    if path.suffix in MODEL_SUFFIXES:
+        raise UsageError(
+            f"{path}: an exported model, expected a file of edgeseg fit; run it with "
+            "`edgeseg stream`, or with edgeseg.runtime.open in Python"
+        )
+
+
 def read_header(path: Path) -> dict[str, Any]:
     """What `edgeseg info` shows of a fitted model."""
+    refuse_exported(path)
     if not path.is_file():
         raise ArtefactError(f"{path}: no such file; make one with `edgeseg fit DATA --out {path}`")
     try:
@@ -41,6 +53,17 @@ def read_header(path: Path) -> dict[str, Any]:
         ) from None
     check_schema(path, header)
     return header
+
+
+def read_config(path: Path) -> FitConfig:
+    """The settings that a model was fitted with."""
+    header = read_header(path)
+    try:
+        return FitConfig.from_dict(header["config"])
+    except (LookupError, TypeError, ValueError, EdgesegError) as error:
+        raise ArtefactError(
+            f"{path}: damaged or edited artefact ({error}); fit the model again"
+        ) from None
 
 
 def check_schema(path: Path, header: Any) -> None:

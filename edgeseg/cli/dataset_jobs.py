@@ -9,12 +9,13 @@ from edgeseg.data.datasets import LAYOUTS, detect_layout
 from edgeseg.data.layouts import folders_in
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.files import size_text
+from edgeseg.tables import aligned
 
 HEAD = ("model", "good images", "seconds", "threshold", "false alarms", "size", "")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class DatasetJob:
     """A dataset below a folder, and the model that is made of it."""
 
     name: str  # its path below the folder
@@ -24,7 +25,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class FitOutcome:
     """What became of one dataset: a model, or the reason why there is none."""
 
     name: str
@@ -36,6 +37,19 @@ class Outcome:
     size_bytes: int | None = None
     suspects: tuple[str, ...] | None = None  # None: nobody asked
     error: str | None = None
+
+    @classmethod
+    def of(cls, header: dict[str, Any], model: Path, *, name: str) -> "FitOutcome":
+        """What the file of a model says of itself."""
+        calibration = header["calibration"]
+        return cls(
+            name=name,
+            model=str(model),
+            images=header["data"]["fitted"],
+            threshold=calibration["score_threshold"],
+            false_alarm_rate=calibration["answered_rate"],
+            size_bytes=model.stat().st_size,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -59,46 +73,41 @@ class Outcome:
         )
 
 
-def datasets_below(root: Path, models: Path, *, layout: str | None = None) -> list[Place]:
+def datasets_below(root: Path, models: Path, *, layout: str | None = None) -> list[DatasetJob]:
     """Every folder in `root` is a dataset of a known layout or a plain folder of good images.
 
     A folder that holds datasets of a known layout itself is looked into.
     """
     if not root.is_dir():
         raise DatasetError(f"{root}: no such folder")
-    known = None if layout is not None else _layout_of(root)
-    if known not in (None, "folder"):
-        raise UsageError(f"{root}: one dataset of the layout {known}; leave --all out")
-    found = [
-        Place(name=name, data=root / name, model=models / f"{name}.edgeseg", layout=each)
+    own = None if layout is not None else _layout_of(root)
+    if own not in (None, "folder"):
+        raise UsageError(f"{root}: one dataset of the layout {own}; leave --all out")
+    jobs = [
+        DatasetJob(name=name, data=root / name, model=models / f"{name}.edgeseg", layout=each)
         for name, each in _walk(root, root, layout=layout)
     ]
-    if not found:
+    if not jobs:
         raise DatasetError(
             f"{root}: no folders below it; --all expects one folder of each dataset, such as "
             f"{root / 'bottle'}"
         )
-    return found
+    return jobs
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
+def table(outcomes: Sequence[FitOutcome]) -> str:
     """What became of all, as text in columns; the last one is as long as it needs to be."""
     rows = [HEAD, *(outcome.cells() for outcome in outcomes)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD) - 1)]
-    lines = []
-    for row in rows:
-        numbers = (f"{cell:>{width}}" for cell, width in zip(row[1:-1], widths[1:], strict=True))
-        lines.append("  ".join([f"{row[0]:<{widths[0]}}", *numbers, row[-1]]).rstrip())
-    return "\n".join(lines)
+    return "\n".join(aligned(rows, last_left=True))
 
 
 def _walk(root: Path, folder: Path, *, layout: str | None) -> Iterator[tuple[str, str | None]]:
     for each in folders_in(folder):
-        found = layout or _layout_of(each)
-        if found is None and any(_layout_of(inner) in _OF_TESTS for inner in folders_in(each)):
+        own = layout or _layout_of(each)
+        if own is None and any(_layout_of(inner) in _OF_TESTS for inner in folders_in(each)):
             yield from _walk(root, each, layout=layout)
         else:
-            yield each.relative_to(root).as_posix(), found
+            yield each.relative_to(root).as_posix(), own
 
 
 _OF_TESTS = frozenset(LAYOUTS) - {"folder"}

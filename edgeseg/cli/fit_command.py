@@ -1,89 +1,41 @@
-"""`edgeseg fit` and `edgeseg synthesize`."""
+"""`edgeseg fit` and `edgeseg synthesize`.
+
+    options --FitSettings.plan--> FitPlan --FitJob.run--> the model and a FitOutcome
+
+A plan is made before torch is loaded, so that a wrong path is seen at once.
+"""
 
 import json
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from edgeseg.cli.settings import parse_layers as parse_layers
-from edgeseg.cli.settings import parse_size as parse_size
-from edgeseg.cli.settings import said_settings, settings_options
-from edgeseg.data.datasets import LAYOUTS
+from edgeseg.cli.data_options import PassOptions, pass_options
+from edgeseg.cli.fit_all import fit_all
+from edgeseg.cli.fit_job import FitJob
+from edgeseg.cli.fit_settings import FitSettings, settings_options
+from edgeseg.config import FitConfig
+from edgeseg.data.layouts import find_folder
 from edgeseg.errors import UsageError
 from edgeseg.files import size_text
+from edgeseg.fitting.group import ALONE, Group
+from edgeseg.options import FOLDER, PATH, SIZE, note
 
 if TYPE_CHECKING:
-    import torch
-
     from edgeseg.data.samples import Sample
-    from edgeseg.fitting.parallel.group import Group
-
-dataset_option = click.option(
-    "--dataset",
-    "layout",
-    type=click.Choice(tuple(LAYOUTS)),
-    help="Force the layout of DATA instead of recognising it.",
-)
-fold_option = click.option(
-    "--fold",
-    type=click.IntRange(0, 2),
-    help="Fold of KolektorSDD to test on; the others are fitted.",
-)
-max_bad_option = click.option(
-    "--max-bad",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Unreadable images to skip before stopping.",
-)
-batch_option = click.option(
-    "--batch-size", default=8, show_default=True, type=click.IntRange(1), help="Images at a time."
-)
-_resume_option = click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on from the checkpoints that a stopped run left in OUT.parts.",
-)
-_checkpoint_option = click.option(
-    "--checkpoint-seconds",
-    type=click.FloatRange(0),
-    default=60.0,
-    show_default=True,
-    help="Time between checkpoints.",
-)
-device_option = click.option(
-    "--device",
-    type=click.Choice(("auto", "cpu")),
-    default="auto",
-    show_default=True,
-    help="auto: a GPU where there is one.",
-)
-quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, no notes.")
-
-
-def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What every command has that goes through a whole data set once."""
-    for option in (quiet_option, batch_option, max_bad_option, fold_option, dataset_option):
-        command = option(command)
-    for option in (device_option, _checkpoint_option, _resume_option):
-        command = option(command)
-    return command
-
-
-def note(text: str) -> None:
-    """A line about what is going on; data goes to stdout, this does not."""
-    click.echo(text, err=True)
 
 
 @click.command()
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=PATH)
 @click.option(
     "--out",
     "-o",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="Where to write the model, for example part.edgeseg; with --all the folder of the models.",
 )
@@ -112,7 +64,7 @@ def note(text: str) -> None:
     help="Folder of defective images: choose the threshold by F1 instead.",
 )
 @click.option("--no-moments", is_flag=True, help="Smaller file that cannot be updated later.")
-@sweep_options
+@pass_options
 def fit(
     data: Path,
     out: Path,
@@ -120,18 +72,10 @@ def fit(
     skip_existing: bool,
     as_json: bool,
     robust: str | None,
-    preset: str,
-    weights: str | None,
+    settings: FitSettings,
     anomalies: Path | None,
     no_moments: bool,
-    layout: str | None,
-    fold: int | None,
-    max_bad: int,
-    batch_size: int,
-    quiet: bool,
-    resume: bool,
-    checkpoint_seconds: float,
-    device: str,
+    images: PassOptions,
 ) -> None:
     """Fit a model on the good images in DATA.
 
@@ -143,40 +87,24 @@ def fit(
     edgeseg fit mvtec_ad --all --out models
     torchrun --nproc-per-node 2 -m edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
     """
-    from edgeseg.cli.fit_all import check_out, fit_all
-    from edgeseg.cli.fit_job import FitJob
-    from edgeseg.fitting.options import FitOptions
-    from edgeseg.progress import bar, silent
-
-    check_out(data, out, every=every, skip_existing=skip_existing)
-    with together() as group:
-        silently = quiet or group.rank > 0  # of several processes, one talks
-        options = FitOptions(
-            weights=weights,
-            batch_size=batch_size,
-            max_bad=max_bad,
-            keep_moments=not no_moments,
-            anomalies=_anomalies(anomalies),
-            group=group,
-            device=find_device(device),
-            progress=silent if silently else bar,
-            note=(lambda _: None) if silently else note,
-        )
+    if skip_existing and not every:
+        raise UsageError("--skip-existing is for many datasets; add --all")
+    with _together() as group:
+        _check(data, out, every=every, robust=robust, anomalies=anomalies, group=group)
         job = FitJob(
-            preset=preset,
-            settings=said_settings(),
-            layout=layout,
-            fold=fold,
+            settings=settings,
+            images=replace(images, quiet=images.quiet or group.rank > 0),  # of several, one talks
             robust=robust,
-            resume=resume,
-            checkpoint_seconds=checkpoint_seconds,
-            options=options,
-            show=options.note if every or as_json else click.echo,
+            anomalies=_defects(anomalies),
+            keep_moments=not no_moments,
+            group=group,
         )
         if every:
             fit_all(job, data, out, skip_existing=skip_existing, as_json=as_json)
             return
-        outcome = job.run(data, out)
+        plan = settings.plan(data, out, layout=images.layout, fold=images.fold)
+        options = job.options()
+        outcome = job.run(plan, options, note=options.note if as_json else click.echo)
         if as_json and group.rank == 0:
             click.echo(json.dumps(outcome.to_dict(), indent=2))
         options.note(
@@ -185,9 +113,29 @@ def fit(
         )
 
 
+def _check(
+    data: Path, out: Path, *, every: bool, robust: str | None, anomalies: Path | None, group: Group
+) -> None:
+    """Refuse what does not go together, and a result in the wrong place."""
+    if robust is not None and group.size > 1:
+        raise UsageError("--robust compares images in one process; run it without torchrun")
+    if not every:
+        if out.is_dir():
+            file = out / f"{data.name}.edgeseg"
+            raise UsageError(f"--out {out}: a folder; expected a file such as {file}, or --all")
+        return
+    if group.size > 1:
+        raise UsageError("--all runs in one process; run it without torchrun")
+    if anomalies is not None:
+        raise UsageError("--anomalies are of one kind of part; fit on that dataset without --all")
+
+
 @contextmanager
-def together() -> "Iterator[Group]":
+def _together() -> Iterator[Group]:
     """The processes that torchrun has started, or this one alone; one of them says what failed."""
+    if "WORLD_SIZE" not in os.environ:  # torchrun sets it; to ask it would load torch
+        yield ALONE
+        return
     from edgeseg.fitting.parallel.torchrun import OtherFailed, processes
 
     try:
@@ -197,23 +145,7 @@ def together() -> "Iterator[Group]":
         click.get_current_context().exit(error.exit_code)
 
 
-def parts_of(out: Path) -> Path:
-    """Where the checkpoints of a result are."""
-    return out.with_name(f"{out.name}.parts")
-
-
-def find_device(wish: str) -> "torch.device":
-    """This process's GPU or the CPU."""
-    import torch
-
-    from edgeseg.fitting.parallel.torchrun import choose_device
-
-    return choose_device() if wish == "auto" else torch.device(wish)
-
-
-def _anomalies(folder: Path | None) -> "tuple[Sample, ...]":
-    from edgeseg.data.layouts import find_folder
-
+def _defects(folder: Path | None) -> "tuple[Sample, ...]":
     if folder is None:
         return ()
     samples = find_folder(folder).train
@@ -223,8 +155,8 @@ def _anomalies(folder: Path | None) -> "tuple[Sample, ...]":
 
 
 @click.command(context_settings={"show_default": True})
-@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--size", "size_hw", type=parse_size, metavar="HxW", default="256")
+@click.argument("out", type=FOLDER)
+@click.option("--size", "size_hw", type=SIZE, default=SIZE.text(FitConfig.size_hw))
 @click.option("--train", type=click.IntRange(1), default=40, help="Good images to fit on.")
 @click.option("--test-good", type=click.IntRange(0), default=10, help="Good images to test on.")
 @click.option("--test-defective", type=click.IntRange(0), default=5, help="Per kind of defect.")

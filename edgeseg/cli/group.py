@@ -3,12 +3,15 @@
 import errno
 import importlib
 import os
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import click
 
 from edgeseg import __version__
 from edgeseg.errors import EdgesegError
+from edgeseg.extras import install_command
+from edgeseg.options import in_flags
 
 # name -> where its click command is
 COMMANDS = {
@@ -71,15 +74,16 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except EdgesegError as error:
-            _stop(ctx, str(error), exit_code=error.exit_code)
+            running = self.get_command(ctx, ctx.invoked_subcommand or "")
+            _stop(ctx, in_flags(str(error), _params(running)), exit_code=error.exit_code)
         except ModuleNotFoundError as error:
-            needed = _extra_of(error.name or "")
-            if needed is None:
+            install = install_command(error.name or "")
+            if install is None:
                 raise
             _stop(
                 ctx,
                 f"`edgeseg {ctx.invoked_subcommand}` needs {error.name}, which is not "
-                f"installed; run: pip install 'edgeseg[{needed}]'",
+                f"installed; run: {install}",
             )
         except OSError as error:
             if error.errno in (None, errno.EPIPE):  # click knows how to end a broken pipe
@@ -95,11 +99,13 @@ def _stop(ctx: click.Context, reason: str, *, exit_code: int = 1) -> NoReturn:
     ctx.exit(exit_code)
 
 
-def _extra_of(module: str) -> str | None:
-    top = module.split(".")[0]
-    if top in {"torch", "torchvision", "safetensors", "onnx", "onnxscript", "matplotlib"}:
-        return "fit"
-    return {"onnxruntime": "cpu", "openvino": "openvino", "prometheus_client": "web"}.get(top)
+def _params(command: click.Command | None) -> Iterator[click.Parameter]:
+    """Those of a command, and of all commands in it: which of them ran is forgotten by now."""
+    if command is not None:
+        yield from command.params
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            yield from _params(inner)
 
 
 @click.group(

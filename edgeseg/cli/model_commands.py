@@ -1,32 +1,28 @@
 """`edgeseg eval`, `edgeseg predict` and `edgeseg info`."""
 
-import importlib
 import json
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from edgeseg.artefact.header import read_header
-from edgeseg.cli.fit_command import (
-    batch_option,
-    dataset_option,
-    fold_option,
-    max_bad_option,
-    note,
-    quiet_option,
-)
-from edgeseg.files import size_text, write_json
+from edgeseg.artefact.header import read_config, read_header
+from edgeseg.cli.data_options import batch_option, dataset_option, fold_option, max_bad_option
+from edgeseg.contract.images import read_image, resize_image
+from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.data.datasets import open_dataset
+from edgeseg.files import check_writable, size_text, write_json
+from edgeseg.options import FOLDER, PATH, listeners, note, quiet_option
+from edgeseg.progress import Note
 
-artefact_argument = click.argument("artefact", type=click.Path(path_type=Path))
+artefact_argument = click.argument("artefact", type=PATH)
 
 
 @click.command("eval")
 @artefact_argument
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=PATH)
 @click.option(
     "--json",
     "json_path",
@@ -35,7 +31,7 @@ artefact_argument = click.argument("artefact", type=click.Path(path_type=Path))
 )
 @click.option(
     "--pictures",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Write a picture per test image and a contact sheet into this folder.",
 )
 @click.option("--store", is_flag=True, help="Keep the figures in the model, for export and stream.")
@@ -61,43 +57,42 @@ def evaluate(
     \b
     edgeseg eval bottle.edgeseg mvtec_ad/bottle --json r.json --pictures out/
     """
+    config = read_config(artefact)
+    dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)
+    for path in (json_path, pictures / "sheet.png" if pictures else None):
+        if path is not None and path != Path("-"):
+            check_writable(path)
+
     from edgeseg.api import load
     from edgeseg.evaluation.gallery import Gallery
-    from edgeseg.progress import bar, silent
 
-    say = (lambda _: None) if quiet else note
+    tell, progress = listeners(quiet=quiet)
     model = load(artefact)
     gallery = Gallery(pictures, model.artefact.calibration) if pictures else None
     result = model.evaluate(
-        data,
-        layout=layout,
-        fold=fold,
+        dataset,
         batch_size=batch_size,
         max_bad=max_bad,
-        note=say,
-        progress=silent if quiet else bar,
+        note=tell,
+        progress=progress,
         visit=gallery.add if gallery else None,
     )
-    _print_figures(
-        result.to_dict() | {"config": model.artefact.config.to_dict()}, json_path, say=say
-    )
+    _print_figures(result.to_dict() | {"config": config.to_dict()}, json_path, note=tell)
     if gallery:
-        say(f"wrote {gallery.finish(title=result.dataset)}")
+        tell(f"wrote {gallery.finish(title=result.dataset)}")
     if store:
         model.with_accuracy(result).save(artefact)
-        say(f"stored in {artefact}; next: edgeseg export {artefact}")
+        tell(f"stored in {artefact}; next: edgeseg export {artefact}")
 
 
-def _print_figures(
-    values: dict[str, Any], json_path: Path | None, *, say: Callable[[str], None]
-) -> None:
+def _print_figures(values: dict[str, Any], json_path: Path | None, *, note: Note) -> None:
     if json_path == Path("-"):
         click.echo(json.dumps(values, indent=2, sort_keys=True, allow_nan=False))
         return
     _print_table(values)
     if json_path:
         write_json(json_path, values)
-        say(f"wrote {json_path}")
+        note(f"wrote {json_path}")
 
 
 def _print_table(values: dict[str, Any]) -> None:
@@ -114,14 +109,8 @@ def _print_table(values: dict[str, Any]) -> None:
 
 @click.command()
 @artefact_argument
-@click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    "-o",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Folder for the pictures.",
-)
+@click.argument("images", nargs=-1, required=True, type=PATH)
+@click.option("--out", "-o", type=FOLDER, required=True, help="Folder for the pictures.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per image.")
 @quiet_option
 def predict(
@@ -132,8 +121,13 @@ def predict(
     \b
     edgeseg predict bottle.edgeseg part1.png part2.png --out out/
     """
+    read_config(artefact)
+    for path in images:
+        if not path.is_file():
+            read_image(path)  # says so
+    check_writable(out / "picture.png")
+
     from edgeseg.api import load
-    from edgeseg.contract.images import read_image, resize_image
     from edgeseg.evaluation.gallery import Gallery
 
     started = time.perf_counter()
@@ -141,30 +135,26 @@ def predict(
     gallery = Gallery(out, model.artefact.calibration)
     for path in images:
         image_hwc = read_image(path)
-        found = model.predict(image_hwc)
-        frame_hwc = resize_image(image_hwc, found.map_hw.shape)
-        picture = gallery.picture(path, frame_hwc, found.map_hw)
+        result = model.predict(image_hwc)
+        frame_hwc = resize_image(image_hwc, result.map_hw.shape)
         row = {
             "image": str(path),
-            "score": found.score,
-            "threshold": found.threshold,
-            "anomalous": found.anomalous,
-            "regions": [asdict(region) for region in found.regions],
-            "picture": str(picture),
+            "score": result.score,
+            "threshold": result.threshold,
+            "anomalous": result.anomalous,
+            "regions": [asdict(region) for region in result.regions],
+            "picture": str(gallery.picture(path, frame_hwc, result.map_hw)),
         }
-        verdict = "anomalous" if found.anomalous else "good"
-        click.echo(
-            json.dumps(row)
-            if as_json
-            else f"{path}: {verdict}, {found.score:.3f} (threshold {found.threshold:.3f})"
-        )
+        verdict = "anomalous" if result.anomalous else "good"
+        text = f"{path}: {verdict}, {result.score:.3f} (threshold {result.threshold:.3f})"
+        click.echo(json.dumps(row) if as_json else text)
     if not quiet:
         seconds = time.perf_counter() - started
         note(f"wrote {len(images)} pictures to {out} in {seconds:.1f} s")
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(model: Path, as_json: bool) -> None:
     """Say what a model file is: an .edgeseg artefact, an .onnx graph or a .plan engine.
@@ -172,9 +162,9 @@ def info(model: Path, as_json: bool) -> None:
     \b
     edgeseg info bottle.edgeseg
     """
-    if model.suffix in {".onnx", ".plan", ".engine"}:
-        # Looked up by name: the core does not depend on export.
-        describe = importlib.import_module("edgeseg.export.inspect_file").describe
+    if model.suffix in MODEL_SUFFIXES:
+        from edgeseg.export.inspect_file import describe
+
         facts: dict[str, Any] = describe(model)
     else:
         facts = read_header(model) | {"size_bytes": model.stat().st_size}

@@ -8,18 +8,25 @@ import sys
 from click.testing import CliRunner
 
 from edgeseg.cli import doctor as module
-from edgeseg.cli.doctor import PACKAGES, doctor, examine
+from edgeseg.cli.doctor import PURPOSES, doctor, examine
+from edgeseg.extras import extras
 
 
 def test_every_package_has_a_line_and_a_missing_one_has_its_command(monkeypatch):
-    def missing(name):
-        raise module.PackageNotFoundError(name)
-
-    monkeypatch.setattr(module, "version", missing)
+    monkeypatch.setattr(module, "version_of", lambda name: None)
     lines = {finding.name: finding for finding in examine() if finding.topic == "packages"}
-    assert set(lines) == set(PACKAGES)
+    assert set(lines) == set(PURPOSES)
+    assert set(lines) >= {*extras()[""], *extras()["fit"], *extras()["trt"]}
     assert lines["torch"].fix == "pip install 'edgeseg[fit]'"
+    assert lines["numpy"].fix == "pip install edgeseg"
     assert not any(finding.ok for finding in lines.values())
+
+
+def test_an_edgeseg_that_was_never_installed(monkeypatch):
+    monkeypatch.setattr(module, "extras", dict)
+    (line,) = (finding for finding in examine() if finding.topic == "packages")
+    assert (line.name, line.ok) == ("edgeseg", False)
+    assert line.text == "not installed, so its packages are not known"
 
 
 def test_a_check_that_breaks_is_a_finding_and_the_others_go_on(monkeypatch):

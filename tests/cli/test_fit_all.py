@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgeseg.artefact.artefact import load_artefact
-from edgeseg.cli.dataset_jobs import Outcome, datasets_below, table
+from edgeseg.cli.dataset_jobs import FitOutcome, datasets_below, table
 from edgeseg.errors import DatasetError, UsageError
 from tests.support.commands import FIT, fail, run, succeed
 from tests.support.small_models import write_plate
@@ -40,13 +40,13 @@ def kolektor(folder: Path) -> Path:
     return folder
 
 
-def found(root: Path, layout: str | None = None) -> dict[str, str | None]:
-    return {place.name: place.layout for place in datasets_below(root, root / "m", layout=layout)}
+def layouts(root: Path, layout: str | None = None) -> dict[str, str | None]:
+    return {job.name: job.layout for job in datasets_below(root, root / "m", layout=layout)}
 
 
 def test_datasets_of_any_layout(root):
-    assert found(root) == {"bolts": "folder", "empty": "folder", "plate": "mvtec"}
-    models = [place.model for place in datasets_below(root, Path("models"))]
+    assert layouts(root) == {"bolts": "folder", "empty": "folder", "plate": "mvtec"}
+    models = [job.model for job in datasets_below(root, Path("models"))]
     assert models[0] == Path("models/bolts.edgeseg")
 
 
@@ -54,11 +54,11 @@ def test_datasets_in_folders_of_folders(root, tmp_path):
     shutil.copytree(root / "plate", tmp_path / "lines/a/plate")
     plain_folder(tmp_path / "lines/a/bolts", root / "plate")
     plain_folder(tmp_path / "lines/b", root / "plate")
-    assert found(tmp_path / "lines") == {"a/bolts": "folder", "a/plate": "mvtec", "b": "folder"}
+    assert layouts(tmp_path / "lines") == {"a/bolts": "folder", "a/plate": "mvtec", "b": "folder"}
 
 
 def test_a_layout_for_all(root):
-    assert set(found(root, layout="folder").values()) == {"folder"}
+    assert set(layouts(root, layout="folder").values()) == {"folder"}
 
 
 def test_a_folder_that_is_a_dataset_itself(root):
@@ -83,16 +83,16 @@ def test_no_folders(tmp_path):
 def test_the_table():
     text = table(
         [
-            Outcome(
+            FitOutcome(
                 name="a", model="m/a.edgeseg", images=209, seconds=12.34, threshold=17.891,
                 false_alarm_rate=0.01, size_bytes=38_400_000,
             ),
-            Outcome(name="cable", error="no pictures"),
-            Outcome(
+            FitOutcome(name="cable", error="no pictures"),
+            FitOutcome(
                 name="b", model="m/b.edgeseg", images=5, threshold=3.0, false_alarm_rate=1 / 6,
                 size_bytes=1_000,
             ),
-            Outcome(
+            FitOutcome(
                 name="c", model="m/c.edgeseg", images=5, threshold=3.0, false_alarm_rate=1 / 6,
                 size_bytes=1_000, seconds=1.0, suspects=("x", "y"),
             ),
@@ -149,12 +149,27 @@ def test_a_bug_on_one_dataset_keeps_its_traceback(root, tmp_path, monkeypatch):
     def broken(*_: object) -> None:
         raise RuntimeError("no memory\nfor this")
 
-    monkeypatch.setattr("edgeseg.cli.fit_job.fit", broken)
+    monkeypatch.setattr("edgeseg.fitting.fitting.fit", broken)
     monkeypatch.setattr("traceback.format_exc", lambda: "its trace")
     result = run("fit", root, "--all", "--out", tmp_path, *FIT_64)
     assert result.exit_code == 1
     assert "failed: RuntimeError('no memory\\nfor this')" in result.stdout
     assert "its trace" in result.stderr
+
+
+def test_what_failed_is_told_in_options(tmp_path):
+    plate = write_plate(tmp_path / "parts/plate", size_hw=(64, 64), train=4)
+    (plate / "train/good/001.png").write_bytes(b"")
+    result = run("fit", tmp_path / "parts", "--all", "--out", tmp_path / "m", *FIT_64)
+    assert result.exit_code == 1
+    assert "--max-bad N" in result.stdout
+    assert "max_bad" not in result.output
+
+
+def test_a_setting_that_is_wrong_for_all(root, tmp_path):
+    sentence = fail("fit", root, "--all", "--out", tmp_path / "m", *FIT_64, "-k", "0", code=2)
+    assert sentence == "--k 0: expected a whole number from 1"
+    assert not (tmp_path / "m").exists()
 
 
 def test_suspects_of_many(tmp_path):

@@ -9,8 +9,10 @@ import click
 import pytest
 
 from edgeseg import __version__
-from edgeseg.cli.fit_command import parse_layers, parse_size
+from edgeseg.cli.fit_settings import LAYERS
 from edgeseg.cli.group import COMMANDS, SUMMARIES, cli
+from edgeseg.errors import UsageError
+from edgeseg.options import SIZE
 from tests.support.commands import fail, run, succeed
 
 
@@ -41,15 +43,15 @@ def test_unknown_command():
 
 
 def test_parsers():
-    assert parse_size("256") == (256, 256)
-    assert parse_size("704X256") == (704, 256)
-    assert parse_layers("1, 3") == (1, 3)
+    assert SIZE.convert("256", None, None) == (256, 256)
+    assert SIZE.convert("704X256", None, None) == (704, 256)
+    assert LAYERS.convert("1, 3", None, None) == (1, 3)
     for text in ("", "x", "²", "-1", "1x"):
         with pytest.raises(click.BadParameter):
-            parse_size(text)
+            SIZE.convert(text, None, None)
     for text in ("", "1,", "a"):
         with pytest.raises(click.BadParameter):
-            parse_layers(text)
+            LAYERS.convert(text, None, None)
 
 
 def test_interrupting(monkeypatch, artefact_copy):
@@ -67,6 +69,32 @@ def test_a_bug_keeps_its_traceback(monkeypatch, artefact_copy):
     monkeypatch.setattr("edgeseg.cli.model_commands.read_header", broken)
     with pytest.raises(ZeroDivisionError):
         run("info", artefact_copy)
+
+
+def test_errors_of_the_library_name_the_options_of_the_command(monkeypatch, artefact_copy, plate):
+    """Those of the command that is running: `info` has no --max-bad."""
+
+    def refused(path: Path) -> None:
+        raise UsageError("max_bad=2: expected 3, or resume=True; try weights='k=3.pth'")
+
+    monkeypatch.setattr("edgeseg.cli.model_commands.read_header", refused)
+    monkeypatch.setattr("edgeseg.cli.model_commands.read_config", refused)
+    sentence = "max_bad=2: expected 3, or resume=True; try weights='k=3.pth'"
+    assert fail("info", artefact_copy, code=2) == sentence
+    assert fail("eval", artefact_copy, plate, code=2) == sentence.replace(
+        "max_bad=2", "--max-bad 2"
+    )
+
+
+def test_errors_of_a_command_in_a_group(monkeypatch, tmp_path):
+    def refused(*_: object, **__: object) -> None:
+        raise UsageError("rounds=2: expected more")
+
+    monkeypatch.setattr("edgeseg.bench.latency.report.run_latency", refused)
+    model = tmp_path / "m.onnx"
+    model.touch()
+    sentence = fail("bench", "latency", model, "--out", tmp_path / "out", code=2)
+    assert sentence == "--rounds 2: expected more"
 
 
 # --- in a process of its own -----------------------------------------------------------------
@@ -101,10 +129,10 @@ def test_nothing_heavy_is_loaded_too_early(code):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command_loads_no_torch_and_no_onnx(name):
-    found = loaded(
+    packages = loaded(
         f"from edgeseg.cli.group import cli; cli(['{name}', '--help'], standalone_mode=False)"
     )
-    assert not found & {"torch", "torchvision", "onnx", "onnxruntime"}
+    assert not packages & {"torch", "torchvision", "onnx", "onnxruntime"}
 
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(plate):
@@ -114,6 +142,19 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(plate):
     assert done.stderr == (
         "Error: `edgeseg fit` needs torch, which is not installed; "
         "run: pip install 'edgeseg[fit]'\n"
+    )
+
+
+def test_a_missing_package_where_nothing_tells_the_extras(plate):
+    """A checkout that was never installed knows no extras; the package itself will do."""
+    code = (
+        "import sys; sys.modules['torch'] = None; from importlib import metadata\n"
+        "def absent(name): raise metadata.PackageNotFoundError(name)\n"
+        "metadata.requires = absent; from edgeseg.cli.group import main; main()"
+    )
+    done = python(code, "fit", plate, "--out", "m.edgeseg")
+    assert done.stderr == (
+        "Error: `edgeseg fit` needs torch, which is not installed; run: pip install torch\n"
     )
 
 

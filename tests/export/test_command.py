@@ -3,16 +3,17 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
-from edgeseg.artefact.artefact import file_sha256
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.export import onnx_export as api
-from edgeseg.export.verify import Tolerance
+from edgeseg.export.precision.tolerances import Tolerance
+from edgeseg.files import file_sha256
 from edgeseg.runtime.backends.base import open_session
 from tests.support.commands import run, succeed
 from tests.support.export_models import (
@@ -58,14 +59,14 @@ def test_fp32_verified_is_the_default(fitted: Path) -> None:
     assert lines[-1].startswith(f"wrote {out} (")
     assert lines[-1].endswith(f"next: edgeseg stream --model {out} --source 0")
     assert names(fitted.parent) == ["bottle.edgeseg", "other.json", "other.onnx"]
-    told = sidecar(out)
-    assert told.onnx_sha256 == file_sha256(out)
-    assert told.artefact_sha256 == file_sha256(fitted)
+    metadata = sidecar(out)
+    assert metadata.onnx_sha256 == file_sha256(out)
+    assert metadata.artefact_sha256 == file_sha256(fitted)
     image = good_frames(1)
     with open_session(out) as session:
-        (found,) = session.infer(image)
+        (prediction,) = session.infer(image)
     np.testing.assert_allclose(
-        found.map_hw, reference(SHORT, image)["map"][0], rtol=1e-3, atol=1e-4
+        prediction.map_hw, reference(SHORT, image)["map"][0], rtol=1e-3, atol=1e-4
     )
 
 
@@ -96,10 +97,10 @@ def test_plans_without_a_gpu(fitted: Path) -> None:
     assert facts["plan_bytes"] == (folder / "bottle.plan").stat().st_size
     assert facts["build"]["targets"] == ["sm86", "sm89"]
     assert facts["agreement"][0]["backend"] == "ONNX Runtime, as written"
-    told = sidecar(folder / "bottle.plan")
-    assert told.plan == facts["build"]
-    assert (told.precision, told.target) == ("fp16", "trt")
-    assert told.onnx_sha256 == file_sha256(folder / "bottle.onnx")
+    metadata = sidecar(folder / "bottle.plan")
+    assert json.loads(json.dumps(asdict(metadata.plan_facts))) == facts["build"]
+    assert (metadata.precision, metadata.target) == ("fp16", "trt")
+    assert metadata.onnx_sha256 == file_sha256(folder / "bottle.onnx")
     text = succeed("info", folder / "bottle.plan").stdout
     assert "['sm86', 'sm89']" in text
     assert result.stderr.splitlines()[-1].startswith(f"wrote {folder / 'bottle.plan'} (")
@@ -168,7 +169,7 @@ def test_batches(fitted: Path) -> None:
     assert sidecar(out).input.batch == (4, 4, 4)
     succeed("export", fitted, "--dynamic-batch", "2,3,4", "--no-grid")
     assert sidecar(out).input.batch == (2, 3, 4)
-    assert sidecar(out).outputs == ["map", "score"]
+    assert sidecar(out).outputs == ("map", "score")
 
 
 def test_a_graph_that_disagrees(fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_int8_without_images(fitted: Path) -> None:
 def test_requests_that_cannot_be_meant_are_refused_before_any_work(
     fitted: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
-    monkeypatch.setattr(command, "_export_onnx", None)
+    monkeypatch.setattr(command, "_export", None)
     assert fail("export", fitted, *arguments, code=2) == message
     assert names(fitted.parent) == ["bottle.edgeseg"]
 

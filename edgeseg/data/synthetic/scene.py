@@ -107,10 +107,10 @@ class SceneGenerator:
 def write_dataset(
     root: Path,
     *,
-    size_hw: tuple[int, int] = (256, 256),
-    train: int = 40,
-    test_good: int = 10,
-    test_defective: int = 5,
+    size_hw: tuple[int, int],
+    train: int,
+    test_good: int,
+    test_defective: int,
     seed: int = 0,
 ) -> None:
     """Write a dataset in the layout of MVTec AD, with `test_defective` frames of each kind."""

@@ -1,0 +1,114 @@
+"""Options of the commands that go through a dataset, and what a fit takes from them."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from edgeseg.data.datasets import LAYOUTS
+from edgeseg.fitting.options import Checkpoints, FitOptions
+from edgeseg.options import gathered, listeners, quiet_option
+
+if TYPE_CHECKING:
+    import torch
+
+dataset_option = click.option(
+    "--dataset",
+    "layout",
+    type=click.Choice(tuple(LAYOUTS)),
+    help="Force the layout of DATA instead of recognising it.",
+)
+fold_option = click.option(
+    "--fold",
+    type=click.IntRange(0, max(layout.folds for layout in LAYOUTS.values()) - 1),
+    help="Fold of KolektorSDD to test on; the others are fitted.",
+)
+max_bad_option = click.option(
+    "--max-bad",
+    type=click.IntRange(0),
+    default=FitOptions.max_bad,
+    show_default=True,
+    help="Unreadable images to skip before stopping.",
+)
+batch_option = click.option(
+    "--batch-size",
+    type=click.IntRange(1),
+    default=FitOptions.batch_size,
+    show_default=True,
+    help="Images at a time.",
+)
+device_option = click.option(
+    "--device",
+    type=click.Choice(("auto", "cpu")),
+    default="auto",
+    show_default=True,
+    help="auto: a GPU where there is one.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassOptions:
+    """How a command goes through all images of a dataset once."""
+
+    resume: bool
+    checkpoint_seconds: float
+    device: str
+    layout: str | None
+    fold: int | None
+    max_bad: int
+    batch_size: int
+    quiet: bool
+
+    def fit_options(self) -> FitOptions:
+        """What a fit takes of them; torch is loaded for its device."""
+        return fit_options(
+            max_bad=self.max_bad,
+            batch_size=self.batch_size,
+            quiet=self.quiet,
+            device=self.device,
+        )
+
+
+pass_options = gathered(
+    "images",
+    PassOptions,
+    click.option(
+        "--resume",
+        is_flag=True,
+        help="Go on from the checkpoints that a stopped run left in OUT.parts.",
+    ),
+    click.option(
+        "--checkpoint-seconds",
+        type=click.FloatRange(0),
+        default=Checkpoints.seconds,
+        show_default=True,
+        help="Time between checkpoints.",
+    ),
+    device_option,
+    dataset_option,
+    fold_option,
+    max_bad_option,
+    batch_option,
+    quiet_option,
+)
+
+
+def fit_options(*, max_bad: int, batch_size: int, quiet: bool, device: str = "cpu") -> FitOptions:
+    """What a fit takes from the command line; torch is loaded for its device."""
+    note, progress = listeners(quiet=quiet)
+    return FitOptions(
+        batch_size=batch_size,
+        max_bad=max_bad,
+        device=_find_device(device),
+        progress=progress,
+        note=note,
+    )
+
+
+def _find_device(wish: str) -> "torch.device":
+    """This process's GPU or the CPU."""
+    import torch
+
+    from edgeseg.fitting.parallel.torchrun import choose_device
+
+    return choose_device() if wish == "auto" else torch.device(wish)
