@@ -52,7 +52,7 @@ def image_paths(text: str) -> list[Path]:
     paths = [path for path in paths if has_image_suffix(path) and path.is_file()]
     if not paths:
         raise UsageError(
-            f"--source {redact_url(text)!r}: no images there; expected files ending in "
+            f"source={redact_url(text)!r}: no images there; expected files ending in "
             f"{', '.join(sorted(IMAGE_SUFFIXES))}"
         )
     return paths

@@ -162,7 +162,7 @@ def parse_source(text: str, *, realtime: bool = False) -> SourceSpec:
             )
     *most, last = (source.expects for source in SOURCES.values())
     raise UsageError(
-        f"--source {redact_url(text)!r}: no such file; expected {', '.join(most)} or {last}"
+        f"source={redact_url(text)!r}: no such file; expected {', '.join(most)} or {last}"
     )
 
 

@@ -42,11 +42,11 @@ class SyntheticOptions:
         for part in filter(None, text.partition(":")[2].split(",")):
             key, _, value = part.partition("=")
             if key not in known:
-                raise UsageError(f"--source {text!r}: unknown {key!r}, expected {', '.join(known)}")
+                raise UsageError(f"source={text!r}: unknown {key!r}, expected {', '.join(known)}")
             try:
                 values[key] = float(value) if known[key] is float else int(value)
             except ValueError:
-                raise UsageError(f"--source {text!r}: {key}={value!r} is not a number") from None
+                raise UsageError(f"source={text!r}: {key}={value!r} is not a number") from None
         return cls(**values)  # type: ignore[arg-type]  # integers where int is declared
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import cv2
 import pytest
-from edgeseg.runtime.scoring.faults import Faults
 
+from edgeseg.progress import ignore
 from edgeseg.runtime.capture.sources import parse_source
+from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from tests.support.coded_camera import Camera, draw_number, read_number
 from tests.support.fakes import BrightnessSession, Collect
@@ -82,9 +83,9 @@ def test_a_camera_that_stalls_without_closing_is_opened_anew(stop: threading.Eve
         BrightnessSession(),
         [parse_source(f"http://127.0.0.1:{server.server_port}/")],
         config=PipelineConfig(status_every_s=0, stall_timeout_s=0.5),
-        faults=Faults(lambda message: None),
+        faults=Faults(ignore),
         stop=stop,
-        say=lambda message: None,
+        note=ignore,
     )
     pipeline.add_sink(sink)
     loop = threading.Thread(target=pipeline.run)
@@ -108,9 +109,9 @@ def test_a_camera_killed_and_restarted(coded_camera: Camera, stop: threading.Eve
         BrightnessSession(),
         [parse_source(coded_camera.url)],
         config=PipelineConfig(status_every_s=0, stall_timeout_s=2.0),
-        faults=Faults(lambda message: None),
+        faults=Faults(ignore),
         stop=stop,
-        say=lambda message: None,
+        note=ignore,
     )
     pipeline.add_sink(sink)
     loop = threading.Thread(target=pipeline.run)

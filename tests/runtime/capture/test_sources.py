@@ -86,11 +86,11 @@ def test_a_pipeline_longer_than_any_file_name() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nowhere.mp4", "--source 'nowhere.mp4': no such file; expected a camera index (0)"),
-        ("", "--source '': no such file"),
-        ("no/*.png", "--source 'no/*.png': no images there; expected files ending in .bmp"),
-        ("rtps://a:hunter2*@b/", "--source 'rtps://***@b/': no images there"),
-        ("gopher://a:hunter2@b/", "--source 'gopher://***@b/': no such file"),
+        ("nowhere.mp4", "source='nowhere.mp4': no such file; expected a camera index (0)"),
+        ("", "source='': no such file"),
+        ("no/*.png", "source='no/*.png': no images there; expected files ending in .bmp"),
+        ("rtps://a:hunter2*@b/", "source='rtps://***@b/': no images there"),
+        ("gopher://a:hunter2@b/", "source='gopher://***@b/': no such file"),
         ("synthetic:fsp=3", "unknown 'fsp', expected fps, defects, frames, seed, height, width"),
         ("synthetic:fps=fast", "fps='fast' is not a number"),
         ("synthetic:frames=1.5", "frames='1.5' is not a number"),
