@@ -296,9 +296,7 @@ def test_a_picture_is_whole_or_absent(tmp_path, picture, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(
-        EdgesegError, match=r"a\.png: cannot be written \(No space left on"
-    ):
+    with pytest.raises(EdgesegError, match=r"a\.png: cannot be written \(No space left on"):
         write_image(target, picture[:8])
     assert target.read_bytes() == before
     assert list(tmp_path.iterdir()) == [target]
