@@ -5,6 +5,7 @@ from pathlib import Path
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.contract.metadata import KEY
+from edgeseg.contract.metrics import stored_metrics
 from edgeseg.data.datasets import Dataset
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.export.onnx_export import Exported
@@ -18,9 +19,9 @@ def measure_accuracy(
     exported: Exported, artefact: Artefact, dataset: Dataset, *, note: Note
 ) -> Exported:
     """Evaluate the reference and the file, and keep the file's figures in its metadata."""
-    told = exported.metadata
+    stated = exported.metadata
     backends = installed_backends(
-        exported.path, precision=told.precision, target=told.target, batch=told.input.batch
+        exported.path, precision=stated.precision, target=stated.target, batch=stated.input.batch
     )
     name, candidate = next(iter(backends.items()))
 
@@ -35,12 +36,10 @@ def measure_accuracy(
         )
 
     before, after = run(torch_predictor(artefact.model())), run(candidate())
-    for figure in ("pro", "pixel_auroc", "image_auroc", "f1"):
+    for figure in (metric.key for metric in stored_metrics()):
         note(f"{figure:<12} reference {_text(before, figure)}, {name} {_text(after, figure)}")
-    kept = [row for row in exported.metadata.accuracy if row["dataset"] != dataset.name]
-    metadata = replace(
-        exported.metadata, accuracy=(*kept, after.summary()), onnx_sha256=None, plan=None
-    )
+    kept = [row for row in stated.accuracy if row["dataset"] != dataset.name]
+    metadata = replace(stated, accuracy=(*kept, after.summary()), onnx_sha256=None, plan=None)
     _rewrite(exported.path, metadata.to_json())
     metadata = replace(metadata, onnx_sha256=file_sha256(exported.path))
     write_text(exported.path.with_suffix(".json"), metadata.to_json(indent=2) + "\n")
@@ -49,7 +48,7 @@ def measure_accuracy(
 
 
 def _text(result: Evaluation, figure: str) -> str:
-    value = getattr(result, figure)
+    value = result.figures[figure]
     return "-" if value is None else f"{value:.4f}"
 
 

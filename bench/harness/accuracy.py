@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 
 from edgeseg.bench.harness.sampling import mean_std
 from edgeseg.bench.harness.tabular import column
+from edgeseg.contract.metrics import stored_metrics
 from edgeseg.data.datasets import Dataset, Sample, load_batches, open_dataset
 from edgeseg.data.layouts import folders_in
 from edgeseg.errors import DatasetError, EdgesegError
-from edgeseg.evaluation.metrics import MapEvaluator, auroc
+from edgeseg.evaluation.metrics import Measured
+from edgeseg.evaluation.pro import MapEvaluator
 from edgeseg.progress import Progress, silent
 
 TEXTURES = frozenset({"carpet", "grid", "leather", "tile", "wood"})
-METRICS = {"pro": "PRO", "pixel_auroc": "pixel AUROC", "image_auroc": "image AUROC"}
-# Of single categories without the AUROC of pixels, which is near 1 whatever a model misses.
-BY_CATEGORY = tuple(name for name in METRICS if name != "pixel_auroc")
+COMPARED = tuple(metric for metric in stored_metrics() if not metric.at_threshold)
+LABELS = {metric.key: metric.label for metric in COMPARED}
 # Metadata of a row's field `dict[str, float | None]`: a column for every metric in it.
-ACCURACY_COLUMNS = column("{}", better="high", titles=METRICS)
+ACCURACY_COLUMNS = column("{}", better="high", titles=LABELS)
 
 # uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,)
 Predict = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.float32]]]
@@ -32,15 +33,13 @@ Predict = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.fl
 class Accuracy:
     """What one model reached on one test set."""
 
-    pro: float
-    pixel_auroc: float
-    image_auroc: float
+    figures: dict[str, float]  # by the keys of COMPARED
     images: int
     anomalies: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
+        """Plain JSON values, each figure under its own key."""
+        return self.figures | {"images": self.images, "anomalies": self.anomalies}
 
 
 def accuracy_of(
@@ -55,20 +54,17 @@ def accuracy_of(
     evaluator = MapEvaluator()
     for map_hw, mask_hw in zip(maps, masks, strict=True):
         evaluator.add(map_hw, mask_hw)
-    of_pixels = evaluator.result()
-    image_auroc = auroc(np.asarray(scores, np.float64), np.asarray(labels))
-    if of_pixels.pro is None or of_pixels.pixel_auroc is None or np.isnan(image_auroc):
-        raise DatasetError(
-            f"{name}: accuracy needs good and defective test images, got "
-            f"{len(labels) - sum(labels)} and {sum(labels)}"
-        )
-    return Accuracy(
-        pro=of_pixels.pro,
-        pixel_auroc=of_pixels.pixel_auroc,
-        image_auroc=image_auroc,
-        images=len(labels),
-        anomalies=sum(labels),
-    )
+    measured = Measured(maps=evaluator.result(), scores=tuple(scores), labels=tuple(labels))
+    figures = {}
+    for metric in COMPARED:
+        value = metric.value(measured)
+        if value is None:
+            raise DatasetError(
+                f"{name}: accuracy needs good and defective test images, got "
+                f"{len(labels) - sum(labels)} and {sum(labels)}"
+            )
+        figures[metric.key] = value
+    return Accuracy(figures=figures, images=len(labels), anomalies=sum(labels))
 
 
 def measure_accuracy(
@@ -95,9 +91,24 @@ def measure_accuracy(
     return accuracy_of(maps, masks, scores, labels, name=dataset.name)
 
 
+def metrics_in(results: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Keys of the metrics to show: results that were kept may be older than a metric."""
+    known = {key for result in results for key in result}
+    return tuple(key for key in LABELS if key in known) or tuple(LABELS)
+
+
+def by_category(keys: Iterable[str]) -> tuple[str, ...]:
+    """Those for tables of single categories: the AUROC of pixels is near 1 whatever is missed."""
+    return tuple(key for key in keys if key != "pixel_auroc")
+
+
 def over_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float | None]]:
-    """Mean and standard deviation of every metric over seeds."""
-    return {name: mean_std([float(result[name]) for result in results]) for name in METRICS}
+    """Mean and standard deviation over seeds of every metric that was measured."""
+    return {
+        key: mean_std([float(result[key]) for result in results])
+        for key in metrics_in(results)
+        if all(key in result for result in results)
+    }
 
 
 def group_means(by_category: Mapping[str, float]) -> dict[str, float | None]:

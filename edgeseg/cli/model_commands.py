@@ -12,6 +12,7 @@ from edgeseg.artefact.header import read_config, read_header
 from edgeseg.cli.data_options import batch_option, dataset_option, fold_option, max_bad_option
 from edgeseg.contract.images import read_image, resize_image
 from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.contract.metrics import METRICS
 from edgeseg.data.datasets import open_dataset
 from edgeseg.files import check_writable, size_text, write_json
 from edgeseg.options import FOLDER, PATH, listeners, note, quiet_option
@@ -96,8 +97,7 @@ def _print_figures(values: dict[str, Any], json_path: Path | None, *, note: Note
 
 
 def _print_table(values: dict[str, Any]) -> None:
-    names = ("pro", "pixel_auroc", "image_auroc", "f1", "precision", "recall")
-    for name in names:
+    for name in METRICS:
         value = values[name]
         click.echo(f"{name:<13}{'-' if value is None else f'{value:.4f}'}")
     click.echo(f"{'threshold':<13}{values['threshold']:.4f}  ({values['threshold_method']})")

@@ -1,4 +1,4 @@
-"""A predictor over the test images of a dataset: PRO, ROC, F1 at the threshold."""
+"""A predictor over the test images of a dataset, and every metric of what it said."""
 
 import time
 from collections.abc import Callable
@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.metrics import METRICS, stored_metrics
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import DatasetError
-from edgeseg.evaluation.metrics import MapEvaluator, auroc, f1_at
+from edgeseg.evaluation.metrics import Measured
+from edgeseg.evaluation.pro import MapEvaluator
 from edgeseg.model.predictor import Predictor
 from edgeseg.progress import Progress, silent
 
@@ -25,12 +27,7 @@ class Evaluation:
     """Accuracy on one dataset; None where a figure needs images that are not there."""
 
     dataset: str
-    pro: float | None
-    pixel_auroc: float | None
-    image_auroc: float | None
-    f1: float | None
-    precision: float | None
-    recall: float | None
+    figures: dict[str, float | None]  # by the keys of METRICS
     threshold: float
     threshold_method: str
     false_alarms: int  # good images above the threshold
@@ -40,14 +37,46 @@ class Evaluation:
     scores: tuple[float, ...]
     labels: tuple[int, ...]
 
+    @property
+    def pro(self) -> float | None:
+        """Area under the per-region overlap of the maps."""
+        return self.figures["pro"]
+
+    @property
+    def pixel_auroc(self) -> float | None:
+        """Chance that an anomalous pixel outscores a good one."""
+        return self.figures["pixel_auroc"]
+
+    @property
+    def image_auroc(self) -> float | None:
+        """Chance that an anomalous image outscores a good one."""
+        return self.figures["image_auroc"]
+
+    @property
+    def f1(self) -> float | None:
+        """At the threshold, like precision and recall."""
+        return self.figures["f1"]
+
+    @property
+    def precision(self) -> float | None:
+        """Share of the alarms that were anomalies."""
+        return self.figures["precision"]
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the anomalies that gave an alarm."""
+        return self.figures["recall"]
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
+        """Plain JSON values, each figure under its own key."""
+        others = {name: value for name, value in asdict(self).items() if name != "figures"}
+        return {"dataset": self.dataset, **self.figures, **others}
 
     def summary(self) -> dict[str, Any]:
-        """The figures that travel with a model."""
-        names = ("dataset", "pro", "pixel_auroc", "image_auroc", "f1", "images", "anomalies")
-        return {name: getattr(self, name) for name in names}
+        """The figures that stay with a model."""
+        stored = {metric.key: self.figures[metric.key] for metric in stored_metrics()}
+        counts = {"images": self.images, "anomalies": self.anomalies}
+        return {"dataset": self.dataset} | stored | counts
 
 
 def evaluate(
@@ -86,23 +115,18 @@ def evaluate(
             labels.append(sample.label)
             if visit is not None:
                 visit(sample, batch.frames[i], batch.masks[i], maps[i], scores[-1])
-    pixels = evaluator.result()
-    decision = f1_at(scores, labels, threshold=threshold)
-    image_auroc = auroc(scores, labels) if len(set(labels)) == 2 else None
+    measured = Measured(
+        maps=evaluator.result(), scores=tuple(scores), labels=tuple(labels), threshold=threshold
+    )
     return Evaluation(
         dataset=dataset.name,
-        pro=pixels.pro,
-        pixel_auroc=pixels.pixel_auroc,
-        image_auroc=image_auroc,
-        f1=decision.f1,
-        precision=decision.precision,
-        recall=decision.recall,
+        figures={key: metric.value(measured) for key, metric in METRICS.items()},
         threshold=threshold,
         threshold_method=threshold_method,
-        false_alarms=decision.false_positives,
+        false_alarms=measured.decision.false_positives,
         images=len(labels),
         anomalies=sum(labels),
         seconds=time.perf_counter() - started,
-        scores=tuple(scores),
-        labels=tuple(labels),
+        scores=measured.scores,
+        labels=measured.labels,
     )

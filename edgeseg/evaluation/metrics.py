@@ -1,13 +1,12 @@
-"""Scores of anomaly detection: PRO and AUROC of maps, AUROC and F1 of images.
+"""Figures of merit of a test set; edgeseg.contract.metrics names them for every table.
 
-Where a metric is undefined (no anomalous pixel, no normal one, nothing to divide by) MapScores and
-Decision hold None, which JSON can say, and functions that return a bare float return nan.
+Where one is undefined (no anomalous image, no good one, nothing to divide by) it is None, which
+JSON can say.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import zip_longest
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from edgeseg.contract.prediction import above
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.evaluation.pro import LIMIT, MapEvaluator, MapScores, ProCurve
-
-__all__ = [
-    "Decision",
-    "MapEvaluator",
-    "MapScores",
-    "ProCurve",
-    "auroc",
-    "best_f1_threshold",
-    "evaluate_maps",
-    "f1_at",
-    "pixel_auroc",
-    "pro_score",
-]
+from edgeseg.evaluation.pro import MapScores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,42 +30,33 @@ class Decision:
     false_negatives: int
 
 
-def evaluate_maps(
-    maps: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any] | None], *, limit: float = LIMIT
-) -> MapScores:
-    """PRO and pixel AUROC together, from one sort."""
-    evaluator = MapEvaluator(limit=limit)
-    missing: Any = object()
-    for index, (map_hw, mask_hw) in enumerate(zip_longest(maps, masks, fillvalue=missing)):
-        if map_hw is missing or mask_hw is missing:
-            more, fewer = ("masks", "maps") if map_hw is missing else ("maps", "masks")
-            raise UsageError(
-                f"maps and masks: more {more} than {fewer}, of which there are {index}; "
-                "give one mask (or None) per map"
-            )
-        evaluator.add(map_hw, mask_hw)
-    return evaluator.result()
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """All that a labelled test set told of a model: metrics are read off it."""
+
+    maps: MapScores
+    scores: tuple[float, ...]  # of the images
+    labels: tuple[int, ...]  # 1: anomalous
+    threshold: float = math.nan  # for metrics that depend on it
+
+    @property
+    def image_auroc(self) -> float | None:
+        """Whether anomalous images outscore good ones, at any threshold."""
+        return auroc(self.scores, self.labels)
+
+    @cached_property
+    def decision(self) -> Decision:
+        """The verdicts at the threshold."""
+        return f1_at(self.scores, self.labels, threshold=self.threshold)
 
 
-def pro_score(
-    maps: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any] | None], *, limit: float = LIMIT
-) -> float:
-    """Area under the per-region overlap up to a false-positive rate of `limit`, between 0 and 1."""
-    return _or_nan(evaluate_maps(maps, masks, limit=limit).pro)
-
-
-def pixel_auroc(maps: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any] | None]) -> float:
-    """Chance that an anomalous pixel outscores a normal one, over all pairs; ties count half."""
-    return _or_nan(evaluate_maps(maps, masks).pixel_auroc)
-
-
-def auroc(scores: ArrayLike, labels: ArrayLike) -> float:
+def auroc(scores: ArrayLike, labels: ArrayLike) -> float | None:
     """Chance that an anomalous image outscores a normal one, over all pairs; ties count half."""
     scores_n, labels_n = _as_scores(scores, labels)
     normal_n, anomalous_n = np.sort(scores_n[~labels_n]), scores_n[labels_n]
     pairs = 2 * normal_n.size * anomalous_n.size
     if not pairs:
-        return math.nan
+        return None
     below = int(np.sum(np.searchsorted(normal_n, anomalous_n, side="left")))
     not_above = int(np.sum(np.searchsorted(normal_n, anomalous_n, side="right")))
     return (below + not_above) / pairs
@@ -155,7 +132,3 @@ def _as_scores(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDAr
 
 def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value

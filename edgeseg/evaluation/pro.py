@@ -13,7 +13,6 @@ nor scaled.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,29 +45,15 @@ class MapScores:
     anomalous_pixels: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProCurve:
-    """Mean overlap of the regions at given false-positive rates."""
-
-    fpr_n: NDArray[np.float64]
-    pro_n: NDArray[np.float64]
-
-
 class MapEvaluator:
     """PRO and pixel AUROC of maps that are added one at a time, in sizes that may differ.
 
     Exact at any size: about `memory_bytes` are used, and what does not fit waits as sorted runs in
-    a temporary file in `folder` (4 bytes per normal pixel, 8 per anomalous one). The folder must
-    not be a memory disk. More maps may be added after a result.
+    a temporary file (4 bytes per normal pixel, 8 per anomalous one). More maps may be added after
+    a result.
     """
 
-    def __init__(
-        self,
-        *,
-        limit: float = LIMIT,
-        memory_bytes: int = MEMORY_BYTES,
-        folder: Path | None = None,
-    ) -> None:
+    def __init__(self, *, limit: float = LIMIT, memory_bytes: int = MEMORY_BYTES) -> None:
         if not 0 < limit <= 1:
             raise UsageError(
                 f"limit of the false-positive rate: {limit}, expected more than 0 and at most 1; "
@@ -78,10 +63,8 @@ class MapEvaluator:
             raise UsageError(f"memory for maps: {memory_bytes} bytes, expected at least 1")
         self._limit = limit
         half = memory_bytes // 2
-        self._normal = SortedRuns(np.uint32, capacity=half // BYTES_PER_KEY, folder=folder)
-        self._anomalous = SortedRuns(
-            np.uint64, capacity=half // BYTES_PER_TAGGED_KEY, folder=folder
-        )
+        self._normal = SortedRuns(np.uint32, capacity=half // BYTES_PER_KEY)
+        self._anomalous = SortedRuns(np.uint64, capacity=half // BYTES_PER_TAGGED_KEY)
         self._regions = 0
         self._images = 0
 
@@ -127,25 +110,6 @@ class MapEvaluator:
             anomalous_pixels=anomalous,
         )
 
-    def curve(self, *, points: int = 301, up_to: float | None = None) -> ProCurve | None:
-        """Evaluate the PRO curve at even steps from 0 to `up_to` (default: the limit).
-
-        None where PRO is undefined. At a vertical step the value is that of its upper end.
-        """
-        if points < 2:
-            raise UsageError(f"points of the PRO curve: {points}, expected at least 2")
-        end = self._limit if up_to is None else up_to
-        if not 0 < end <= 1:
-            raise UsageError(f"end of the PRO curve: {end}, expected more than 0 and at most 1")
-        normal = len(self._normal)
-        if not normal or not len(self._anomalous):
-            return None
-        fpr_n = np.linspace(0, end, points)
-        pro_n = np.zeros(points)
-        for pixels in rank(self._anomalous, self._normal):
-            pro_n += _overlap_n(pixels, fpr_n * normal)
-        return ProCurve(fpr_n=fpr_n, pro_n=np.minimum(pro_n / self._regions, 1.0))
-
 
 def _as_map(map_hw: NDArray[Any], *, name: str) -> NDArray[np.float32]:
     map_hw = np.asarray(map_hw)
@@ -179,16 +143,3 @@ def _area_p(pixels: Ranked, *, room: float) -> NDArray[np.float64]:
     cut_p = (above_p < room) & (room < at_least_p)  # the limit is within the rise: a triangle
     area_p[cut_p] = (room - above_p[cut_p]) ** 2 / (2.0 * (at_least_p - above_p)[cut_p])
     return area_p
-
-
-def _overlap_n(pixels: Ranked, count_n: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum of the pixels' shares that the thresholds with these numbers of false positives find."""
-    share_p = np.cumsum(1.0 / pixels.tags_p[::-1])  # from the highest score down
-    last_g = np.append(np.flatnonzero(np.diff(pixels.keys_p[::-1])), share_p.size - 1)  # of ties
-    found_g = share_p[last_g]
-    # Two knots per distinct score: before its pixels are found, and after.
-    x_k = np.stack([pixels.above_p[::-1][last_g], pixels.at_least_p[::-1][last_g]], axis=1).ravel()
-    y_k = np.stack([np.append(0.0, found_g[:-1]), found_g], axis=1).ravel()
-    # At a vertical step interp takes the upper end.
-    found_n: NDArray[np.float64] = np.interp(count_n, x_k, y_k)
-    return found_n

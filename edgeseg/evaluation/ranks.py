@@ -11,7 +11,6 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -43,11 +42,10 @@ def tag_keys(keys_p: NDArray[np.uint32], tags_p: NDArray[np.uint32]) -> NDArray[
 class SortedRuns(Generic[Key]):
     """Keys of which at most `capacity` are in memory, given back as sorted runs."""
 
-    def __init__(self, dtype: type[Key], *, capacity: int, folder: Path | None) -> None:
+    def __init__(self, dtype: type[Key], *, capacity: int) -> None:
         # Pages that are never touched cost nothing, so a large buffer is free for a small job.
         self._buffer: NDArray[Key] = np.empty(max(capacity, 1), dtype)
         self._filled = 0
-        self._folder = folder
         self._file: io.FileIO | None = None
         self._spilled: list[int] = []  # lengths of the runs in the file, in order
 
@@ -88,9 +86,9 @@ class SortedRuns(Generic[Key]):
             _write(self._open(), run, offset=offset)
         except OSError as error:
             raise EdgesegError(
-                f"{self._folder or tempfile.gettempdir()}: cannot hold a temporary file of "
+                f"{tempfile.gettempdir()}: cannot hold a temporary file of "
                 f"{size_text(offset + run.nbytes)} ({error.strerror}); "
-                "name a folder with more room, or allow more memory"
+                "set TMPDIR to a folder on a larger disk"
             ) from error
         self._spilled.append(run.size)
         self._filled = 0
@@ -99,7 +97,7 @@ class SortedRuns(Generic[Key]):
         if self._file is None:
             # Unbuffered: runs are large, and a full disk must not fail a second time on closing.
             self._file = tempfile.TemporaryFile(  # noqa: SIM115 - lives as long as this object
-                buffering=0, dir=self._folder, prefix="edgeseg-"
+                buffering=0, prefix="edgeseg-"
             )
             weakref.finalize(self, self._file.close)
         return self._file
@@ -129,7 +127,6 @@ def _read(file: io.FileIO, run: NDArray[Any], *, offset: int) -> None:
 class Ranked:
     """A slice of tagged keys, ascending, and where each stands among the others."""
 
-    keys_p: NDArray[np.uint32]
     tags_p: NDArray[np.uint32]
     above_p: NDArray[np.int64]  # how many of the others are larger
     at_least_p: NDArray[np.int64]  # the same, with those that are equal
@@ -148,7 +145,6 @@ def rank(tagged: SortedRuns[np.uint64], others: SortedRuns[np.uint32]) -> Iterat
                 at_least_p[part] += other.size - np.searchsorted(other, keys_p[part], side="left")
         for part in parts:
             yield Ranked(
-                keys_p=keys_p[part],
                 tags_p=run_p[part].astype(np.uint32),  # the lower half
                 above_p=above_p[part],
                 at_least_p=at_least_p[part],

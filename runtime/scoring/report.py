@@ -3,7 +3,6 @@
 The report sets latency beside what the model scored on its benchmark.
 """
 
-import os
 import platform
 import time
 from collections import Counter
@@ -13,19 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.metrics import stored_metrics
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import write_json, write_text
+from edgeseg.runtime.backends.session_options import available_cores
 from edgeseg.runtime.records import PipelineSnapshot
 from edgeseg.runtime.scoring.meters import RELATIVE_ERROR
 from edgeseg.tables import aligned
 
 SCHEMA = 1
-_ACCURACY = (
-    ("pro", "PRO"),
-    ("pixel_auroc", "pixel AUROC"),
-    ("image_auroc", "image AUROC"),
-    ("f1", "F1"),
-)
 
 
 def status_line(snapshot: PipelineSnapshot) -> str:
@@ -119,10 +114,9 @@ def _frames(snapshot: PipelineSnapshot) -> dict[str, Any]:
 
 
 def _machine() -> dict[str, Any]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "processor": _processor(),
-        "cores": cores,
+        "cores": available_cores(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
     }
@@ -145,13 +139,14 @@ def report_text(report: dict[str, Any]) -> str:
     for stage, summary in report["latency_ms"].items():
         numbers = [f"{summary[key]:.2f}" for key in ("p50", "p95", "p99", "max")]
         rows.append((stage.replace("_", " "), *numbers))
-    rows.append(("accuracy on", *(title for _, title in _ACCURACY)))
+    metrics = stored_metrics()
+    rows.append(("accuracy on", *(metric.label for metric in metrics)))
     for entry in report["accuracy"]:
-        numbers = [_share(entry.get(key)) for key, _ in _ACCURACY]
+        numbers = [_share(entry.get(metric.key)) for metric in metrics]
         images, bad = entry.get("images", "?"), entry.get("anomalies", "?")
         rows.append((f"{entry.get('dataset')} ({images} images, {bad} bad)", *numbers))
     if not report["accuracy"]:
-        rows.append(("not stored with the model", "-", "-", "-", "-"))
+        rows.append(("not stored with the model", *("-" for _ in metrics)))
     causes = _counts(frames["dropped"])
     lines = [
         f"{model['name']} ({model['backbone']}, {model['precision']}, "

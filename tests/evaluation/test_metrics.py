@@ -10,16 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn import metrics as sk
 
+from edgeseg.contract.metrics import METRICS, stored_metrics
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.evaluation.metrics import (
-    MapEvaluator,
-    auroc,
-    best_f1_threshold,
-    evaluate_maps,
-    f1_at,
-    pixel_auroc,
-    pro_score,
-)
+from edgeseg.evaluation.metrics import Measured, auroc, best_f1_threshold, f1_at
+from edgeseg.evaluation.pro import MapEvaluator
+from tests.support.map_scores import map_scores
 
 # --- what cannot be scored ---------------------------------------------------------------------
 
@@ -27,11 +22,9 @@ from edgeseg.evaluation.metrics import (
 def test_a_test_set_without_defects_or_without_normal_pixels_has_no_score() -> None:
     map_hw = np.zeros((3, 3), np.float32)
     for mask_hw, regions in ((None, 0), (np.zeros((3, 3), bool), 0), (np.ones((3, 3), bool), 1)):
-        scores = evaluate_maps([map_hw], [mask_hw])
+        scores = map_scores([map_hw], [mask_hw])
         assert (scores.pro, scores.pixel_auroc, scores.regions) == (None, None, regions)
-        assert math.isnan(pro_score([map_hw], [mask_hw]))
-        assert math.isnan(pixel_auroc([map_hw], [mask_hw]))
-    assert evaluate_maps([], []).pro is None
+    assert map_scores([], []).pro is None
 
 
 F32 = np.zeros((2, 3), np.float32)
@@ -78,37 +71,27 @@ def test_bad_images_are_refused_by_name(
 def test_types_that_float32_holds_exactly_are_taken() -> None:
     levels = np.array([[3, 200], [7, 0]])
     mask_hw = np.array([[0, 255], [0, 255]], np.uint8)
-    expected = evaluate_maps([levels.astype(np.float32)], [mask_hw])
+    expected = map_scores([levels.astype(np.float32)], [mask_hw])
     for dtype in (np.float16, np.uint8, np.uint16):
-        assert evaluate_maps([levels.astype(dtype)], [mask_hw]) == expected
+        assert map_scores([levels.astype(dtype)], [mask_hw]) == expected
 
 
 def test_views_of_larger_arrays_are_taken() -> None:
     rng = np.random.default_rng(2)
     maps, masks = rng.random((8, 12)).astype(np.float32), rng.random((8, 12)) < 0.4
     views = maps.T[::2, ::-1], masks.T[::2, ::-1]
-    assert evaluate_maps([views[0]], [views[1]]) == evaluate_maps(
-        [views[0].copy()], [views[1].copy()]
-    )
+    assert map_scores([views[0]], [views[1]]) == map_scores([views[0].copy()], [views[1].copy()])
 
 
 @pytest.mark.parametrize("limit", [0.0, -0.1, 1.5, math.nan])
 def test_the_limit_is_a_rate(limit: float) -> None:
     with pytest.raises(UsageError, match=r"expected more than 0 and at most 1; MVTec AD uses 0\.3"):
-        pro_score([F32], [None], limit=limit)
+        MapEvaluator(limit=limit)
 
 
-def test_odd_requests_are_refused() -> None:
+def test_no_memory_at_all_is_refused() -> None:
     with pytest.raises(UsageError, match="memory for maps: 0 bytes"):
         MapEvaluator(memory_bytes=0)
-    with pytest.raises(UsageError, match="points of the PRO curve: 1, expected at least 2"):
-        MapEvaluator().curve(points=1)
-    with pytest.raises(UsageError, match=r"end of the PRO curve: 2\.0"):
-        MapEvaluator().curve(up_to=2.0)
-    with pytest.raises(UsageError, match="more maps than masks, of which there are 1"):
-        pro_score([F32, F32], [None])
-    with pytest.raises(UsageError, match="more masks than maps, of which there are 1"):
-        pixel_auroc(iter([F32]), iter([None, None]))
 
 
 # --- scores of images --------------------------------------------------------------------------
@@ -123,7 +106,7 @@ LABELLED = st.lists(st.tuples(TIED | st.floats(-1e6, 1e6), st.booleans()), min_s
 def test_auroc_equals_scikit_learn(pairs: list[tuple[float, bool]]) -> None:
     scores, labels = zip(*pairs, strict=True)
     if len(set(labels)) == 1:
-        assert math.isnan(auroc(scores, labels))
+        assert auroc(scores, labels) is None
     else:
         assert auroc(scores, labels) == pytest.approx(sk.roc_auc_score(labels, scores), abs=1e-12)
 
@@ -215,3 +198,25 @@ def test_bad_scores_are_refused() -> None:
         f1_at([1.0], [1], threshold=math.nan)
     with pytest.raises(DatasetError, match="best F1 of 2 scores: none is labelled anomalous"):
         best_f1_threshold([1, 2], [0, 0])
+
+
+# --- the registry ------------------------------------------------------------------------------
+
+
+def test_metrics_are_read_off_a_test_set() -> None:
+    maps = map_scores([np.eye(3, dtype=np.float32)], [np.eye(3, dtype=bool)])
+    measured = Measured(maps=maps, scores=(1.0, 4.0, 2.0, 5.0), labels=(0, 1, 1, 0), threshold=3.0)
+    values = {key: metric.value(measured) for key, metric in METRICS.items()}
+    assert values == {
+        "pro": 1.0, "pixel_auroc": 1.0, "image_auroc": 0.5, "f1": 0.5, "precision": 0.5,
+        "recall": 0.5,
+    }  # fmt: skip
+    assert [metric.key for metric in stored_metrics()] == [
+        "pro", "pixel_auroc", "image_auroc", "f1",
+    ]  # fmt: skip
+
+
+def test_metrics_of_good_images_alone() -> None:
+    maps = map_scores([F32], [None])
+    measured = Measured(maps=maps, scores=(1.0,), labels=(0,), threshold=3.0)
+    assert {metric.value(measured) for metric in METRICS.values()} == {None}

@@ -14,7 +14,8 @@ from scipy import ndimage
 from sklearn import metrics as sk
 
 from edgeseg.evaluation import ranks
-from edgeseg.evaluation.metrics import MapEvaluator, MapScores, pixel_auroc, pro_score
+from edgeseg.evaluation.pro import MapEvaluator, MapScores
+from tests.support.map_scores import map_scores
 
 Image = tuple[NDArray[np.float32], NDArray[np.bool_] | None]
 
@@ -86,13 +87,13 @@ def grid_map(rows: list[list[float]]) -> NDArray[np.float32]:
 
 def test_a_region_above_every_normal_pixel_scores_one() -> None:
     maps, masks = [grid_map([[9, 3, 2, 1]])], [np.array([[True, False, False, False]])]
-    assert pro_score(maps, masks) == 1.0
-    assert pixel_auroc(maps, masks) == 1.0
+    assert map_scores(maps, masks).pro == 1.0
+    assert map_scores(maps, masks).pixel_auroc == 1.0
 
 
 def test_rounding_never_takes_pro_past_one() -> None:
     map_hw = grid_map([[9.0] * 3 + [0.0] * 13])  # the plain sum gives 1.0000000000000002
-    assert pro_score([map_hw], [map_hw > 1]) == 1.0
+    assert map_scores([map_hw], [map_hw > 1]).pro == 1.0
 
 
 @pytest.mark.parametrize(
@@ -105,16 +106,17 @@ def test_each_of_ten_normal_pixels_above_costs_a_third(
     normal = [5.0] * beaten_by + [1.0] * (10 - beaten_by)
     maps = [grid_map([[3.0, *normal]])]
     masks = [np.array([[True] + [False] * 10])]
-    assert pro_score(maps, masks) == pytest.approx(pro, abs=1e-15)
-    assert pixel_auroc(maps, masks) == area
+    scores = map_scores(maps, masks)
+    assert scores.pro == pytest.approx(pro, abs=1e-15)
+    assert scores.pixel_auroc == area
 
 
 def test_a_small_region_weighs_as_much_as_a_large_one() -> None:
     # One pixel is found at no false positive, the four beside it never: half of the regions.
     maps = [grid_map([[9, 5, 0, 0, 0, 0]])]
     masks = [np.array([[True, False, True, True, True, True]])]
-    assert pro_score(maps, masks) == 0.5
-    assert pixel_auroc(maps, masks) == pytest.approx(0.2)
+    assert map_scores(maps, masks).pro == 0.5
+    assert map_scores(maps, masks).pixel_auroc == pytest.approx(0.2)
 
 
 def test_pixels_that_touch_by_a_corner_are_one_region() -> None:
@@ -130,9 +132,9 @@ def test_a_map_that_says_nothing_scores_the_diagonal() -> None:
     mask_hw[2:4, 5:] = True
     maps = [np.full((8, 8), 3, np.float32)]
     # The curve is the line from (0, 0) to (1, 1): 0.3 x 0.3 / 2, over 0.3.
-    assert pro_score(maps, [mask_hw]) == pytest.approx(0.15)
-    assert pro_score(maps, [mask_hw], limit=1.0) == pytest.approx(0.5)
-    assert pixel_auroc(maps, [mask_hw]) == 0.5
+    assert map_scores(maps, [mask_hw]).pro == pytest.approx(0.15)
+    assert map_scores(maps, [mask_hw], limit=1.0).pro == pytest.approx(0.5)
+    assert map_scores(maps, [mask_hw]).pixel_auroc == 0.5
 
 
 def test_good_images_share_the_false_positive_rate() -> None:
@@ -194,37 +196,3 @@ def test_any_memory_gives_the_same_scores(
 def test_the_order_of_the_images_does_not_matter(test_set: list[Image], random: Any) -> None:
     shuffled = random.sample(test_set, len(test_set))
     assert evaluate(shuffled) == evaluate(test_set)
-
-
-@given(SETS, st.sampled_from([1, 1 << 20]))
-@settings(max_examples=150, deadline=None, derandomize=True)
-def test_the_curve_passes_through_every_threshold(test_set: list[Image], memory_bytes: int) -> None:
-    evaluator = MapEvaluator(memory_bytes=memory_bytes)
-    for map_hw, mask_hw in test_set:
-        evaluator.add(map_hw, mask_hw)
-    # Steps of half a normal pixel: each threshold is hit, and so are the slopes between them.
-    normal = evaluator.result().normal_pixels
-    curve, points = evaluator.curve(points=2 * max(normal, 1) + 1, up_to=1.0), slow_curve(test_set)
-    if points is None:
-        assert curve is None
-        return
-    assert curve is not None
-    x, y = (np.array([float(point[axis]) for point in points]) for axis in (0, 1))
-    # 1e-9 to the right of a step, its upper end is the only answer. A slope is at most `normal`.
-    expected = np.interp(curve.fpr_n + 1e-9, x, y)
-    nudged = np.interp(curve.fpr_n - 1e-9, x, y)
-    assert np.all(curve.pro_n <= expected + 1e-7)
-    assert np.all(curve.pro_n >= nudged - 1e-7)
-    assert curve.pro_n[0] == pytest.approx(np.max(y[x == 0]), abs=1e-12)
-    assert curve.pro_n[-1] == pytest.approx(1.0)
-
-
-def test_the_area_under_the_curve_is_pro() -> None:
-    rng = np.random.default_rng(0)
-    evaluator = MapEvaluator()
-    for _ in range(3):
-        mask_hw = ndimage.gaussian_filter(rng.standard_normal((40, 50)), 3) > 0.1
-        evaluator.add((rng.random((40, 50)) + 0.5 * mask_hw).astype(np.float32), mask_hw)
-    curve, pro = evaluator.curve(points=20001), evaluator.result().pro
-    assert curve is not None
-    assert np.mean((curve.pro_n[1:] + curve.pro_n[:-1]) / 2) == pytest.approx(pro, abs=1e-4)

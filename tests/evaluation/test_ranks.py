@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from edgeseg.errors import EdgesegError
 from edgeseg.evaluation import ranks
-from edgeseg.evaluation.metrics import MapEvaluator, evaluate_maps
+from edgeseg.evaluation.pro import MapEvaluator
+from tests.support.map_scores import map_scores
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 ZEROS = st.sampled_from([-0.0, 0.0, 1.0])
@@ -28,7 +29,7 @@ def test_maps_can_be_added_after_a_result() -> None:
         evaluator = MapEvaluator(memory_bytes=memory_bytes)
         for count in range(1, 7):
             evaluator.add(maps[count - 1], masks[count - 1])
-            score, whole = evaluator.result(), evaluate_maps(maps[:count], masks[:count])
+            score, whole = evaluator.result(), map_scores(maps[:count], masks[:count])
             assert score.pro == pytest.approx(whole.pro, abs=1e-12)
             assert score.pixel_auroc == whole.pixel_auroc
 
@@ -45,12 +46,13 @@ def test_small_jobs_make_no_file_and_large_ones_leave_none(
         return opened[-1]
 
     monkeypatch.setattr(tempfile, "TemporaryFile", spy)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     map_hw, mask_hw = np.zeros((10, 10), np.float32), np.eye(10, dtype=bool)
-    small = MapEvaluator(memory_bytes=2 * 4 * 90, folder=tmp_path)  # the 90 normal pixels just fit
+    small = MapEvaluator(memory_bytes=2 * 4 * 90)  # the 90 normal pixels just fit
     small.add(map_hw, mask_hw)
     small.result()
     assert opened == []
-    large = MapEvaluator(memory_bytes=100, folder=tmp_path)
+    large = MapEvaluator(memory_bytes=100)
     large.add(map_hw, mask_hw)
     large.result()
     assert [file.closed for file in opened] == [False, False]  # normal and anomalous
@@ -60,19 +62,20 @@ def test_small_jobs_make_no_file_and_large_ones_leave_none(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_absent_is_named(tmp_path: Path) -> None:
-    evaluator = MapEvaluator(memory_bytes=100, folder=tmp_path / "absent")
+def test_a_folder_that_is_absent_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    evaluator = MapEvaluator(memory_bytes=100)
     with pytest.raises(EdgesegError, match=r"absent: cannot hold a temporary file of \d+ B \(No"):
         evaluator.add(np.zeros((10, 10), np.float32))
 
 
-def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_sentence() -> None:
     resource = pytest.importorskip("resource", reason="needs a limit on the size of files")
-    evaluator = MapEvaluator(memory_bytes=8 * 40_000, folder=tmp_path)
+    evaluator = MapEvaluator(memory_bytes=8 * 40_000)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
-        with pytest.raises(EdgesegError, match=r"of 160\.0 kB \(File too large\); name a folder"):
+        with pytest.raises(EdgesegError, match=r"of 160\.0 kB \(File too large\); set TMPDIR to"):
             evaluator.add(np.zeros((300, 300), np.float32))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -1,0 +1,18 @@
+"""The scores of maps that are all there at once."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from edgeseg.evaluation.pro import LIMIT, MapEvaluator, MapScores
+
+
+def map_scores(
+    maps: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any] | None], *, limit: float = LIMIT
+) -> MapScores:
+    """PRO and pixel AUROC; no mask means a good image."""
+    evaluator = MapEvaluator(limit=limit)
+    for map_hw, mask_hw in zip(maps, masks, strict=True):
+        evaluator.add(map_hw, mask_hw)
+    return evaluator.result()
