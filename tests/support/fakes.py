@@ -17,22 +17,30 @@ from tests.support.brightness_model import brightness_metadata
 
 
 class BrightnessSession(Session):
-    """The brightness model in numpy; remembers the size of every batch."""
+    """The brightness model in numpy; remembers the size of every batch.
+
+    `meanwhile` is what happens while a batch is under way: a test makes it as slow as it needs.
+    """
 
     backend = "numpy"
 
     def __init__(
-        self, metadata: ModelMetadata | None = None, *, seconds: float = 0.0, fail_at: int = -1
+        self,
+        metadata: ModelMetadata | None = None,
+        *,
+        fail_at: int = -1,
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         self.metadata = metadata or brightness_metadata()
         self.batches: list[int] = []
-        self._seconds, self._fail_at = seconds, fail_at
+        self.meanwhile, self._fail_at = meanwhile, fail_at
 
     def _run(self, frames_nhwc: NDArray[np.uint8]) -> Outputs:
         if len(self.batches) == self._fail_at:
             raise RuntimeFailure("the device is gone")
         self.batches.append(len(frames_nhwc))
-        time.sleep(self._seconds)
+        if self.meanwhile is not None:
+            self.meanwhile()
         maps = frames_nhwc.mean(axis=3, dtype=np.float32)
         return maps, maps.max(axis=(1, 2)), None
 
@@ -42,13 +50,11 @@ class Canned:
 
     fps = 30.0
 
-    def __init__(self, images: Iterable[NDArray[np.uint8] | None], *, pause_s: float = 0.0) -> None:
+    def __init__(self, images: Iterable[NDArray[np.uint8] | None]) -> None:
         self._images = iter(images)
-        self._pause_s = pause_s
         self.closed = False
 
     def read(self) -> Grab | None:
-        time.sleep(self._pause_s)
         for image in self._images:
             return Grab(image, "rgb", time.monotonic_ns(), time.time())
         return None
@@ -86,6 +92,14 @@ def opens(*captures: object) -> Callable[..., object]:
         return capture
 
     return opener
+
+
+def wait(condition: Callable[[], bool], what: str) -> None:
+    """Until something is so, however slow the computer; a test that waits in vain says for what."""
+    deadline_s = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.002)
 
 
 def grey(level: int, size_hw: tuple[int, int] = (32, 48)) -> NDArray[np.uint8]:

@@ -2,8 +2,7 @@
 
 import http.client
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -74,11 +73,3 @@ def running(*, token: str | None = None) -> Iterator[Site]:
     finally:
         started.page.close()
     assert started.errors == []
-
-
-def wait(condition: Callable[[], bool], what: str) -> None:
-    """Until something is so; a test that waits in vain says for what."""
-    deadline_s = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.005)

@@ -1,7 +1,7 @@
 """The loop with fake sources and sinks: counts, limits, batches, failures."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,20 +11,20 @@ from edgeseg.contract.metadata import TileLayout
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.sources import SourceSpec
-from edgeseg.runtime.records import STAGES
+from edgeseg.runtime.records import STAGES, SourceEvent
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.model_input import Roi
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 from tests.support.brightness_model import brightness_metadata
-from tests.support.fakes import BrightnessSession, Canned, Collect, camera, clip, grey, opens
+from tests.support.fakes import BrightnessSession, Canned, Collect, camera, clip, grey, opens, wait
 
 WARM_UP = 3  # runs
 
 
 class Run:
-    """A pipeline, its one good sink and what it noted."""
+    """A pipeline, its one good sink and what it noted; it ends with the note that is the `last`."""
 
     def __init__(
         self,
@@ -33,20 +33,27 @@ class Run:
         opener: object,
         *,
         config: PipelineConfig | None = None,
+        last: Callable[[str], bool] = lambda line: False,
     ) -> None:
         self.notes: list[str] = []
+        self._last = last
         self.stop = threading.Event()
         self.sink = Collect()
         self.pipeline = Pipeline(
             session,
             specs,
             config=config or PipelineConfig(status_every_s=0),
-            faults=Faults(self.notes.append),
+            faults=Faults(self._note),
             stop=self.stop,
-            note=self.notes.append,
+            note=self._note,
             opener=opener,  # type: ignore[arg-type]
         )
         self.pipeline.add_sink(self.sink)
+
+    def _note(self, line: str) -> None:
+        self.notes.append(line)
+        if self._last(line):
+            self.stop.set()
 
     def check_counts(self) -> None:
         """The invariant: in = scored + dropped, for each source."""
@@ -94,32 +101,49 @@ def test_verdicts_alarms_and_times_of_a_frame() -> None:
 
 def test_a_source_faster_than_the_model_drops_exactly_what_it_does_not_score() -> None:
     frames = 300
-    capture = Canned([grey(index % 200) for index in range(frames)], pause_s=0.0005)
-    run = Run(BrightnessSession(seconds=0.004), [camera()], opens(capture))
-    run.pipeline.add_sink(Collect(on_frame=lambda: None))
+    capture = Canned([grey(index % 200) for index in range(frames)])
+    session = BrightnessSession()
+    run = Run(session, [camera()], opens(capture))
 
-    def end_when_read() -> None:
-        if run.pipeline.buffer.counters(0).frames_in == frames:
-            run.stop.set()
+    def frames_in() -> int:
+        return run.pipeline.buffer.counters(0).frames_in
 
-    run.pipeline.add_sink(Collect(on_frame=end_when_read))
+    def be_slow() -> None:
+        """A hundred frames come while one is under way."""
+        due = min(frames, 100 * (len(session.batches) - WARM_UP))
+        wait(lambda: frames_in() >= due, f"{due} frames")
+
+    session.meanwhile = be_slow
+    run.pipeline.add_sink(Collect(on_frame=lambda: frames_in() == frames and run.stop.set()))
     run.pipeline.run()
     (source,) = run.pipeline.snapshot().sources
     assert source.frames_in == frames
-    assert source.dropped["replaced"] > 0
+    assert source.scored <= 3
+    assert source.dropped["replaced"] >= frames - 3 - 1, "one may wait at the end"
     indices = [result.frame_index for result in run.sink.results]
     assert indices == sorted(set(indices)), "newest first means never back in time, never twice"
     run.check_counts()
 
 
 def test_several_sources_share_one_batch() -> None:
-    # A run takes long enough for every reader to have its next frame ready.
-    session = BrightnessSession(brightness_metadata(batch=(1, 2, 3)), seconds=0.003)
-    captures = [Canned([grey(50 * source + 10)] * 20) for source in range(3)]
+    frames = 20
+    session = BrightnessSession(brightness_metadata(batch=(1, 2, 3)))
+    captures = [Canned([grey(50 * source + 10)] * frames) for source in range(3)]
     run = Run(session, [clip(f"clip{source}") for source in range(3)], opens(*captures))
+
+    def ready(index: int) -> bool:
+        lane = run.pipeline.buffer._lanes[index]
+        return bool(lane.waiting) or lane.finished
+
+    def be_slow() -> None:
+        """Every source that has frames left has its next ready when a batch is done."""
+        if len(session.batches) > WARM_UP:
+            wait(lambda: all(ready(index) for index in range(3)), "the next frames")
+
+    session.meanwhile = be_slow
     run.pipeline.run()
-    assert max(session.batches[WARM_UP:]) > 1
-    assert sum(session.batches[WARM_UP:]) == 60
+    first, *others = session.batches[WARM_UP:]  # what was there when scoring began
+    assert others == [3] * (frames - 1) + ([3 - first] if first < 3 else [])
     by_source: dict[int, set[float]] = {}
     for result in run.sink.results:
         by_source.setdefault(result.source_index, set()).add(result.prediction.score)
@@ -147,14 +171,21 @@ def test_limits_end_the_run() -> None:
     run.pipeline.run()
     assert len(run.sink.results) == 7
     run.check_counts()
-    timed = Run(
-        BrightnessSession(),
-        [camera()],
-        opens(),
-        config=PipelineConfig(duration_s=0.05, status_every_s=0),
-    )
-    timed.pipeline.run()
-    assert timed.notes[0] == "cam: lost (unplugged)"
+
+
+def test_the_duration_ends_the_run() -> None:
+    hour_s = 3600.0
+    config = PipelineConfig(duration_s=hour_s, status_every_s=0)
+    run = Run(BrightnessSession(), [camera()], opens(), config=config)
+
+    class HourLater(Collect):
+        def on_source(self, event: SourceEvent) -> None:
+            run.pipeline.meters.started_s -= hour_s
+
+    run.pipeline.add_sink(HourLater())
+    run.pipeline.run()
+    assert run.notes[0] == "cam: lost (unplugged)"
+    assert run.pipeline.snapshot().uptime_s >= hour_s
 
 
 def test_a_sink_that_raises_is_counted_and_harms_nobody() -> None:
@@ -298,12 +329,14 @@ def test_channels_reach_model_and_sinks_in_their_own_order(channels: str) -> Non
 
 
 def test_status_lines_say_what_is_wrong() -> None:
-    config = PipelineConfig(duration_s=0.3, status_every_s=0.05, stall_timeout_s=0.1)
-    run = Run(BrightnessSession(), [camera()], opens(Canned([grey(250)])), config=config)
+    def tells_all(line: str) -> bool:
+        return all(part in line for part in ("end-to-end", "not good 1 of 1", "LOST cam"))
+
+    config = PipelineConfig(duration_s=60.0, status_every_s=0.01)
+    images = opens(Canned([grey(250)]))
+    run = Run(BrightnessSession(), [camera()], images, config=config, last=tells_all)
     run.pipeline.run()
-    line = next(line for line in run.notes if "end-to-end" in line)
-    assert "not good 1 of 1" in line
-    assert "LOST cam" in line
+    assert any(tells_all(line) for line in run.notes)
 
 
 def test_no_thread_outlives_a_run() -> None:

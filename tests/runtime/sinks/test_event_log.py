@@ -4,7 +4,6 @@ import json
 import math
 import os
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from edgeseg.contract.prediction import Prediction
 from edgeseg.runtime.records import FrameResult, Region, SourceEvent, StageTimes
 from edgeseg.runtime.sinks import event_log as module
 from edgeseg.runtime.sinks.event_log import EventLog, frame_event
-from tests.support.fakes import grey
+from tests.support.fakes import grey, wait
 
 
 def result(index: int = 0, *, score: float = 3.0, alarm: bool = False) -> FrameResult:
@@ -134,9 +133,7 @@ def test_writing_goes_on_when_there_is_room_again(
     errors = Errors()
     log = EventLog(str(path), only_alarms=False, on_error=errors.count)
     log.on_frame(result(0))
-    deadline = time.monotonic() + 20
-    while not errors and time.monotonic() < deadline:
-        time.sleep(0.001)
+    wait(lambda: bool(errors), "no error")
     path.parent.mkdir()
     log.on_frame(result(1))
     log.close()
@@ -167,7 +164,7 @@ def test_a_disk_that_hangs_never_blocks_the_caller(
 ) -> None:
     hang = threading.Event()
     monkeypatch.setattr(module, "_MAX_LINES", 5)
-    monkeypatch.setattr(module.os, "write", lambda descriptor, data: hang.wait(60) and len(data))
+    monkeypatch.setattr(module.os, "write", lambda descriptor, data: hang.wait() and len(data))
     errors = Errors()
     log = EventLog(str(tmp_path / "events.jsonl"), only_alarms=False, on_error=errors.count)
     for index in range(20):

@@ -3,7 +3,6 @@
 import errno
 import json
 import threading
-import time
 from pathlib import Path
 
 import cv2
@@ -13,6 +12,7 @@ import pytest
 from edgeseg.runtime.records import FrameResult
 from edgeseg.runtime.sinks import snapshots
 from edgeseg.runtime.sinks.snapshots import SnapshotSink, snapshot_stem
+from tests.support.fakes import wait
 from tests.support.scored_frames import make_result
 
 
@@ -38,9 +38,7 @@ def _put(sink: SnapshotSink, result: FrameResult) -> None:
     """Hand over one alarm and wait until it is written."""
     before = sink.written
     sink.on_frame(result)
-    deadline_s = time.monotonic() + 20
-    while sink.written == before and time.monotonic() < deadline_s:
-        time.sleep(0.002)
+    wait(lambda: sink.written > before, "not written")
     assert sink.written == before + 1
 
 
@@ -134,9 +132,7 @@ def test_unwritable_folder_costs_snapshots_and_recovers(tmp_path: Path) -> None:
     folder.write_text("a file where the folder should be")
     sink = SnapshotSink(folder, on_error=errors)
     sink.on_frame(_alarm(0))
-    deadline_s = time.monotonic() + 20
-    while not errors.texts and time.monotonic() < deadline_s:
-        time.sleep(0.002)
+    wait(lambda: bool(errors.texts), "no error")
     assert "a snapshot is lost" in errors.texts[0]
     folder.unlink()
     _put(sink, _alarm(1))
@@ -165,7 +161,7 @@ def test_scoring_never_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.Mo
     errors, blocked = Errors(), threading.Event()
 
     def hang(result: FrameResult) -> dict[str, bytes]:
-        blocked.wait(20)
+        blocked.wait()
         return {".jpg": b"1", ".raw.png": b"2", ".json": b"3"}
 
     monkeypatch.setattr(snapshots, "_contents", hang)

@@ -12,7 +12,8 @@ import pytest
 from edgeseg.runtime.web import live_view, server
 from edgeseg.runtime.web.live_view import LiveView
 from edgeseg.runtime.web.server import MAX_CONNECTIONS, PageHandler
-from tests.support.page_site import Site, running, wait
+from tests.support.fakes import wait
+from tests.support.page_site import Site, running
 from tests.support.scored_frames import make_result
 
 
