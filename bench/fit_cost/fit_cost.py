@@ -82,7 +82,7 @@ def run_fit_cost(options: FitCostOptions, out: Path, *, fresh: bool, note: Note)
     report = Report(
         name="fit-cost",
         title=f"What a fit costs: {dataset.name}",
-        findings=tuple(_findings(fits, factors)),
+        findings=tuple(findings_of(fits, factors)),
         tables=tuple(_tables(fits, factors)),
         figures=(Figure(title="Seconds for the factors over k", file="factors_over_k.png"),),
         facts=facts | {"commits": list(done.commits), "work_seconds": done.seconds},
@@ -219,7 +219,8 @@ def _draw(factors: list[FactorRow], out: Path) -> None:
     )
 
 
-def _findings(fits: list[FitRow], factors: list[FactorRow]) -> Iterator[str]:
+def findings_of(fits: list[FitRow], factors: list[FactorRow]) -> Iterator[str]:
+    """What the numbers say."""
     for row in fits:
         costs = row.by_count.values()
         wrong = [cost.fit_s for cost in costs if not isinstance(cost.fit_s, float)]

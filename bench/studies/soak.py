@@ -6,23 +6,31 @@ Memory must stay flat, the age of scored frames bounded by one inference plus on
 frame accounted for: in = scored + dropped.
 """
 
-import argparse
 import gc
 import os
+import statistics
 import threading
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.bench.studies.loop_overhead import InstantSession
+from edgeseg.options import note
 from edgeseg.runtime.backends.base import Outputs
+from edgeseg.runtime.backends.session_options import available_cores
 from edgeseg.runtime.capture.captures import Capture, Grab, Pace, Wait
 from edgeseg.runtime.capture.sources import SourceSpec
+from edgeseg.runtime.records import PipelineSnapshot, SourceState
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.sinks.event_log import EventLog
+
+LEAK_MB = 5.0  # growth of memory between the first and the last third of a soak
 
 
 class SlowSession(InstantSession):
@@ -61,66 +69,114 @@ def resident_mb() -> float:
 
 
 def watch(stop: threading.Event, seconds: float) -> list[float]:
-    """Memory every few seconds until the time is over; then stop the run."""
+    """Memory, every two seconds or ten times, until the time is over; then stop the run."""
     samples = []
-    end_s = time.monotonic() + seconds
-    while not stop.wait(2.0) and time.monotonic() < end_s:
+    end_s, over = time.monotonic() + seconds, False
+    while not over:
+        over = stop.wait(min(2.0, seconds / 10)) or time.monotonic() >= end_s
         gc.collect()
         samples.append(resident_mb())
     stop.set()
     return samples
 
 
-def run(*, minutes: float, fps: float, infer_ms: float) -> None:
-    """Soak, print, and fail on a leak, an old frame or a lost count."""
+@dataclass(frozen=True, kw_only=True)
+class Soaked:
+    """What a soak saw."""
+
+    snapshot: PipelineSnapshot
+    memory_mb: tuple[float, ...]
+    fps: float
+
+    @property
+    def source(self) -> SourceState:
+        """The only one."""
+        return self.snapshot.sources[0]
+
+    @property
+    def dropped(self) -> int:
+        """Frames that were not scored."""
+        return sum(self.source.dropped.values())
+
+    @property
+    def bound_ms(self) -> float:
+        """How old a frame may be when scoring begins: one frame and one inference."""
+        return 1000 / self.fps + self.snapshot.stages["infer"].p50
+
+    @property
+    def memory_ends_mb(self) -> tuple[float, float]:
+        """Means of the first and of the last third of the samples."""
+        third = max(1, len(self.memory_mb) // 3)
+        first, last = self.memory_mb[:third], self.memory_mb[-third:]
+        return statistics.fmean(first), statistics.fmean(last)
+
+    def failures(self) -> Iterator[str]:
+        """A lost count, a leak, old frames."""
+        if self.source.frames_in != self.source.scored + self.dropped:
+            yield "frames are not accounted for: in is not scored + dropped"
+        first, last = self.memory_ends_mb
+        if last - first > LEAK_MB:
+            yield f"memory grew by {last - first:.1f} MB, expected at most {LEAK_MB:.0f}"
+        if self.snapshot.stages["capture_age"].p99 > self.bound_ms:
+            yield "scored frames are older than one frame and one inference"
+
+    def lines(self) -> Iterator[str]:
+        """All of it as people read it."""
+        state, source = self.snapshot, self.source
+        age, infer, total = (state.stages[s] for s in ("capture_age", "infer", "end_to_end"))
+        first, last = self.memory_ends_mb
+        yield f"{state.uptime_s:.0f} s, load {os.getloadavg()[0]:.1f} on {available_cores()} cores"
+        yield f"frames: {source.frames_in} in = {source.scored} scored + {self.dropped} dropped"
+        yield f"dropped by cause: {dict(source.dropped)}"
+        yield f"age when scoring begins: p50 {age.p50:.2f} p99 {age.p99:.2f} max {age.max:.2f} ms"
+        yield f"end to end: p50 {total.p50:.2f} p99 {total.p99:.2f} max {total.max:.2f} ms"
+        yield (
+            f"one frame {1000 / self.fps:.2f} ms + one inference p50 {infer.p50:.2f} ms = "
+            f"{self.bound_ms:.2f}"
+        )
+        yield (
+            f"memory: first third {first:.1f} MB, last third {last:.1f} MB, "
+            f"{len(self.memory_mb)} samples"
+        )
+
+
+def soak(*, minutes: float, fps: float, infer_ms: float) -> Soaked:
+    """Run a camera of `fps` into a model that takes `infer_ms` for a frame."""
 
     def opener(spec: SourceSpec, *, wait: Wait, timeout_s: float) -> Capture:
         return FastCamera(fps, wait=wait)
 
-    stop, faults = threading.Event(), Faults(print)
+    stop, faults = threading.Event(), Faults(note)
     pipeline = Pipeline(
         SlowSession(infer_ms / 1000),
         [SourceSpec(kind="device", text="", name="fast", live=True, reconnects=True)],
         config=PipelineConfig(status_every_s=30.0),
         faults=faults,
         stop=stop,
-        note=print,
+        note=note,
         opener=opener,
     )
     pipeline.add_sink(EventLog("/dev/null", only_alarms=False, on_error=faults.count))
     loop = threading.Thread(target=pipeline.run, daemon=True)
     loop.start()
-    samples = watch(stop, minutes * 60)
+    memory_mb = watch(stop, minutes * 60)
     loop.join(10)
-    _judge(pipeline, samples, fps=fps)
+    return Soaked(snapshot=pipeline.snapshot(), memory_mb=tuple(memory_mb), fps=fps)
 
 
-def _judge(pipeline: Pipeline, samples: list[float], *, fps: float) -> None:
-    snapshot = pipeline.snapshot()
-    (source,) = snapshot.sources
-    dropped = sum(source.dropped.values())
-    age, infer = snapshot.stages["capture_age"], snapshot.stages["infer"]
-    total = snapshot.stages["end_to_end"]
-    third = max(1, len(samples) // 3)
-    first, last = np.mean(samples[:third]), np.mean(samples[-third:])
-    bound_ms = 1000 / fps + infer.p50
-    print(f"{snapshot.uptime_s:.0f} s, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    print(f"frames: {source.frames_in} in = {source.scored} scored + {dropped} dropped")
-    print(f"dropped by cause: {dict(source.dropped)}")
-    print(f"age when scoring begins: p50 {age.p50:.2f} p99 {age.p99:.2f} max {age.max:.2f} ms")
-    print(f"end to end: p50 {total.p50:.2f} p99 {total.p99:.2f} max {total.max:.2f} ms")
-    print(f"one frame {1000 / fps:.2f} ms + one inference p50 {infer.p50:.2f} ms = {bound_ms:.2f}")
-    print(f"memory: first third {first:.1f} MB, last third {last:.1f} MB, {len(samples)} samples")
-    if source.frames_in != source.scored + dropped or last - first > 5.0:
-        raise SystemExit("FAILED")
-    if age.p99 > bound_ms:
-        raise SystemExit("FAILED: scored frames are older than one frame and one inference")
+@click.command(context_settings={"show_default": True})
+@click.option("--minutes", type=click.FloatRange(0.001), default=10.0)
+@click.option("--fps", type=click.FloatRange(1), default=120.0, help="Of the camera.")
+@click.option("--infer-ms", type=click.FloatRange(0), default=20.0, help="Of the model, a frame.")
+def main(minutes: float, fps: float, infer_ms: float) -> None:
+    """Soak, print what was seen, and fail on a leak, an old frame or a lost count."""
+    soaked = soak(minutes=minutes, fps=fps, infer_ms=infer_ms)
+    for line in soaked.lines():
+        click.echo(line)
+    failures = list(soaked.failures())
+    if failures:
+        raise SystemExit(f"FAILED: {'; '.join(failures)}")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--fps", type=float, default=120.0)
-    parser.add_argument("--infer-ms", type=float, default=20.0)
-    options = parser.parse_args()
-    run(minutes=options.minutes, fps=options.fps, infer_ms=options.infer_ms)
+    main()
