@@ -1,1 +1,4 @@
-"""Latency and accuracy, side by side, in one command each."""
+"""Latency and accuracy, side by side, in one command each.
+
+Imports go one way: harness, latency, compare, peers, fit_cost, paper, demo, then cli and studies.
+"""

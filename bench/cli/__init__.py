@@ -1,1 +1,1 @@
-"""`edgeseg bench`."""
+"""`edgeseg bench`: the group, its commands, and the options they share."""

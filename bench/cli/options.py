@@ -9,7 +9,7 @@ import click
 
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.options import FOLDER, Decorator, gathered, note
-from edgeseg.runtime.backends.onnxruntime_session import available_cores
+from edgeseg.runtime.backends.session_options import available_cores
 
 if TYPE_CHECKING:
     from edgeseg.bench.harness.report import Report

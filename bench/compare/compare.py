@@ -23,6 +23,7 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.progress import Note, Progress, silent
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 
 def run_compare(
@@ -50,7 +51,7 @@ def run_compare(
         timing_units(
             comparison.candidates(done),
             schedule=options.schedule,
-            threads=options.threads,
+            options=SessionOptions(threads=options.threads),
             size_hw=options.size_hw,
             progress=progress,
         ),
@@ -151,7 +152,7 @@ class Comparison:
                     continue
                 path = self.model_path(recipe, precision)
                 if not path.is_file():
-                    raise UsageError(f"{path}: deleted since it was measured; run with --fresh")
+                    raise UsageError(f"{path}: deleted since it was measured; give fresh=True")
                 name = f"{recipe.name} {precision}"
                 candidates += [
                     Candidate(name=name, path=path, backend=backend)

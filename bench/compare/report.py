@@ -8,9 +8,10 @@ from typing import Any
 from edgeseg.bench.compare.options import CompareOptions, Recipe
 from edgeseg.bench.harness.accuracy import (
     ACCURACY_COLUMNS,
-    BY_CATEGORY,
-    METRICS,
+    LABELS,
+    by_category,
     group_means,
+    metrics_in,
     over_seeds,
 )
 from edgeseg.bench.harness.figures import Dot, dot_of, pareto, pareto_front
@@ -63,14 +64,19 @@ class Measurements:
         self, recipe: Recipe, precision: str
     ) -> dict[str, dict[str, tuple[float, float | None]]]:
         """Metrics by category, each as mean and deviation over seeds."""
-        by_category = {}
+        means = {}
         for category in self.categories:
             names = [unit_name(category, recipe, seed) for seed in range(self.options.seeds)]
             known = [self.done.results[n][precision] for n in names if n in self.done.results]
             usable = [result for result in known if FAILED not in result]
             if usable:
-                by_category[category] = over_seeds(usable)
-        return by_category
+                means[category] = over_seeds(usable)
+        return means
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Keys of what was measured."""
+        return metrics_in(r for models in self.done.results.values() for r in models.values())
 
     def rows(self) -> Iterator[Row]:
         """One for everything that was timed."""
@@ -78,18 +84,18 @@ class Measurements:
             label, _, backend = timing["key"].rpartition(" on ")
             backbone, preset, precision = label.split(" ")
             recipe = next(r for r in self.options.recipes if r.name == f"{backbone} {preset}")
-            by_category = self.accuracy(recipe, precision)
+            categories = self.accuracy(recipe, precision)
             means = {
-                metric: group_means({c: values[metric][0] for c, values in by_category.items()})
-                for metric in METRICS
+                key: group_means({c: v[key][0] for c, v in categories.items() if key in v})
+                for key in self.metrics
             }
-            spreads = [s for values in by_category.values() if (s := values["pro"][1]) is not None]
+            spreads = [s for values in categories.values() if (s := values["pro"][1]) is not None]
             yield Row(
                 backbone=backbone,
                 preset=preset,
                 precision=precision,
                 backend=backend,
-                accuracy={metric: groups["overall"] for metric, groups in means.items()},
+                accuracy={key: groups["overall"] for key, groups in means.items()},
                 pro_std=sum(spreads) / len(spreads) if spreads else None,
                 p50_ms=float(timing["host_ms"]["p50"]),
                 megabytes=timing["size_bytes"] / 1e6,
@@ -113,7 +119,7 @@ def report_of(
         name=name,
         title=title,
         findings=tuple(findings_of(rows)),
-        tables=tuple(tables_of(measured, rows)),
+        tables=(*accuracy_tables(measured, rows), speed_table(measured.timed)),
         figures=tuple(_figures(measured, out)),
         facts=facts | timing_facts(measured.timed, measured.done),
         notes=tuple(notes),
@@ -145,34 +151,28 @@ def _figures(measured: Measurements, out: Path) -> Iterator[Figure]:
         yield Figure(title=f"Example maps: {first}", file=file, shareable=False)
 
 
-def tables_of(measured: Measurements, rows: list[Row]) -> Iterator[Table]:
-    """The summary, every metric by category, and all times."""
+def accuracy_tables(measured: Measurements, rows: list[Row]) -> Iterator[Table]:
+    """The summary, and every metric by category."""
     yield table_of(
         "Summary",
         rows,
         note="Accuracy of the exported file in ONNX Runtime, means over "
         f"{', '.join(measured.categories)}; seeds: {measured.options.seeds}.",
     )
-    for metric in BY_CATEGORY:
-        table = table_of(_by_category(metric), list(_category_rows(measured, metric)))
+    for key in by_category(measured.metrics):
+        title = f"{LABELS[key][:1].upper()}{LABELS[key][1:]} by category"
+        table = table_of(title, list(_category_rows(measured, key)))
         if table.rows:
             yield table
-    yield speed_table(measured.timed)
 
 
-def _by_category(metric: str) -> str:
-    title = METRICS[metric]
-    return f"{title[:1].upper()}{title[1:]} by category"
-
-
-def _category_rows(measured: Measurements, metric: str) -> Iterator[CategoryRow]:
+def _category_rows(measured: Measurements, key: str) -> Iterator[CategoryRow]:
     for recipe in measured.options.recipes:
         for precision in recipe.precisions:
-            by_category = measured.accuracy(recipe, precision)
-            values = {c: by_category[c][metric][0] if c in by_category else None
-                      for c in measured.categories}  # fmt: skip
-            if by_category:
-                yield CategoryRow(model=f"{recipe.name} {precision}", by_category=values)
+            means = measured.accuracy(recipe, precision)
+            if means:
+                cells = {c: means.get(c, {}).get(key, (None,))[0] for c in measured.categories}
+                yield CategoryRow(model=f"{recipe.name} {precision}", by_category=cells)
 
 
 def findings_of(rows: list[Row]) -> Iterator[str]:
@@ -230,5 +230,5 @@ def costs_of_precision(rows: list[Row]) -> Iterator[str]:
 
 def _accuracies(row: Row, other: Row) -> list[tuple[str, float, float]]:
     """PRO and image AUROC of both, where both were measured."""
-    pairs = ((METRICS[name], row.accuracy[name], other.accuracy[name]) for name in PROMISED)
+    pairs = ((LABELS[key], row.accuracy[key], other.accuracy[key]) for key in PROMISED)
     return [(name, a, b) for name, a, b in pairs if a is not None and b is not None]

@@ -1,1 +1,1 @@
-"""The first afternoon in one command."""
+"""`edgeseg demo`: the first afternoon in one command, and the page about it."""

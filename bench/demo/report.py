@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgeseg.bench.harness.accuracy import by_category
 from edgeseg.bench.harness.figures import dot_of, pareto
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
@@ -14,10 +15,12 @@ from edgeseg.bench.latency.report import candidates_of
 from edgeseg.bench.latency.turns import Schedule, Timing, measure_latency
 from edgeseg.contract.images import read_image, write_image
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.metrics import stored_metrics
 from edgeseg.evaluation.panels import contact_sheet, headed
-from edgeseg.runtime.backends.onnxruntime_session import available_cores
+from edgeseg.runtime.backends.session_options import SessionOptions, available_cores
 from edgeseg.runtime.records import STAGES
 
+LABELS = {metric.key: metric.label for metric in stored_metrics()}
 MOST_KINDS = 5  # of defects in the picture
 # A stage that is part of another one says so.
 STAGE_NAMES = {"queue": "- of it in the queue", "sinks": "afterwards: sinks"}
@@ -31,9 +34,7 @@ class ModelRow:
     megabytes: float = field(metadata=column("MB", digits=1, better="low"))
     p50_ms: float = field(metadata=column("p50 ms", digits=1, better="low"))
     p99_ms: float = field(metadata=column("p99 ms", digits=1))
-    pro: float | None = field(metadata=column("PRO", better="high"))
-    image_auroc: float | None = field(metadata=column("image AUROC", better="high"))
-    f1: float | None = field(metadata=column("F1", better="high"))
+    accuracy: dict[str, float | None] = field(metadata=column("{}", better="high", titles=LABELS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,7 @@ def write_demo_report(
     threads = available_cores()
     timings = measure_latency(
         candidates_of(tuple(models.values()), ("cpu",)),
-        threads=threads,
+        options=SessionOptions(),
         schedule=Schedule(rounds=10),
     )
     rows = [
@@ -86,16 +87,14 @@ def _model_row(name: str, path: Path, timing: Timing) -> ModelRow:
     text = path.with_suffix(".json").read_text(encoding="utf-8")
     stored = ModelMetadata.from_json(text, source=str(path)).accuracy
     figures = stored[-1] if stored else {}
-    accuracy = {name: each for name, each in figures.items() if isinstance(each, int | float)}
+    known = {key: each for key, each in figures.items() if isinstance(each, int | float)}
     milliseconds = percentiles(timing.host_ms)
     return ModelRow(
         model=name,
         megabytes=timing.size_bytes / 1e6,
         p50_ms=milliseconds["p50"],
         p99_ms=milliseconds["p99"],
-        pro=accuracy.get("pro"),
-        image_auroc=accuracy.get("image_auroc"),
-        f1=accuracy.get("f1"),
+        accuracy={key: known.get(key) for key in by_category(LABELS)},
     )
 
 
@@ -138,7 +137,8 @@ def _pareto(rows: list[ModelRow], out: Path) -> tuple[Figure, ...]:
     dots = []
     for row in rows:
         group, name = row.model.split(", ")
-        dot = dot_of(name=name, group=group, ms=row.p50_ms, value=row.pro, size_mb=row.megabytes)
+        pro = row.accuracy["pro"]
+        dot = dot_of(name=name, group=group, ms=row.p50_ms, value=pro, size_mb=row.megabytes)
         dots += [] if dot is None else [dot]
     if len(dots) < 2:
         return ()

@@ -1,1 +1,1 @@
-"""What every benchmark is made of: units of work, the machine, tables, figures, reports."""
+"""What every benchmark is made of: units of work, the machine, accuracy, tables, reports."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from edgeseg import __version__
 from edgeseg.extras import versions
-from edgeseg.runtime.backends.onnxruntime_session import available_cores
+from edgeseg.runtime.backends.session_options import available_cores
 
 PACKAGES = (
     *("edgeseg", "torch", "torchvision", "onnx", "onnxruntime", "onnxruntime-gpu", "openvino"),

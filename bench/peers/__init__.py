@@ -1,1 +1,1 @@
-"""Other people's detectors beside ours."""
+"""anomalib beside ours: in the same run on the same images, and by its installed size."""

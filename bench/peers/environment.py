@@ -20,7 +20,7 @@ def find_python(given: Path | None, *, folder: Path = FOLDER) -> Path:
     if given is not None:
         if not _has_anomalib(given):
             raise EdgesegError(
-                f"--peers-python {given}: cannot import anomalib; run: {given} -m pip install "
+                f"peers_python={str(given)!r}: cannot import anomalib; run: {given} -m pip install "
                 f"'{REQUIREMENT}'"
             )
         return given
@@ -30,8 +30,8 @@ def find_python(given: Path | None, *, folder: Path = FOLDER) -> Path:
     if python.is_file() and _has_anomalib(python):
         return python
     raise EdgesegError(
-        f"anomalib is not installed here, nor in {folder}; run `edgeseg bench peers` with "
-        "--install to make that environment, or name another with --peers-python"
+        f"anomalib is not installed here, nor in {folder}; give install=True to make that "
+        "environment, or name another with peers_python="
     )
 
 

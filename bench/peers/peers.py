@@ -38,6 +38,7 @@ from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.weights import find_weights
 from edgeseg.progress import Note, Progress, silent
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 
 def run_peers(
@@ -54,7 +55,7 @@ def run_peers(
     units = timing_units(
         run.candidates(done),
         schedule=options.schedule,
-        threads=options.threads,
+        options=SessionOptions(threads=options.threads),
         size_hw=options.size_hw,
         progress=progress,
     )
@@ -209,7 +210,7 @@ class PeerRun:
                     candidates.append(Candidate(name=PEERS[peer], path=path, backend=backend))
         gone = [item.path for item in candidates if not item.path.is_file()]
         if gone:
-            raise UsageError(f"{gone[0]}: deleted since it was measured; run with --fresh")
+            raise UsageError(f"{gone[0]}: deleted since it was measured; give fresh=True")
         return candidates
 
     def folder(self, category: str, name: str) -> Path:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgeseg.bench.harness.accuracy import ACCURACY_COLUMNS, BY_CATEGORY, METRICS
+from edgeseg.bench.harness.accuracy import ACCURACY_COLUMNS, LABELS, by_category, metrics_in
 from edgeseg.bench.harness.figures import dot_of, pareto
 from edgeseg.bench.harness.report import Figure, Report
 from edgeseg.bench.harness.tabular import Table, column, table_of
@@ -79,21 +79,48 @@ class PeerResults:
             if peer != "efficientad":
                 yield PEERS[peer], [result.get("accuracy", {}) for result in self.of(peer)]
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Keys of what was measured."""
+        return metrics_in(each for _, accuracies in self.accuracies() for each in accuracies)
+
     def rows(self) -> Iterator[Row]:
         """Our models, then the peers."""
-        timings = {timing["key"]: timing for timing in self.timed.results["rounds"]["timings"]}
         for recipe in self.options.recipes:
             results = self.of(recipe.name)
             for precision in recipe.precisions:
                 name = f"edgeseg {recipe.name} {precision}"
                 models = _models(results, precision)
-                yield _row(name, results, models, models, timings, state=_state(models))
+                yield self._row(name, results, models, models, state=_state(models))
         for peer in self.options.peers:
             results = self.of(peer)
             state = TIMED_ONLY if peer == "efficientad" else _state(results)
             accuracies = [result.get("accuracy", {}) for result in results]
             exported = [result.get("exported", {}) for result in results]
-            yield _row(PEERS[peer], results, accuracies, exported, timings, state=state)
+            yield self._row(PEERS[peer], results, accuracies, exported, state=state)
+
+    def _row(
+        self,
+        name: str,
+        costs: Sequence[Result],
+        accuracies: Sequence[Result],
+        exported: Sequence[Result],
+        *,
+        state: str,
+    ) -> Row:
+        timings = {timing["key"]: timing for timing in self.timed.results["rounds"]["timings"]}
+        on_cpu, on_openvino = timings.get(f"{name} on cpu"), timings.get(f"{name} on openvino")
+        return Row(
+            model=name,
+            accuracy={key: _mean(accuracies, key) for key in self.metrics},
+            exported_pro=_mean(exported, "pro"),
+            fit_s=_mean(costs, "fit_s"),
+            peak_mb=_mean(costs, "peak_mb"),
+            p50_ms=None if on_cpu is None else float(on_cpu["host_ms"]["p50"]),
+            megabytes=None if on_cpu is None else on_cpu["size_bytes"] / 1e6,
+            openvino_ms=None if on_openvino is None else float(on_openvino["host_ms"]["p50"]),
+            state=state,
+        )
 
 
 def report_of(
@@ -106,7 +133,7 @@ def report_of(
         name="peers",
         title="edgeseg beside anomalib, in one run",
         findings=tuple(findings_of(rows)),
-        tables=tuple(tables_of(results, rows)),
+        tables=(*accuracy_tables(results, rows), speed_table(results.timed)),
         figures=tuple(_figures(rows, out)),
         facts=facts
         | timing_facts(results.timed, results.done)
@@ -137,29 +164,6 @@ def _models(results: Sequence[Result], precision: str) -> list[Result]:
     return [result.get("models", {}).get(precision, {}) for result in results]
 
 
-def _row(
-    name: str,
-    costs: Sequence[Result],
-    accuracies: Sequence[Result],
-    exported: Sequence[Result],
-    timings: dict[str, Any],
-    *,
-    state: str,
-) -> Row:
-    on_cpu, on_openvino = timings.get(f"{name} on cpu"), timings.get(f"{name} on openvino")
-    return Row(
-        model=name,
-        accuracy={metric: _mean(accuracies, metric) for metric in METRICS},
-        exported_pro=_mean(exported, "pro"),
-        fit_s=_mean(costs, "fit_s"),
-        peak_mb=_mean(costs, "peak_mb"),
-        p50_ms=None if on_cpu is None else float(on_cpu["host_ms"]["p50"]),
-        megabytes=None if on_cpu is None else on_cpu["size_bytes"] / 1e6,
-        openvino_ms=None if on_openvino is None else float(on_openvino["host_ms"]["p50"]),
-        state=state,
-    )
-
-
 def _mean(results: Sequence[Result], key: str) -> float | None:
     known = [float(result[key]) for result in results if result.get(key) is not None]
     return sum(known) / len(known) if known else None
@@ -176,8 +180,8 @@ def _state(results: Sequence[Result]) -> str:
     return f"failed on {len(wrong)} of {len(results)}{where}: {wrong[0]}"
 
 
-def tables_of(results: PeerResults, rows: Sequence[Row]) -> Iterator[Table]:
-    """Means over the categories, every category, and all times."""
+def accuracy_tables(results: PeerResults, rows: Sequence[Row]) -> Iterator[Table]:
+    """Means over the categories, and every category."""
     yield table_of(
         "Ours and theirs",
         rows,
@@ -185,20 +189,19 @@ def tables_of(results: PeerResults, rows: Sequence[Row]) -> Iterator[Table]:
         f"{results.options.threads} threads, of the models of {results.categories[0]}; OpenVINO "
         "runs our ONNX file and the peers' own IR.",
     )
-    by_category = [
+    categories = [
         CategoryRow(
             model=model,
             accuracy={
-                f"{category} {METRICS[metric]}": accuracy.get(metric)
+                f"{category} {LABELS[key]}": accuracy.get(key)
                 for category, accuracy in zip(results.categories, accuracies, strict=True)
-                for metric in BY_CATEGORY
+                for key in by_category(results.metrics)
             },
         )
         for model, accuracies in results.accuracies()
     ]
-    if by_category:
-        yield table_of("By category", by_category)
-    yield speed_table(results.timed)
+    if categories:
+        yield table_of("By category", categories)
 
 
 def findings_of(rows: Sequence[Row]) -> Iterator[str]:
@@ -211,10 +214,10 @@ def findings_of(rows: Sequence[Row]) -> Iterator[str]:
         if row.ours:
             continue
         parts = [f"{row.p50_ms:.1f} ms per frame against {base.p50_ms:.1f} of {base.model}"]
-        for metric in ("pro", "image_auroc"):
-            theirs, ours = row.accuracy[metric], base.accuracy[metric]
+        for key in ("pro", "image_auroc"):
+            theirs, ours = row.accuracy[key], base.accuracy[key]
             if theirs is not None and ours is not None:
-                parts.append(f"{METRICS[metric]} {theirs:.3f} against {ours:.3f}")
+                parts.append(f"{LABELS[key]} {theirs:.3f} against {ours:.3f}")
         if row.fit_s is not None and base.fit_s is not None:
             parts.append(f"fit {row.fit_s:.0f} s against {base.fit_s:.0f} s")
         yield f"{row.model}: {'; '.join(parts)}."
