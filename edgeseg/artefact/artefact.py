@@ -10,8 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from edgeseg.artefact.header import KEY, SCHEMA, check_schema
-from edgeseg.artefact.header import read_header as read_header
+from edgeseg.artefact.header import KEY, SCHEMA, read_header
 from edgeseg.config import FitConfig
 from edgeseg.errors import ArtefactError, EdgesegError
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores
@@ -98,7 +97,8 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
 
 def load_artefact(path: Path) -> Artefact:
     """Read and check a file that save_artefact wrote."""
-    header, tensors = _read(Path(path))
+    header = read_header(path)  # says what is wrong with a file of another kind
+    tensors = _read_tensors(path)
     try:
         config = FitConfig.from_dict(header["config"])
         spec = backbone_spec(config.backbone)
@@ -132,27 +132,15 @@ def load_artefact(path: Path) -> Artefact:
     return artefact
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    if not path.is_file():
-        raise ArtefactError(f"{path}: no such file; make one with `edgeseg fit DATA --out {path}`")
+def _read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if KEY not in metadata:
-                raise ArtefactError(
-                    f"{path}: a safetensors file of another program; expected one from edgeseg fit"
-                )
-            header = json.loads(metadata[KEY])
-            check_schema(path, header)
-            loaded = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, json.JSONDecodeError) as error:
-        # The words of safetensors for a file that ends before its tensors, or within its header.
-        cut = "incomplete" in str(error) or "invalid header length" in str(error)
-        kind = "truncated" if cut else "not an edgeseg artefact"
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
         raise ArtefactError(
-            f"{path}: {kind} ({error}); expected a whole file written by edgeseg fit"
+            f"{path}: not an edgeseg artefact ({error}); expected a whole file written by "
+            "edgeseg fit"
         ) from None
-    return header, loaded
 
 
 def _check_shapes(config: FitConfig, tensors: dict[str, Tensor], *, features: int) -> None:

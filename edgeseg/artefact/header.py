@@ -51,7 +51,7 @@ def read_header(path: Path) -> dict[str, Any]:
         raise ArtefactError(
             f"{path}: {kind} ({error}); expected a whole file written by edgeseg fit"
         ) from None
-    check_schema(path, header)
+    _check_schema(path, header)
     return header
 
 
@@ -66,16 +66,16 @@ def read_config(path: Path) -> FitConfig:
         ) from None
 
 
-def check_schema(path: Path, header: Any) -> None:
+def _check_schema(path: Path, header: Any) -> None:
     """Refuse a header that another version wrote."""
-    found = header.get("schema") if isinstance(header, dict) else None
-    if isinstance(found, int) and found > SCHEMA:
+    schema = header.get("schema") if isinstance(header, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
         raise ArtefactError(
-            f"{path}: schema {found} is newer than {SCHEMA}, the newest this edgeseg reads; "
+            f"{path}: schema {schema} is newer than {SCHEMA}, the newest this edgeseg reads; "
             "run `pip install --upgrade edgeseg`"
         )
-    if found != SCHEMA:
-        raise ArtefactError(f"{path}: schema {found!r}, expected {SCHEMA}; fit the model again")
+    if schema != SCHEMA:
+        raise ArtefactError(f"{path}: schema {schema!r}, expected {SCHEMA}; fit the model again")
 
 
 def _metadata(path: Path) -> dict[str, str]:

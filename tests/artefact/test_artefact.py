@@ -12,12 +12,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from edgeseg.artefact import artefact as artefact_module
-from edgeseg.artefact.artefact import (
-    Artefact,
-    load_artefact,
-    read_header,
-    save_artefact,
-)
+from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.artefact.header import read_header
 from edgeseg.errors import ArtefactError
 from edgeseg.files import file_sha256
 from edgeseg.fitting.fitting import FitOptions
@@ -108,7 +104,7 @@ def test_truncated(small_artefact_path, tmp_path, share):
     path.write_bytes(whole[: int(len(whole) * share)])
     if share == 0.0:
         assert sentence(path) == (
-            "not an edgeseg artefact (Error while deserializing header: header too small); "
+            "not an edgeseg artefact (header too small); "
             "expected a whole file written by edgeseg fit"
         )
     else:

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from edgeseg.artefact.artefact import load_artefact, read_header
+from edgeseg.artefact.artefact import load_artefact
+from edgeseg.artefact.header import read_header
 from tests.support.commands import FIT, fail, succeed
 from tests.support.small_models import SIZE_HW, write_plate
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from safetensors import safe_open
 
-from edgeseg.artefact import artefact
+from edgeseg.artefact import header as artefact_header
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.contract import metadata
@@ -69,7 +69,7 @@ def test_tensors_of_the_artefact(small_artefact_path: Path) -> None:
 
 def test_accuracy_is_what_an_evaluation_stores(artefact_copy: Path, plate: Path) -> None:
     succeed("eval", artefact_copy, plate, "--store", "-q")
-    (entry,) = artefact.read_header(artefact_copy)["accuracy"]
+    (entry,) = artefact_header.read_header(artefact_copy)["accuracy"]
     assert set(entry) == set(ACCURACY)
 
 
@@ -147,7 +147,7 @@ def test_latency_report(streamed: tuple[list[dict[str, Any]], Any]) -> None:
 @pytest.mark.parametrize(
     ("heading", "number"),
     [
-        ("Header of the artefact", artefact.SCHEMA),
+        ("Header of the artefact", artefact_header.SCHEMA),
         ("Metadata of the graph", metadata.SCHEMA),
         ("Events: events.jsonl", records.SCHEMA),
         ("Keys of the latency report", report.SCHEMA),

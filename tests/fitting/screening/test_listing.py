@@ -7,7 +7,8 @@ from pathlib import Path
 import cv2
 import pytest
 
-from edgeseg.artefact.artefact import load_artefact, read_header
+from edgeseg.artefact.artefact import load_artefact
+from edgeseg.artefact.header import read_header
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import Sample
 from edgeseg.fitting.screening.listing import name_of
