@@ -46,4 +46,5 @@ else:
         return globals()[name]
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__, "runtime"})
+        own = (name for name in globals() if name.startswith("__") and name.endswith("__"))
+        return sorted({*own, *__all__, "runtime"})  # not the modules that happen to be loaded

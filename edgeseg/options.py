@@ -23,7 +23,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-class Numbers(click.ParamType):
+class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic in later versions alone
     """Whole numbers with a sign between them, such as 1,2,3."""
 
     def __init__(self, form: str, *, sign: str, counts: Container[int], expected: str) -> None:
@@ -133,8 +133,8 @@ def in_flags(sentence: str, params: Iterable[click.Parameter]) -> str:
             return name if match["end"] is not None else f"{name} "
         if value.startswith("("):
             parts = [part.strip(" '") for part in value[1:-1].split(",") if part.strip()]
-            numbers = isinstance(option.type, Numbers)
-            return f"{name} {option.type.text(parts) if numbers else ','.join(parts)}"
+            kind = option.type
+            return f"{name} {kind.text(parts) if isinstance(kind, Numbers) else ','.join(parts)}"
         return name if option.is_flag else f"{name} {value}"
 
     return _SETTING.sub(flag, sentence)

@@ -1,7 +1,5 @@
 """The metadata of an exported model, from its artefact."""
 
-from importlib.metadata import PackageNotFoundError, version
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +15,10 @@ from edgeseg.contract.metadata import (
     TileLayout,
 )
 from edgeseg.export.graph import INPUT
+from edgeseg.extras import versions
 
 _QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
+_MAKERS = ("edgeseg", "torch", "onnx", "onnxruntime")  # packages that made the graph
 
 
 def describe_model(
@@ -61,7 +61,7 @@ def describe_model(
         precision=precision,
         target=target,
         accuracy=tuple(artefact.accuracy),
-        versions=_versions(),
+        versions=versions(_MAKERS),
         tiles=None
         if config.frame_hw is None
         else TileLayout(frame_hw=config.frame_hw, overlap=config.overlap),
@@ -77,13 +77,3 @@ def _score_statistics(scores: NDArray[np.float32]) -> ScoreStatistics:
         max=float(scores.max()),
         quantiles={str(q): float(np.quantile(scores, q)) for q in _QUANTILES},
     )
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in ("edgeseg", "torch", "onnx", "onnxruntime"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -193,16 +193,20 @@ def test_a_model_of_tiles(plate):
     config = replace(SMALL, size_hw=(64, 64), frame_hw=SIZE_HW, overlap=16)
     fitted = fit(plate, preset=config, options=RANDOM)
     scores: dict[str, float] = {}
-    fitted.evaluate(
-        plate, visit=lambda sample, *found: scores.update({str(sample.image): found[-1]})
-    )
+    fitted.evaluate(plate, visit=lambda sample, *rest: scores.update({str(sample.image): rest[-1]}))
     for path, score in scores.items():
-        found = fitted.predict(read_image(Path(path)))
-        assert found.map_hw.shape == SIZE_HW
-        assert found.score == pytest.approx(score, rel=1e-5)
+        result = fitted.predict(read_image(Path(path)))
+        assert result.map_hw.shape == SIZE_HW
+        assert result.score == pytest.approx(score, rel=1e-5)
 
 
 def test_names_that_are_not_there():
     with pytest.raises(AttributeError, match="module 'edgeseg' has no attribute 'laod'"):
         edgeseg.laod  # noqa: B018
-    assert {"fit", "load", "runtime", "Model", "FitConfig"} <= set(dir(edgeseg))
+
+
+def test_the_names_that_are_shown_are_those_to_use():
+    names = {name for name in dir(edgeseg) if not name.startswith("__")}
+    assert names == {*edgeseg.__all__, "runtime"}
+    assert "__version__" in dir(edgeseg)
+    assert all(hasattr(edgeseg, name) for name in dir(edgeseg))
