@@ -31,7 +31,8 @@ def above(values: NDArray[np.floating[Any]], threshold: float) -> NDArray[np.boo
         limit = values.dtype.type(threshold)
     if float(limit) > threshold:
         limit = np.nextafter(limit, values.dtype.type(-np.inf))
-    return ~(values <= limit)
+    anomalous: NDArray[np.bool_] = ~(values <= limit)
+    return anomalous
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,12 +31,14 @@ def keys_of(values: NDArray[np.float32]) -> NDArray[np.uint32]:
     bits = (values + np.float32(0)).view(np.uint32)  # -0.0 + 0.0 is 0.0
     # Floats are sign and magnitude: set the sign bit of positives, flip every bit of negatives.
     flip = (bits.view(np.int32) >> 31).view(np.uint32) | np.uint32(1 << 31)
-    return bits ^ flip
+    keys: NDArray[np.uint32] = bits ^ flip
+    return keys
 
 
 def tag_keys(keys_p: NDArray[np.uint32], tags_p: NDArray[np.uint32]) -> NDArray[np.uint64]:
     """Put a tag below each key, so that sorting by key takes the tags along."""
-    return (keys_p.astype(np.uint64) << np.uint64(32)) | tags_p
+    tagged_p: NDArray[np.uint64] = (keys_p.astype(np.uint64) << np.uint64(32)) | tags_p
+    return tagged_p
 
 
 class SortedRuns(Generic[Key]):

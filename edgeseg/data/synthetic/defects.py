@@ -24,7 +24,7 @@ class _Patch:
 
 def damage(part: Part, kind: str, rng: np.random.Generator) -> Plane:
     """The part's face layer (H, W, 4) with one defect of a kind in DEFECTS."""
-    face = part.face.copy()
+    face: Plane = part.face.copy()
     DEFECTS[kind](part, face, rng)
     return face
 
