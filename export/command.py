@@ -10,7 +10,7 @@ import click
 
 from edgeseg.artefact.header import read_config
 from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.precisions import PRECISIONS
+from edgeseg.contract.precisions import PRECISIONS, Precision
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.errors import UsageError
 from edgeseg.export.calibration_frames import calibration_frames
@@ -36,6 +36,11 @@ _EXISTING = click.Path(path_type=Path, exists=True, file_okay=False)
 _WITH_IMAGES = " and ".join(p.name for p in PRECISIONS.values() if p.needs_images)
 
 
+def _explained(precision: Precision) -> str:
+    needs = ", needs --calibrate" if precision.needs_images else ""
+    return f"{precision.name}: {precision.meaning}{needs}."
+
+
 class Batch(Numbers):
     """min,opt,max."""
 
@@ -56,19 +61,19 @@ def _graph(
     *,
     precision: str,
     target: str | None,
-    batch: int,
-    dynamic_batch: tuple[int, int, int] | None,
+    fixed_batch: int,
+    batch: tuple[int, int, int] | None,
     no_grid: bool,
     no_verify: bool,
     allow_random_weights: bool,
 ) -> ExportOptions:
-    if dynamic_batch and given("batch"):
-        raise UsageError("batch= and dynamic_batch=: give one of them")
+    if batch and given("fixed_batch"):
+        raise UsageError("fixed_batch= and batch=: give one of them")
     with_plan = click.get_current_context().params["trt"]
     return ExportOptions(
         precision=precision,
         target=target or ("trt" if with_plan else ExportOptions.target),
-        batch=dynamic_batch or (batch, batch, batch),
+        batch=batch or (fixed_batch, fixed_batch, fixed_batch),
         grid_output=not no_grid,
         verify=not no_verify,
         allow_random_weights=allow_random_weights,
@@ -83,7 +88,7 @@ graph_options = gathered(
         type=click.Choice(tuple(PRECISIONS)),
         default=ExportOptions.precision,
         show_default=True,
-        help=f"Written into the graph; {_WITH_IMAGES} needs --calibrate.",
+        help=f"Written into the graph. {' '.join(map(_explained, PRECISIONS.values()))}",
     ),
     click.option(
         "--for",
@@ -93,12 +98,13 @@ graph_options = gathered(
     ),
     click.option(
         "--batch",
+        "fixed_batch",
         type=click.IntRange(1),
         default=ExportOptions.batch[1],
         show_default=True,
         help="Fixed batch size.",
     ),
-    click.option("--dynamic-batch", type=Batch(), help="Any size between."),
+    click.option("--dynamic-batch", "batch", type=Batch(), help="Any size between."),
     click.option(
         "--no-grid", is_flag=True, help="Leave out the coarse map (drift watch needs it)."
     ),
@@ -120,7 +126,7 @@ def _engine(
     dla_core: int | None,
 ) -> EngineOptions | None:
     if not trt:
-        # --batch is of the graph; a plan has the same one.
+        # The batch is the graph's; a plan has the same one.
         names = [item.name for item in fields(EngineOptions) if item.name != "batch"]
         lost = next((name for name in names if given(name)), None)
         if lost:
