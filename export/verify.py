@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from edgeseg.contract.precisions import precision_spec
 from edgeseg.contract.prediction import above
 from edgeseg.data.samples import frames_at_once
-from edgeseg.export.precision.exact_session import exact_session, session_options
+from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.model.predictor import Predictor
+from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
+from edgeseg.runtime.backends.openvino_session import compile_openvino, read_openvino
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 Maps = NDArray[np.float32]
 Frames = NDArray[np.uint8]
@@ -60,20 +63,20 @@ def agreement(
 
     The reference sees one frame at a time, so a graph that mixes the frames of a batch is caught.
     """
-    wanted_scores, found_scores, error, span = _compared(reference, candidate, frames)
-    flips = int(np.sum(above(wanted_scores, threshold) != above(found_scores, threshold)))
-    finite = bool(np.isfinite(error).all() and np.isfinite(found_scores).all())
+    wanted_scores, candidate_scores, error, span = _compared(reference, candidate, frames)
+    flips = int(np.sum(above(wanted_scores, threshold) != above(candidate_scores, threshold)))
+    finite = bool(np.isfinite(error).all() and np.isfinite(candidate_scores).all())
     # -1 stands for an error that is no number: JSON has none for it.
     error = error if finite else np.full(1, -1.0, np.float32)
     figures = {
         "max_error": float(error.max()),
         "mean_error": float(error.mean()),
         "p99_error": float(np.quantile(error, 0.99)),
-        "rank_correlation": rank_correlation(wanted_scores, found_scores) if finite else -1.0,
+        "rank_correlation": rank_correlation(wanted_scores, candidate_scores) if finite else -1.0,
     }
     failures: tuple[str, ...] = ("not finite",)
     if finite:
-        order = ordered(wanted_scores, found_scores, apart=tolerance.mean_error * span)
+        order = ordered(wanted_scores, candidate_scores, apart=tolerance.mean_error * span)
         failures = _failures(figures, order, flips / len(frames), tolerance)
     return Agreement(
         backend=backend,
@@ -99,15 +102,15 @@ def _compared(
         part = frames[start : start + step]
         one_by_one = [reference(frame[None]) for frame in part]
         wanted, wanted_scores = (np.concatenate(both) for both in zip(*one_by_one, strict=True))
-        found, found_scores = candidate(part)
-        scores.append((wanted_scores, found_scores))
-        errors.append(np.abs(wanted - found))
+        maps, candidate_scores = candidate(part)
+        scores.append((wanted_scores, candidate_scores))
+        errors.append(np.abs(wanted - maps))
         low, high = min(low, float(wanted.min())), max(high, float(wanted.max()))
     span = max(high - low, 1e-6)
-    wanted_scores, found_scores = (np.concatenate(both) for both in zip(*scores, strict=True))
+    wanted_scores, candidate_scores = (np.concatenate(both) for both in zip(*scores, strict=True))
     error = np.concatenate(errors)
     error /= span
-    return wanted_scores, found_scores, error, span
+    return wanted_scores, candidate_scores, error, span
 
 
 def _failures(
@@ -130,12 +133,12 @@ def _failures(
 
 
 def ordered(
-    wanted: NDArray[np.floating[Any]], found: NDArray[np.floating[Any]], *, apart: float
+    wanted: NDArray[np.floating[Any]], candidate: NDArray[np.floating[Any]], *, apart: float
 ) -> float:
     """How well pairs of scores keep their order, 1 to -1, of those more than `apart` apart."""
-    wanted_steps, found_steps = (a[:, None] - a[None, :] for a in (wanted, found))
-    told = wanted_steps > apart
-    return float(np.sign(found_steps[told]).mean()) if told.any() else 1.0
+    wanted_steps, steps = (a[:, None] - a[None, :] for a in (wanted, candidate))
+    clear = wanted_steps > apart
+    return float(np.sign(steps[clear]).mean()) if clear.any() else 1.0
 
 
 def rank_correlation(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> float:
@@ -157,33 +160,31 @@ def _ranks(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     return ranks
 
 
-def onnxruntime_predictor(path: Path, *, exact: bool = False, threads: int = 0) -> Predictor:
-    """ONNX Runtime on the CPU; `exact` runs the graph as written, which is what TensorRT does."""
+def onnxruntime_predictor(path: Path, *, exact: bool = False) -> Predictor:
+    """ONNX Runtime as a stream has it; `exact` runs the graph as written, as TensorRT does."""
+    how = onnxruntime.RunOptions()
     if exact:
         session = exact_session(onnx.load(path))
     else:
-        options = session_options()
-        options.intra_op_num_threads = threads
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        session = open_onnxruntime(path, SessionOptions())
+        # What a run took goes back to the system: the reference needs as much for large frames.
+        how.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     name = session.get_inputs()[0].name
 
     def predict(frames: Frames) -> tuple[Maps, Maps]:
-        image_map, score = session.run(["map", "score"], {name: frames})
+        image_map, score = session.run(["map", "score"], {name: frames}, how)
         return image_map, score
 
     return predict
 
 
 def openvino_predictor(path: Path) -> Predictor:
-    """OpenVINO on the CPU, in fp32: its default of bf16 on some CPUs is not what was exported."""
-    import openvino
-
-    core = openvino.Core()
-    compiled = core.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    """OpenVINO as a stream has it."""
+    compiled = compile_openvino(read_openvino(path), SessionOptions(), model=path)
 
     def predict(frames: Frames) -> tuple[Maps, Maps]:
-        result = compiled(frames)
-        return result["map"], result["score"]
+        outputs = compiled(frames)
+        return outputs["map"], outputs["score"]
 
     return predict
 
@@ -215,13 +216,13 @@ def installed_backends(
     # No CPU rounds as fp16 says, so that is for other devices whatever the target.
     exact = target == "trt" or precision_spec(precision).needs_rounding
     name = "ONNX Runtime, as written" if exact else "ONNX Runtime"
-    found: dict[str, Callable[[], Predictor]] = {
+    predictors: dict[str, Callable[[], Predictor]] = {
         name: lambda: in_batches(onnxruntime_predictor(path, exact=exact), batch)
     }
     # OpenVINO has no mode for signed int8 as written; where it lacks VNNI, it saturates.
     if find_spec("openvino") is not None and (precision, target) != ("int8", "trt"):
-        found["OpenVINO"] = lambda: in_batches(openvino_predictor(path), batch)
-    return found
+        predictors["OpenVINO"] = lambda: in_batches(openvino_predictor(path), batch)
+    return predictors
 
 
 def table(rows: list[Agreement]) -> str:

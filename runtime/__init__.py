@@ -5,17 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeseg.progress import Note, ignore
+from edgeseg.runtime.backends.choose import AUTO
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 if TYPE_CHECKING:
-    from edgeseg.runtime.backends.base import Backend
     from edgeseg.runtime.scoring.detector import Detector
 
 
 def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
     model: str | os.PathLike[str],
     *,
-    backend: "Backend" = "auto",
+    backend: str = AUTO,
     threads: int | None = None,
+    spin: bool = SessionOptions.spin,
     threshold: float | None = None,
     allow_random_weights: bool = False,
     note: Note = ignore,
@@ -23,6 +25,7 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
     """Load a .onnx or .plan file of `edgeseg export`; use it as a context manager, or close it.
 
     "auto" takes TensorRT, else CUDA, else the CPU; `note=print` tells which, and why.
+    `threads` are all cores unless given; `spin` lets them watch for the next frame, awake.
     `threshold` replaces the model's own.
 
         with edgeseg.runtime.open("part.onnx") as detector:
@@ -33,7 +36,7 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
     return open_detector(
         Path(model),
         backend=backend,
-        threads=threads,
+        options=SessionOptions(threads=threads, spin=spin),
         threshold=threshold,
         allow_random_weights=allow_random_weights,
         note=note,

@@ -7,9 +7,10 @@ import click
 from edgeseg.bench.cli.dataset_commands import compare, fit_cost, paper, peers
 from edgeseg.bench.cli.options import Run, finish, run_options_of, timed_run_options
 from edgeseg.bench.compare.options import SmallOptions
-from edgeseg.bench.latency.runners import BACKENDS
 from edgeseg.options import FILE, PATH, SIZE, note
 from edgeseg.progress import bar
+from edgeseg.runtime.backends.choose import backend_names
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -37,7 +38,7 @@ for command in (compare, paper, peers, fit_cost):
 @click.option(
     "--backend",
     "backends",
-    type=click.Choice(("auto", *BACKENDS)),
+    type=click.Choice(backend_names()),
     multiple=True,
     default=("cpu",),
     show_default=True,
@@ -51,12 +52,19 @@ for command in (compare, paper, peers, fit_cost):
     show_default=True,
     help="Image size, where a model leaves it open.",
 )
+@click.option(
+    "--spin/--no-spin",
+    default=SessionOptions.spin,
+    show_default=True,
+    help="Let ONNX Runtime's idle threads watch for the next frame, awake.",
+)
 @timed_run_options
 def latency(
     models: tuple[Path, ...],
     more: tuple[Path, ...],
     backends: tuple[str, ...],
     size_hw: tuple[int, int],
+    spin: bool,
     run: Run,
 ) -> None:
     """Time model files, ours and anyone's, in interleaved rounds.
@@ -71,7 +79,7 @@ def latency(
         candidates_of([*models, *more], runnable(backends)),
         run.out,
         schedule=run.schedule,
-        threads=run.threads,
+        options=SessionOptions(threads=run.threads, spin=spin),
         size_hw=size_hw,
         fresh=run.fresh,
         note=note,

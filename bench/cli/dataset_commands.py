@@ -28,6 +28,7 @@ from edgeseg.config import PRESETS
 from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.options import SIZE, note
 from edgeseg.progress import bar
+from edgeseg.runtime.backends.choose import backend_names
 
 
 @click.command()
@@ -64,7 +65,7 @@ from edgeseg.progress import bar
     multiple=True,
     default=CompareOptions.backends,
     show_default=True,
-    type=click.Choice(("auto", "cpu", "cuda", "openvino")),
+    type=click.Choice(backend_names()),
     help="For the timing.",
 )
 @click.option(

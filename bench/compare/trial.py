@@ -15,6 +15,7 @@ from edgeseg.errors import ExportError
 from edgeseg.evaluation.panels import contact_sheet, render_panel
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 CALIBRATION_IMAGES = 32
 _PANELS = 3
@@ -58,7 +59,8 @@ def onnx_predictor(
     path: Path, *, threads: int, map_name: str = "map", score_name: str = "score"
 ) -> Predict:
     """A graph of ours or someone else's as a predictor, one frame at a time."""
-    runner = OrtRunner(path, device="cpu", threads=threads, size_hw=(256, 256))
+    options = SessionOptions(threads=threads)
+    runner = OrtRunner(path, options, device="cpu", size_hw=(256, 256))
 
     def predict(
         frames_nhwc: NDArray[np.uint8],

@@ -1,6 +1,7 @@
 """A model in a fresh process: seconds to the first answer, and memory.
 
-Run as `python -m edgeseg.bench.latency.cold_start MODEL BACKEND THREADS HEIGHT WIDTH`; prints JSON.
+Run as `python -m edgeseg.bench.latency.cold_start MODEL BACKEND HEIGHT WIDTH THREADS SPIN`; prints
+JSON.
 """
 
 import json
@@ -13,22 +14,28 @@ from typing import Any
 from edgeseg.bench.harness.machine import peak_mb
 from edgeseg.bench.harness.processes import last_line
 from edgeseg.errors import EdgesegError, RuntimeFailure
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 _STARTED = time.perf_counter()
 _TIMEOUT_S = 600
 
 
 def cold_start(
-    path: Path, *, backend: str, threads: int, size_hw: tuple[int, int], repeats: int = 3
+    path: Path,
+    *,
+    backend: str,
+    options: SessionOptions,
+    size_hw: tuple[int, int],
+    repeats: int = 3,
 ) -> dict[str, float]:
     """Start a process `repeats` times and take the medians of its own report."""
-    words = [str(path), backend, str(threads), *map(str, size_hw)]
-    runs = [_one(words) for _ in range(repeats)]
+    numbers = (*size_hw, options.thread_count, int(options.spin))
+    runs = [_fresh_process([str(path), backend, *map(str, numbers)]) for _ in range(repeats)]
     names = runs[0].keys()
     return {name: sorted(run[name] for run in runs)[len(runs) // 2] for name in names}
 
 
-def _one(words: list[str]) -> dict[str, float]:
+def _fresh_process(words: list[str]) -> dict[str, float]:
     started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "edgeseg.bench.latency.cold_start", *words],
@@ -51,11 +58,15 @@ def measure(words: list[str]) -> dict[str, Any]:
 
     from edgeseg.bench.latency.runners import open_runner
 
-    path, backend, threads, height, width = words
+    path, backend, *numbers = words
+    height, width, threads, spin = map(int, numbers)
     before_mb = peak_mb()
     opened = time.perf_counter()
     runner = open_runner(
-        Path(path), backend=backend, threads=int(threads), size_hw=(int(height), int(width))
+        Path(path),
+        backend=backend,
+        options=SessionOptions(threads=threads, spin=bool(spin)),
+        size_hw=(height, width),
     )
     loaded = time.perf_counter()
     feed = runner.prepare(np.full((*runner.size_hw, 3), 128, np.uint8))

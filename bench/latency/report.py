@@ -17,14 +17,19 @@ from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.files import file_sha256
 from edgeseg.progress import Note, Progress, silent
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 NOTE = (
-    "p50, p95, p99: one frame, feed on the host to outputs on the host, over all rounds. "
+    "p50, p95, p99: one frame, feed on the host to outputs on the host, back to back, over all "
+    "rounds; streamed: at the pace of a camera. processor: of all threads for a streamed frame, up "
+    "to the next one. spin: whether idle threads of ONNX Runtime stay awake. arithmetic: what is "
+    "computed where the file itself does not round. "
     "time / first: median over rounds of the ratio to the first row, below 1 is faster. prepare: "
     "turning a uint8 frame into what the graph takes, not part of p50. device: without copies to "
     "and from the GPU. cold start: a fresh Python process up to its first answer. memory: what "
     "loading and running added to that process."
 )
+_SPIN = {True: "yes", False: "no", None: None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +39,16 @@ class SpeedRow:
     model: str = field(metadata=column("model"))
     backend: str = field(metadata=column("backend"))
     precision: str = field(metadata=column("precision"))
+    arithmetic: str = field(metadata=column("arithmetic"))
+    spin: str | None = field(metadata=column("spin"))
     megabytes: float = field(metadata=column("MB", digits=1, better="low"))
     p50_ms: float = field(metadata=column("p50 ms", digits=2, better="low"))
     p95_ms: float = field(metadata=column("p95 ms", digits=2))
     p99_ms: float = field(metadata=column("p99 ms", digits=2))
     fps: float = field(metadata=column("FPS", digits=0, better="high"))
+    streamed_p50_ms: float = field(metadata=column("streamed p50 ms", digits=2, better="low"))
+    streamed_p99_ms: float = field(metadata=column("streamed p99 ms", digits=2))
+    processor_ms: float = field(metadata=column("processor ms", digits=2, better="low"))
     ratio: str = field(metadata=column("time / first (95 %)"))
     prepare_ms: float = field(metadata=column("prepare ms", digits=2))
     device_ms: float | None = field(metadata=column("device ms", digits=2))
@@ -75,18 +85,23 @@ def timing_units(
     candidates: Sequence[Candidate],
     *,
     schedule: Schedule,
-    threads: int,
+    options: SessionOptions,
     size_hw: tuple[int, int],
     progress: Progress = silent,
 ) -> list[Unit]:
     """One unit for the interleaved rounds, one per candidate for its cold start."""
-    common = {"machine": processor(), "threads": threads, "size_hw": list(size_hw)}
+    common = {
+        "machine": processor(),
+        "threads": options.thread_count,
+        "spin": options.spin,
+        "size_hw": list(size_hw),
+    }
     files = {item.key: file_sha256(item.path) for item in candidates}
 
     def rounds() -> dict[str, Any]:
         with CoreWatch() as cores:
             timings = measure_latency(
-                candidates, schedule=schedule, threads=threads, size_hw=size_hw, progress=progress
+                candidates, schedule=schedule, options=options, size_hw=size_hw, progress=progress
             )
         return {
             "timings": [timing.to_dict(timings[0]) for timing in timings],
@@ -108,7 +123,7 @@ def timing_units(
                 name=f"cold start of {item.key}",
                 settings=common | {"file": files[item.key], "backend": item.backend},
                 run=lambda item=item: dict(  # type: ignore[misc]  # mypy: defaults of lambdas
-                    cold_start(item.path, backend=item.backend, threads=threads, size_hw=size_hw)
+                    cold_start(item.path, backend=item.backend, options=options, size_hw=size_hw)
                 ),
                 weight=3.0,
             )
@@ -145,16 +160,21 @@ def speed_table(done: Done) -> Table:
 
 
 def _speed_row(timing: Result, cold: Result) -> SpeedRow:
-    host, device = timing["host_ms"], timing["device_ms"]
+    host, streamed, device = (timing[name] for name in ("host_ms", "streamed_ms", "device_ms"))
     return SpeedRow(
         model=timing["key"].rpartition(" on ")[0],
         backend=timing["backend"],
         precision=timing["precision"],
+        arithmetic=timing["arithmetic"],
+        spin=_SPIN[timing["spin"]],
         megabytes=timing["size_bytes"] / 1e6,
         p50_ms=host["p50"],
         p95_ms=host["p95"],
         p99_ms=host["p99"],
         fps=timing["fps"],
+        streamed_p50_ms=streamed["p50"],
+        streamed_p99_ms=streamed["p99"],
+        processor_ms=timing["streamed_processor_ms"],
         ratio=Ratio(**timing["ratio"]).text,
         prepare_ms=timing["prepare_ms"],
         device_ms=None if device is None else device["p50"],
@@ -169,16 +189,16 @@ def run_latency(
     out: Path,
     *,
     schedule: Schedule,
-    threads: int,
+    options: SessionOptions,
     size_hw: tuple[int, int],
     fresh: bool,
     note: Note,
     progress: Progress = silent,
 ) -> Report:
     """Measure, write the report and return it."""
-    facts = describe(threads=threads)
+    facts = describe(threads=options.thread_count)
     units = timing_units(
-        candidates, schedule=schedule, threads=threads, size_hw=size_hw, progress=progress
+        candidates, schedule=schedule, options=options, size_hw=size_hw, progress=progress
     )
     done = run_units(units, Store(out, fresh=fresh), note=note)
     table = speed_table(done)
@@ -218,7 +238,8 @@ def _figures(timings: list[dict[str, Any]], out: Path) -> tuple[Figure, ...]:
 def _findings(timings: list[dict[str, Any]]) -> list[str]:
     first = timings[0]
     lines = [
-        f"{first['key']}: {first['host_ms']['p50']:.2f} ms per frame ({first['fps']:.0f} FPS)."
+        f"{first['key']}: {first['host_ms']['p50']:.2f} ms per frame ({first['fps']:.0f} FPS) back "
+        f"to back, {first['streamed_ms']['p50']:.2f} streamed."
     ]
     if len(timings) == 1:
         return lines

@@ -1,9 +1,9 @@
 """Any model file behind one face for timing: our graphs, other people's ONNX, OpenVINO IR, plans.
 
 Nothing here knows what the outputs mean, so a graph without edgeseg metadata is timed like ours.
+Libraries are opened by the runtime's own functions: what is timed is what a stream runs.
 """
 
-import importlib.util
 import json
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import KEY
+from edgeseg.contract.metadata import PLAN_SUFFIXES
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.runtime.backends.openvino_session import FLOAT32
+from edgeseg.runtime.backends import onnxruntime_session, openvino_session
+from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.model_file import first_line
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 Feed = dict[str, NDArray[Any]]
-BACKENDS = ("cpu", "cuda", "openvino", "tensorrt")
-_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-_ERRORS_ONLY = 3  # of ONNX Runtime's severities
 _ORT_TYPES = {
     "tensor(uint8)": np.uint8,
     "tensor(float)": np.float32,
@@ -35,7 +35,9 @@ class Runner(ABC):
     """A loaded model that can be fed and run."""
 
     backend: str
-    precision: str  # what the file says of itself, or how its input is typed
+    precision: str  # what the file says of itself
+    arithmetic: str = "float32"  # what is computed where the file itself does not round
+    spin: bool | None = None  # of idle threads; None: the library has no such option
     inputs: dict[str, tuple[tuple[int, ...], Any]]  # name -> shape, dtype
 
     @abstractmethod
@@ -70,34 +72,20 @@ class DeviceRun(ABC):
 
 
 class OrtRunner(Runner):
-    """ONNX Runtime on the CPU or through CUDA."""
+    """ONNX Runtime on one of its providers."""
 
-    def __init__(self, path: Path, *, device: str, threads: int, size_hw: tuple[int, int]) -> None:
-        ort = _require("onnxruntime", extra="gpu" if device == "cuda" else "cpu")
-        provider = _PROVIDERS[device]
-        if provider not in ort.get_available_providers():
-            raise RuntimeFailure(
-                f"{path}: this ONNX Runtime has no {provider}; install edgeseg[gpu], or use "
-                "--backend cpu"
-            )
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = _ERRORS_ONLY
-        try:
-            self._session = ort.InferenceSession(str(path), options, providers=[provider])
-        except Exception as error:  # ONNX Runtime's classes have no common base
-            raise RuntimeFailure(f"{path}: ONNX Runtime cannot load it ({_first(error)})") from None
-        if self._session.get_providers()[0] != provider:
-            raise RuntimeFailure(f"{path}: {provider} did not start; are its libraries installed?")
-        self._ort, self._device = ort, device
-        self.backend = f"onnxruntime {device}"
+    def __init__(
+        self, path: Path, options: SessionOptions, *, device: str, size_hw: tuple[int, int]
+    ) -> None:
+        session = onnxruntime_session.open_onnxruntime(path, options, device=device)
+        self._session, self._device = session, device
+        self.backend, self.spin = f"onnxruntime {device}", options.spin
         self.inputs = {
             item.name: (_fixed(item.shape, size_hw), _ort_type(path, item.type))
-            for item in self._session.get_inputs()
+            for item in session.get_inputs()
         }
-        own = self._session.get_modelmeta().custom_metadata_map.get(KEY)
-        self.precision = json.loads(own)["precision"] if own else "not stated"
-        self._outputs = [item.name for item in self._session.get_outputs()]
+        self.precision = _stated(onnxruntime_session.embedded_metadata(session))
+        self._outputs = [item.name for item in session.get_outputs()]
 
     def run(self, feed: Feed) -> list[NDArray[Any]]:
         """All outputs, copied to the host."""
@@ -112,11 +100,13 @@ class OrtRunner(Runner):
         """Inputs and outputs bound to CUDA memory; None on a CPU."""
         if self._device != "cuda":
             return None
-        return _CudaRun(self._ort, self._session, feed, self._outputs)
+        return _CudaRun(self._session, feed, self._outputs)
 
 
 class _CudaRun(DeviceRun):
-    def __init__(self, ort: Any, session: Any, feed: Feed, outputs: list[str]) -> None:
+    def __init__(self, session: Any, feed: Feed, outputs: list[str]) -> None:
+        import onnxruntime as ort
+
         self._session, self._binding = session, session.io_binding()
         self._held = {
             name: ort.OrtValue.ortvalue_from_numpy(array, "cuda", 0) for name, array in feed.items()
@@ -135,47 +125,40 @@ class _CudaRun(DeviceRun):
 class OpenVinoRunner(Runner):
     """OpenVINO on the CPU, from ONNX or its own IR."""
 
-    def __init__(self, path: Path, *, threads: int, size_hw: tuple[int, int]) -> None:
-        openvino = _require("openvino", extra="openvino")
-        core = openvino.Core()
+    def __init__(self, path: Path, options: SessionOptions, *, size_hw: tuple[int, int]) -> None:
+        graph = openvino_session.read_openvino(path)
+        self.inputs = {
+            port.get_any_name(): (
+                _fixed([_dimension(d) for d in port.get_partial_shape()], size_hw),
+                np.dtype(port.get_element_type().to_dtype()).type,
+            )
+            for port in graph.inputs
+        }
         try:
-            model = core.read_model(str(path))
-            self.inputs = {
-                port.get_any_name(): (
-                    _fixed([_dimension(d) for d in port.get_partial_shape()], size_hw),
-                    np.dtype(port.get_element_type().to_dtype()).type,
-                )
-                for port in model.inputs
-            }
-            model.reshape({name: list(shape) for name, (shape, _) in self.inputs.items()})
-            settings = {
-                "PERFORMANCE_HINT": "LATENCY",
-                "INFERENCE_NUM_THREADS": threads,
-                **FLOAT32,
-            }
-            self._compiled = core.compile_model(model, "CPU", settings)
+            graph.reshape({name: list(shape) for name, (shape, _) in self.inputs.items()})
         except RuntimeError as error:
-            raise RuntimeFailure(f"{path}: OpenVINO cannot load it ({_first(error)})") from None
+            reason = first_line(error)
+            raise RuntimeFailure(f"{path}: OpenVINO cannot fix its size ({reason})") from None
+        self._compiled = openvino_session.compile_openvino(graph, options, model=path)
         self._request = self._compiled.create_infer_request()
         self.backend = "openvino cpu"
-        where = ["framework", KEY]
-        own = model.get_rt_info(where).value if model.has_rt_info(where) else None
-        self.precision = json.loads(own)["precision"] if own else "not stated"
+        self.precision = _stated(openvino_session.embedded_metadata(graph))
+        self.arithmetic = openvino_session.arithmetic(self._compiled)
 
     def run(self, feed: Feed) -> list[NDArray[Any]]:
         """All outputs; they stay OpenVINO's memory until the next run."""
-        found = self._request.infer(feed, share_outputs=True)
-        return [found[port] for port in self._compiled.outputs]
+        outputs = self._request.infer(feed, share_outputs=True)
+        return [outputs[port] for port in self._compiled.outputs]
 
 
-class PlanRunner(Runner):
-    """A TensorRT plan through the runtime's own session: upload, run, download."""
+class SessionRunner(Runner):
+    """Our own files through the session of any backend: a plan, or what runs only those."""
 
-    def __init__(self, path: Path) -> None:
-        from edgeseg.runtime.backends.base import open_session
-
-        self._session = open_session(path, backend="tensorrt", allow_random_weights=True)
-        self.backend = self._session.backend
+    def __init__(self, path: Path, options: SessionOptions, *, backend: str) -> None:
+        self._session = open_session(
+            path, backend=backend, options=options, allow_random_weights=True
+        )
+        self.backend, self.arithmetic = self._session.backend, self._session.arithmetic
         self.precision = self._session.metadata.precision
         self.inputs = {"frames": ((1, *self._session.metadata.size_hw, 3), np.uint8)}
 
@@ -185,20 +168,18 @@ class PlanRunner(Runner):
 
 
 def open_runner(
-    path: Path, *, backend: str, threads: int, size_hw: tuple[int, int] = (256, 256)
+    path: Path, *, backend: str, options: SessionOptions, size_hw: tuple[int, int] = (256, 256)
 ) -> Runner:
     """Load a model; `size_hw` is used where the file leaves its image size open."""
     if not path.is_file():
         raise UsageError(f"{path}: no such model; expected .onnx, OpenVINO's .xml or a .plan")
-    if backend not in BACKENDS:
-        raise UsageError(f"backend {backend!r}: expected one of {BACKENDS}")
-    if path.suffix in (".plan", ".engine"):
-        return PlanRunner(path)
+    if path.suffix in PLAN_SUFFIXES:
+        return SessionRunner(path, options, backend="tensorrt")
     if backend == "openvino" or path.suffix == ".xml":
-        return OpenVinoRunner(path, threads=threads, size_hw=size_hw)
-    if backend == "tensorrt":
-        raise UsageError(f"{path}: --backend tensorrt runs .plan files; build one with --trt")
-    return OrtRunner(path, device=backend, threads=threads, size_hw=size_hw)
+        return OpenVinoRunner(path, options, size_hw=size_hw)
+    if backend in onnxruntime_session.DEVICES:
+        return OrtRunner(path, options, device=backend, size_hw=size_hw)
+    return SessionRunner(path, options, backend=backend)
 
 
 def size_on_disk(path: Path) -> int:
@@ -238,12 +219,5 @@ def _ort_type(path: Path, name: str) -> Any:
     return _ORT_TYPES[name]
 
 
-def _require(module: str, *, extra: str) -> Any:
-    if importlib.util.find_spec(module) is None:
-        raise RuntimeFailure(f"{module} is not installed; run: pip install 'edgeseg[{extra}]'")
-    return importlib.import_module(module)
-
-
-def _first(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__
+def _stated(metadata: str | None) -> str:
+    return "not stated" if metadata is None else str(json.loads(metadata)["precision"])

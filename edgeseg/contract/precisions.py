@@ -11,6 +11,7 @@ class Precision:
 
     name: str  # in metadata, reports and options
     meaning: str  # for people
+    arithmetic: str = "float32"  # what backends compute in where the file itself does not round
     needs_images: bool = False  # good ones, to calibrate on
     needs_rounding: bool = False  # that CPUs do not do: they run the graph as another device would
     runs_on_dla: bool = True  # NVIDIA's DLA cores

@@ -54,14 +54,14 @@ def _names(nodes: list[NodeProto]) -> set[str]:
 
 
 def _projections(proto: ModelProto) -> list[NodeProto]:
-    found = [
+    projections = [
         node
         for node in proto.graph.node
         if node.op_type == "Conv" and node.input[1].startswith("embedding.kernel_")
     ]
-    if not found:
+    if not projections:
         raise ExportError("the graph has no projection; it is not one that edgeseg traced")
-    return found
+    return projections
 
 
 def _retype(proto: ModelProto, region: set[str]) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantType
@@ -27,8 +26,10 @@ from edgeseg.export.graph import (
     quadratic_form,
     quiet_logs,
 )
-from edgeseg.export.precision.exact_session import exact_options, exact_session
+from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.export.precision.half import emulated
+from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 # What ONNX Runtime keeps in int8 from one convolution to the next. TensorRT fuses by itself.
 _INT8_OPS = {"cpu": ("Conv", "Add", "MaxPool", "AveragePool", "Relu", "Clip"), "trt": ("Conv",)}
@@ -74,13 +75,8 @@ class Quantiser:
                 calibrate_method=CalibrationMethod.MinMax,
                 extra_options={"symmetric": self._target == "trt"},
             )
-            # In its own order it keeps all activations until the ranges are taken at the end, 10 GB
-            # of a frame of 2160x3840; in this one each is gone as soon as nobody needs it.
-            options = exact_options()
-            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
-            calibrator.infer_session = onnxruntime.InferenceSession(
-                augmented, options, providers=["CPUExecutionProvider"]
-            )
+            # Its own session would keep all activations until the ranges are taken at the end.
+            calibrator.infer_session = open_onnxruntime(augmented, SessionOptions(), exact=True)
             calibrator.collect_data(_Frames(frames, size=batch_size(self._proto)))
             return calibrator.compute_data()
 

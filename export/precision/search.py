@@ -61,7 +61,7 @@ def choose_half(
         if mean is not None:
             graph = correct_mean(graph, mean, frames)
         error = mean_error(graph, maps, probes)
-        errors[plan.text] = _told(error)
+        errors[plan.text] = _plain(error)
         if error <= ENOUGH * TOLERANCES["fp16"].mean_error:
             break
     return Choice(graph=graph, report={"precision": plan.text, "mean_error": errors})
@@ -91,7 +91,7 @@ def choose_int8(
     allowed = TOLERANCES["int8"].mean_error
     error = error_with(())
     kept: tuple[str, ...] = ()
-    steps: list[dict[str, object]] = [{"kept": [], "mean_error": _told(error)}]
+    steps: list[dict[str, object]] = [{"kept": [], "mean_error": _plain(error)}]
     candidates = [node.name for node in quantisable(proto) if node.op_type == "Conv"]
     # Giving back single layers mends an error near the limit, not one that is everywhere.
     while ENOUGH * allowed < error < HOPELESS * allowed and len(kept) < MOST_KEPT:
@@ -102,7 +102,7 @@ def choose_int8(
         if errors[best] > (1 - WORTH) * error:
             break
         kept, error = (*kept, best), errors[best]
-        steps.append({"kept": list(kept), "mean_error": _told(error)})
+        steps.append({"kept": list(kept), "mean_error": _plain(error)})
     factors = "int8" if target == "cpu" else "fp16"
 
     def exact_backbone() -> Choice:
@@ -126,12 +126,12 @@ def exact_maps(model: ReferenceModel, frames: NDArray[np.uint8]) -> NDArray[np.f
 
 def mean_error(proto: ModelProto, exact: NDArray[np.float32], frames: NDArray[np.uint8]) -> float:
     """Mean difference of the map from the reference's, as a share of the reference's range."""
-    found = run_exactly(proto, "map", frames)
+    maps = run_exactly(proto, "map", frames)
     span = max(float(exact.max() - exact.min()), 1e-6)
-    error = float(np.abs(exact - found).mean()) / span
+    error = float(np.abs(exact - maps).mean()) / span
     return error if math.isfinite(error) else math.inf
 
 
-def _told(error: float) -> float | str:
+def _plain(error: float) -> float | str:
     """For the report, which is JSON: there is no infinity in it."""
     return error if math.isfinite(error) else "not finite"

@@ -45,10 +45,10 @@ def plan_metadata(model: Path) -> ModelMetadata:
 
 
 def _compare(model: Path, expected: str) -> None:
-    found = file_sha256(model)
-    if found != expected:
+    actual = file_sha256(model)
+    if actual != expected:
         raise RuntimeFailure(
-            f"{model}: SHA-256 {found[:12]}..., expected {expected[:12]}... as in "
+            f"{model}: SHA-256 {actual[:12]}..., expected {expected[:12]}... as in "
             f"{model.with_suffix('.json').name}; one of the two was replaced or damaged, copy "
             "both again"
         )
@@ -68,7 +68,7 @@ def check_usable(metadata: ModelMetadata, model: Path, *, allow_random_weights: 
     if metadata.backbone.random_weights and not allow_random_weights:
         raise RuntimeFailure(
             f"{model}: its backbone has random weights, so its scores mean nothing; fit with real "
-            "weights, or pass --allow-random-weights to test the machinery"
+            "weights, or pass allow_random_weights=True to test the machinery"
         )
 
 

@@ -12,54 +12,72 @@ from edgeseg.contract.metadata import KEY
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.backends.model_file import BackendUnavailable, first_line, onnx_metadata
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 _PROVIDERS = {
     "cpu": "CPUExecutionProvider",
     "cuda": "CUDAExecutionProvider",
     "tensorrt": "TensorrtExecutionProvider",
 }
+DEVICES = tuple(_PROVIDERS)
 _NAMES = {"cpu": "CPU", "cuda": "CUDA", "tensorrt": "TensorRT"}
 _ERRORS_ONLY = 3  # its severity scale: 2 would print a warning for every node left to the CPU
 
 
-class OrtSession(Session):
-    """An ONNX file on one execution provider, and on no other without saying so."""
+def open_onnxruntime(
+    model: Path | bytes, options: SessionOptions, *, device: str = "cpu", exact: bool = False
+) -> Any:
+    """ONNX Runtime's own session of anyone's graph, on one provider and no other.
 
-    def __init__(self, model: Path, *, device: str, threads: int | None = None) -> None:
-        runtime = _import()
-        provider = _PROVIDERS[device]
-        if provider not in runtime.get_available_providers():
-            raise BackendUnavailable(
-                f"{model}: this ONNX Runtime has no {_NAMES[device]} provider; "
-                "install `edgeseg[gpu]`, or use --backend cpu"
-            )
-        threads = threads or available_cores()
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = _ERRORS_ONLY
-        # Idle workers would spin for the next run and take the processor from decoding and from
-        # what follows the run: 40 % more processor time per frame, and a longer way to a verdict.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        chain = [(provider, _provider_options(device, model))]
-        if device != "cpu":
-            chain.append((_PROVIDERS["cpu"], {}))  # for the few shape operators no GPU takes
-        try:
-            self._session = runtime.InferenceSession(str(model), options, providers=chain)
-        except Exception as error:  # ONNX Runtime's own classes have no common base
-            raise BackendUnavailable(
-                f"{model}: ONNX Runtime cannot load it on {_NAMES[device]} ({first_line(error)})"
-            ) from None
-        # ONNX Runtime falls back by itself when a provider's libraries do not load.
-        if self._session.get_providers()[0] != provider:
-            raise BackendUnavailable(
-                f"{model}: the {_NAMES[device]} provider did not start; are its driver and "
-                "libraries installed? --backend cpu needs neither"
-            )
-        embedded = self._session.get_modelmeta().custom_metadata_map.get(KEY)
-        self.metadata = onnx_metadata(model, embedded)
+    Everybody who runs a graph opens it here: what was verified and timed is what will run. `exact`
+    is for looks into a graph on the way to its file: see `_exactly`.
+    """
+    runtime, provider = _import(), _PROVIDERS[device]
+    name = "the graph" if isinstance(model, bytes) else str(model)
+    if provider not in runtime.get_available_providers():
+        raise BackendUnavailable(
+            f"{name}: this ONNX Runtime has no {_NAMES[device]} provider; "
+            "install `edgeseg[gpu]`, or use backend=cpu"
+        )
+    settings = _settings(runtime, options)
+    if exact:
+        _exactly(runtime, settings)
+    chain = [(provider, _provider_options(device, model))]
+    if device != "cpu":
+        chain.append((_PROVIDERS["cpu"], {}))  # for the few shape operators no GPU takes
+    source = model if isinstance(model, bytes) else str(model)
+    try:
+        session = runtime.InferenceSession(source, settings, providers=chain)
+    except Exception as error:  # ONNX Runtime's own classes have no common base
+        raise BackendUnavailable(
+            f"{name}: ONNX Runtime cannot load it on {_NAMES[device]} ({first_line(error)})"
+        ) from None
+    # ONNX Runtime falls back by itself when a provider's libraries do not load.
+    if session.get_providers()[0] != provider:
+        raise BackendUnavailable(
+            f"{name}: the {_NAMES[device]} provider did not start; are its driver and "
+            "libraries installed? backend=cpu needs neither"
+        )
+    return session
+
+
+def embedded_metadata(session: Any) -> str | None:
+    """Our metadata inside the graph of an open session; other people's graphs have none."""
+    text: str | None = session.get_modelmeta().custom_metadata_map.get(KEY)
+    return text
+
+
+class OrtSession(Session):
+    """An exported ONNX file on one execution provider."""
+
+    def __init__(self, model: Path, options: SessionOptions, *, device: str) -> None:
+        self._session = open_onnxruntime(model, options, device=device)
+        self.metadata = onnx_metadata(model, embedded_metadata(self._session))
         self.backend = f"ONNX Runtime {_NAMES[device]}"
         if device == "cpu":
-            self.backend += f", {threads} thread{'s' if threads > 1 else ''}"
+            count = options.thread_count
+            self.backend += f", {count} thread{'s' if count > 1 else ''}"
+            self.backend += ", spinning" if options.spin else ""
         self._input = self.metadata.input.name
         self._outputs = ["map", "score"] + ["grid"] * ("grid" in self.metadata.outputs)
 
@@ -73,13 +91,6 @@ class OrtSession(Session):
         return maps, scores, grids[0] if grids else None
 
 
-def available_cores() -> int:
-    """Cores this process may use: containers and systemd limit them below the machine's count."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _import() -> Any:
     if importlib.util.find_spec("onnxruntime") is None:
         raise BackendUnavailable(
@@ -90,8 +101,28 @@ def _import() -> Any:
     return onnxruntime
 
 
-def _provider_options(device: str, model: Path) -> dict[str, str]:
-    if device != "tensorrt":
+def _settings(runtime: Any, options: SessionOptions) -> Any:
+    settings = runtime.SessionOptions()
+    settings.intra_op_num_threads = options.thread_count
+    settings.log_severity_level = _ERRORS_ONLY
+    settings.add_session_config_entry("session.intra_op.allow_spinning", str(int(options.spin)))
+    return settings
+
+
+def _exactly(runtime: Any, settings: Any) -> None:
+    """What the graph describes, node by node: Q/DQ as arithmetic, no kernel that saturates.
+
+    Large frames are calibrated in it, so memory goes back at once, and nodes run in the order that
+    needs least of it: in its own, ONNX Runtime keeps all activations of a calibration to the end,
+    10 GB of a frame of 2160x3840.
+    """
+    settings.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    settings.enable_cpu_mem_arena = False
+    settings.execution_order = runtime.ExecutionOrder.PRIORITY_BASED
+
+
+def _provider_options(device: str, model: Path | bytes) -> dict[str, str]:
+    if device != "tensorrt" or isinstance(model, bytes):
         return {}
     # Building takes minutes: keep the engine where the next start finds it.
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "edgeseg" / model.stem

@@ -2,54 +2,102 @@
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import KEY
+from edgeseg.contract.metadata import KEY, ModelMetadata
+from edgeseg.contract.precisions import EXACT, PRECISIONS, Precision
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.backends.model_file import BackendUnavailable, first_line, onnx_metadata
+from edgeseg.runtime.backends.session_options import SessionOptions
 
-# Without it OpenVINO rounds an fp32 file to bfloat16 on processors that have it, and flags the good
-# images of a model whose threshold was found in float32.
-FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
+# Its names of floating points. Without the hint it rounds an fp32 file to bfloat16 on processors
+# that have it, and flags the good images of a model whose threshold was found in float32.
+_HINTS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+
+
+def read_openvino(model: Path) -> Any:
+    """OpenVINO's own graph of anyone's ONNX or IR file, not compiled yet."""
+    if importlib.util.find_spec("openvino") is None:
+        raise BackendUnavailable("OpenVINO is not installed; `pip install edgeseg[openvino]`")
+    import openvino
+
+    try:
+        return openvino.Core().read_model(str(model))
+    except RuntimeError as error:
+        raise _cannot_load(model, error) from None
+
+
+def compile_openvino(graph: Any, options: SessionOptions, *, model: Path) -> Any:
+    """The graph compiled for the CPU, for the lowest latency of a single stream.
+
+    Everybody who runs a graph compiles it here: what was verified and timed is what will run. It
+    computes in what the file's precision says, and in float32 where a foreign file says nothing.
+    OpenVINO's threads sleep and wake by their own rules: `spin` means nothing to it.
+    """
+    import openvino
+
+    settings: dict[str, object] = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": options.thread_count,
+        "INFERENCE_PRECISION_HINT": _HINTS[_precision(graph, model).arithmetic],
+    }
+    try:
+        return openvino.Core().compile_model(graph, "CPU", settings)
+    except RuntimeError as error:
+        raise _cannot_load(model, error) from None
+
+
+def embedded_metadata(graph: Any) -> str | None:
+    """Our metadata inside a graph; other people's graphs have none."""
+    place = ["framework", KEY]  # where OpenVINO keeps the properties of an ONNX file
+    return str(graph.get_rt_info(place).value) if graph.has_rt_info(place) else None
+
+
+def arithmetic(compiled: Any) -> str:
+    """The floating point in which a compiled graph computes, asked of OpenVINO itself."""
+    hint = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
+    return next((name for name, short in _HINTS.items() if short == hint), hint)
 
 
 class OpenVinoSession(Session):
-    """An ONNX file compiled for the CPU, with the lowest latency of a single stream."""
+    """An exported ONNX file on the CPU."""
 
-    def __init__(self, model: Path, *, threads: int | None = None) -> None:
-        if importlib.util.find_spec("openvino") is None:
-            raise BackendUnavailable("OpenVINO is not installed; `pip install edgeseg[openvino]`")
-        import openvino
-
-        settings: dict[str, object] = {"PERFORMANCE_HINT": "LATENCY", **FLOAT32}
-        if threads is not None:
-            settings["INFERENCE_NUM_THREADS"] = threads
-        try:
-            core = openvino.Core()
-            graph = core.read_model(str(model))
-            compiled = core.compile_model(graph, "CPU", settings)
-        except RuntimeError as error:
-            raise BackendUnavailable(
-                f"{model}: OpenVINO cannot load it ({first_line(error)})"
-            ) from None
-        where = ["framework", KEY]  # where OpenVINO keeps the properties of an ONNX file
-        embedded = graph.get_rt_info(where).value if graph.has_rt_info(where) else None
-        self.metadata = onnx_metadata(model, embedded)
+    def __init__(self, model: Path, options: SessionOptions) -> None:
+        graph = read_openvino(model)
+        self.metadata = onnx_metadata(model, embedded_metadata(graph))
+        compiled = compile_openvino(graph, options, model=model)
         self._request = compiled.create_infer_request()
         self._input = self.metadata.input.name
         self._has_grid = "grid" in self.metadata.outputs
         used = compiled.get_property("INFERENCE_NUM_THREADS")
         self.backend = f"OpenVINO CPU, {used} thread{'s' if used != 1 else ''}"
+        self.arithmetic = arithmetic(compiled)
 
     def _run(self, frames_nhwc: NDArray[np.uint8]) -> Outputs:
         try:
             # Outputs stay OpenVINO's own memory until the next run: infer() copies them anyway.
-            found = self._request.infer({self._input: frames_nhwc}, share_outputs=True)
+            outputs = self._request.infer({self._input: frames_nhwc}, share_outputs=True)
         except RuntimeError as error:
             raise RuntimeFailure(
                 f"{self.backend}: inference failed ({first_line(error)})"
             ) from error
-        return found["map"], found["score"], found["grid"] if self._has_grid else None
+        return outputs["map"], outputs["score"], outputs["grid"] if self._has_grid else None
+
+
+def _precision(graph: Any, model: Path) -> Precision:
+    text = embedded_metadata(graph)
+    name = EXACT if text is None else ModelMetadata.from_json(text, source=str(model)).precision
+    if name not in PRECISIONS:
+        raise RuntimeFailure(
+            f"{model}: precision {name!r}, expected one of {', '.join(PRECISIONS)}; "
+            "a newer edgeseg may know it"
+        )
+    return PRECISIONS[name]
+
+
+def _cannot_load(model: Path, error: Exception) -> BackendUnavailable:
+    return BackendUnavailable(f"{model}: OpenVINO cannot load it ({first_line(error)})")

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.prediction import Channels, JudgedPrediction, check_frame, judged
 from edgeseg.progress import Note
-from edgeseg.runtime.backends.base import Backend, Session, open_session
+from edgeseg.runtime.backends.base import Session
+from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.scoring.model_input import blend, cut, fit_into
 
 
@@ -70,8 +72,8 @@ class Detector:
 def open_detector(
     model: Path,
     *,
-    backend: Backend,
-    threads: int | None,
+    backend: str,
+    options: SessionOptions,
     threshold: float | None,
     allow_random_weights: bool,
     note: Note,
@@ -80,9 +82,9 @@ def open_detector(
     session = open_session(
         model,
         backend=backend,
-        threads=threads,
+        options=options,
         allow_random_weights=allow_random_weights,
-        say=note,
+        note=note,
     )
     try:
         return Detector(session, threshold=threshold)

@@ -14,7 +14,7 @@ from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.export import onnx_export as api
 from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.files import file_sha256
-from edgeseg.runtime.backends.base import open_session
+from edgeseg.runtime.backends.choose import open_session
 from tests.support.commands import run, succeed
 from tests.support.export_models import (
     SHORT,

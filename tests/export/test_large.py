@@ -15,7 +15,7 @@ from edgeseg.export.graph import GraphOptions, clean, initializers, is_large, sa
 from edgeseg.export.onnx_export import Exported, export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.tolerances import Tolerance
-from edgeseg.runtime.backends.base import open_session
+from edgeseg.runtime.backends.choose import open_session
 from tests.support.export_models import (
     SHORT,
     artefact,

@@ -18,7 +18,7 @@ from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.export.verify import Agreement
 from edgeseg.files import file_sha256
-from edgeseg.runtime.backends.base import open_session
+from edgeseg.runtime.backends.choose import open_session
 from tests.support.export_models import (
     SHORT,
     artefact,

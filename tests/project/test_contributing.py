@@ -14,7 +14,7 @@ from edgeseg.api import fit, load
 from edgeseg.data.datasets import LAYOUTS, open_dataset
 from edgeseg.model.backbones import BACKBONES, backbone_spec
 from edgeseg.model.feature_extractor import Backbone
-from edgeseg.runtime.backends.base import ONNX_BACKENDS, open_session
+from edgeseg.runtime.backends.choose import BACKENDS, open_session
 from tests.support.brightness_model import write_brightness_model
 from tests.support.commands import FIT, succeed
 from tests.support.documents import REPO, blocks, section, text_of
@@ -34,7 +34,7 @@ def example(heading: str) -> str:
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
     """What an example adds is taken away again."""
-    kept = [(registry, dict(registry)) for registry in (BACKBONES, LAYOUTS, ONNX_BACKENDS)]
+    kept = [(registry, dict(registry)) for registry in (BACKBONES, LAYOUTS, BACKENDS)]
     yield
     for registry, before in kept:
         registry.clear()
@@ -49,7 +49,7 @@ def test_examples_are_short(heading):
 def test_files_and_names_on_the_page_are_there():
     for name in re.findall(r"`((?:edgeseg|runtime|tests|bench)/[\w./]+)", PAGE):
         assert (REPO / name).exists(), name
-    assert "Backend = " in text_of("runtime/backends/base.py")
+    assert "\nBACKENDS: " in text_of("runtime/backends/choose.py")
 
 
 def test_a_backbone(plate, tmp_path, monkeypatch):
@@ -100,14 +100,14 @@ def test_a_backend(tmp_path):
     exec(example("Add a backend"), {})
     frames_nhwc = np.random.default_rng(0).integers(0, 255, (3, 32, 48, 3), dtype=np.uint8)
     with (
-        open_session(path, backend="toy") as ours,  # type: ignore[arg-type]
+        open_session(path, backend="toy") as ours,
         open_session(path, backend="cpu") as theirs,
     ):
         for one, other in zip(ours.infer(frames_nhwc), theirs.infer(frames_nhwc), strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-3)
             np.testing.assert_allclose(one.map_hw, other.map_hw, atol=1e-3)
             np.testing.assert_allclose(one.grid_hw, other.grid_hw, atol=1e-3)
-    with edgeseg.runtime.open(path, backend="toy") as detector:  # type: ignore[arg-type]
+    with edgeseg.runtime.open(path, backend="toy") as detector:
         assert detector.backend == "ONNX reference"
 
 
@@ -115,7 +115,7 @@ def test_a_backend_that_is_not_there(tmp_path):
     path = tmp_path / "part.onnx"
     write_brightness_model(path)
     with pytest.raises(edgeseg.EdgesegError) as caught:
-        edgeseg.runtime.open(path, backend="toy")  # type: ignore[arg-type]
+        edgeseg.runtime.open(path, backend="toy")
     assert str(caught.value) == (
         "backend 'toy': expected one of auto, tensorrt, cuda, cpu, openvino"
     )

@@ -17,7 +17,9 @@ from edgeseg.bench.latency.report import candidates_of
 from edgeseg.bench.latency.runners import open_runner, size_on_disk
 from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
 from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.runtime.backends.session_options import SessionOptions
 
+ONE_THREAD = SessionOptions(threads=1)
 FRAME = np.random.default_rng(0).integers(0, 256, (32, 48, 3), np.uint8)
 
 
@@ -52,7 +54,7 @@ def test_any_image_input_is_fed(
     tmp_path: Path, backend: str, shape: list[int | str], kind: int, scale: int
 ) -> None:
     path = write_mean(tmp_path / "mean.onnx", shape, kind)
-    runner = open_runner(path, backend=backend, threads=1, size_hw=(32, 48))
+    runner = open_runner(path, backend=backend, options=ONE_THREAD, size_hw=(32, 48))
     assert runner.size_hw == (32, 48)
     assert runner.precision == "not stated"
     (found,) = runner.run(runner.prepare(FRAME))
@@ -64,7 +66,7 @@ def test_turns_are_taken_by_all(tmp_path: Path) -> None:
     found = measure_latency(
         [Candidate(name="a", path=path), Candidate(name="b", path=path, backend="openvino")],
         schedule=Schedule(rounds=3, turn=4, warmup=1),
-        threads=1,
+        options=ONE_THREAD,
     )
     assert [timing.key for timing in found] == ["a on cpu", "b on openvino"]
     for timing in found:
@@ -80,7 +82,7 @@ def test_turns_are_taken_by_all(tmp_path: Path) -> None:
 
 def test_a_fresh_process_reports_its_start(tmp_path: Path) -> None:
     path = write_mean(tmp_path / "mean.onnx", [1, 3, 32, 48])
-    found = cold_start(path, backend="cpu", threads=1, size_hw=(32, 48), repeats=1)
+    found = cold_start(path, backend="cpu", options=ONE_THREAD, size_hw=(32, 48), repeats=1)
     assert 0 < found["load_s"] < found["to_first_answer_s"] < found["process_s"]
     assert 0 < found["memory_mb"] < found["peak_mb"]
 
@@ -89,7 +91,7 @@ def test_a_fresh_process_that_fails_says_why(tmp_path: Path) -> None:
     path = tmp_path / "torn.onnx"
     path.write_bytes(b"no model")
     with pytest.raises(RuntimeFailure, match=r"a fresh process cannot run it .*cannot load it"):
-        cold_start(path, backend="cpu", threads=1, size_hw=(32, 48), repeats=1)
+        cold_start(path, backend="cpu", options=ONE_THREAD, size_hw=(32, 48), repeats=1)
 
 
 def test_external_tensors_count_as_size(tmp_path: Path) -> None:
@@ -137,17 +139,18 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     path = write_mean(tmp_path / "mean.onnx", [1, 3, 32, 48])
     item = Candidate(name="a", path=path)
     with pytest.raises(UsageError, match="expected one or more, each named once"):
-        measure_latency([item, item], schedule=Schedule(), threads=1)
+        measure_latency([item, item], schedule=Schedule(), options=ONE_THREAD)
     with pytest.raises(UsageError, match="rounds=0: expected at least 1"):
         Schedule(rounds=0)
     with pytest.raises(UsageError, match=r"gone\.onnx: no such model"):
-        open_runner(tmp_path / "gone.onnx", backend="cpu", threads=1)
-    with pytest.raises(UsageError, match=r"--backend tensorrt runs \.plan files"):
-        open_runner(path, backend="tensorrt", threads=1)
+        open_runner(tmp_path / "gone.onnx", backend="cpu", options=ONE_THREAD)
+    with pytest.raises(UsageError, match="backend 'toy': expected one of auto, tensorrt, "):
+        open_runner(path, backend="toy", options=ONE_THREAD)
     with pytest.raises(UsageError, match="no models to time"):
         candidates_of([], ["cpu"])
-    with pytest.raises(RuntimeFailure, match="has no CUDAExecutionProvider"):
-        open_runner(path, backend="cuda", threads=1)
+    for backend, name in (("cuda", "CUDA"), ("tensorrt", "TensorRT")):
+        with pytest.raises(RuntimeFailure, match=f"this ONNX Runtime has no {name} provider"):
+            open_runner(path, backend=backend, options=ONE_THREAD)
 
 
 @pytest.mark.parametrize("module", ["cli.command", "latency.report"])

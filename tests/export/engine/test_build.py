@@ -14,7 +14,7 @@ from edgeseg.errors import ExportError
 from edgeseg.export.engine.build import build_engine
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import find_gpu
-from edgeseg.runtime.backends.base import open_session
+from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import BackendUnavailable, onnx_beside, plan_metadata
 from edgeseg.runtime.backends.plan_check import check_gpu, import_builder
 from tests.support.small_graphs import SIZE_HW, write_graph

@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.bench.latency.runners import open_runner
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.runtime.backends.base import open_session, warm_up
+from edgeseg.runtime.backends.base import warm_up
+from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
+from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support.brightness_model import (
     brightness_graph,
     brightness_metadata,
@@ -33,7 +34,7 @@ def test_scores_are_those_of_numpy_for_any_batch(
 ) -> None:
     path = tmp_path / "part.onnx"
     write_brightness_model(path, metadata=brightness_metadata(batch=batch))
-    with open_session(path, backend=backend, threads=1) as session:  # type: ignore[arg-type]
+    with open_session(path, backend=backend, options=SessionOptions(threads=1)) as session:
         predictions = session.infer(FRAMES)
     assert len(predictions) == len(FRAMES)
     for frame, prediction in zip(FRAMES, predictions, strict=True):
@@ -46,7 +47,7 @@ def test_scores_are_those_of_numpy_for_any_batch(
 
 @pytest.mark.parametrize("backend", ["cpu", "openvino"])
 def test_predictions_survive_the_next_run(model: Path, backend: str) -> None:
-    with open_session(model, backend=backend, threads=1) as session:  # type: ignore[arg-type]
+    with open_session(model, backend=backend, options=SessionOptions(threads=1)) as session:
         (first,) = session.infer(FRAMES[:1])
         kept = first.map_hw.copy(), first.grid_hw.copy()
         session.infer(FRAMES[1:2])
@@ -65,19 +66,19 @@ def test_a_model_without_a_grid(tmp_path: Path) -> None:
     path = tmp_path / "part.onnx"
     write_brightness_model(path, metadata=brightness_metadata(outputs=("map", "score")))
     for backend in ("cpu", "openvino"):
-        with open_session(path, backend=backend) as session:  # type: ignore[arg-type]
+        with open_session(path, backend=backend) as session:
             assert session.infer(FRAMES[:1])[0].grid_hw is None
 
 
 def test_auto_says_what_it_takes_and_why(model: Path) -> None:
-    said: list[str] = []
-    with open_session(model, threads=2, say=said.append) as session:
+    notes: list[str] = []
+    with open_session(model, options=SessionOptions(threads=2), note=notes.append) as session:
         assert session.backend == "ONNX Runtime CPU, 2 threads"
-    assert said == [
+    assert notes == [
         f"{model}: this ONNX Runtime has no TensorRT provider; install `edgeseg[gpu]`, "
-        "or use --backend cpu",
+        "or use backend=cpu",
         f"{model}: this ONNX Runtime has no CUDA provider; install `edgeseg[gpu]`, "
-        "or use --backend cpu",
+        "or use backend=cpu",
         "part.onnx runs on ONNX Runtime CPU, 2 threads",
     ]
 
@@ -102,33 +103,14 @@ def test_a_provider_that_does_not_start_is_noticed(
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", falls_back)
     with pytest.raises(RuntimeFailure, match="the CUDA provider did not start"):
-        OrtSession(model, device="cuda")
+        OrtSession(model, SessionOptions(), device="cuda")
 
 
 def test_threads_are_named(model: Path) -> None:
-    with open_session(model, backend="cpu", threads=1) as session:
+    with open_session(model, backend="cpu", options=SessionOptions(threads=1)) as session:
         assert session.backend == "ONNX Runtime CPU, 1 thread"
-    with open_session(model, backend="openvino", threads=1) as session:
+    with open_session(model, backend="openvino", options=SessionOptions(threads=1)) as session:
         assert session.backend == "OpenVINO CPU, 1 thread"
-
-
-def test_openvino_runs_in_float32_in_the_stream_and_in_the_benchmark(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its default is bfloat16 where a processor has it, which is not what was verified."""
-    import openvino
-
-    asked: list[dict[str, object]] = []
-
-    class Recording(openvino.Core):
-        def compile_model(self, graph: object, device: str, settings: dict[str, object]) -> object:
-            asked.append(settings)
-            return super().compile_model(graph, device, settings)
-
-    monkeypatch.setattr(openvino, "Core", Recording)
-    open_session(model, backend="openvino", threads=1).close()
-    open_runner(model, backend="openvino", threads=1)
-    assert [settings["INFERENCE_PRECISION_HINT"] for settings in asked] == ["f32", "f32"]
 
 
 def test_a_model_without_metadata_is_refused(tmp_path: Path) -> None:
@@ -136,7 +118,7 @@ def test_a_model_without_metadata_is_refused(tmp_path: Path) -> None:
     path.write_bytes(brightness_graph(None).SerializeToString())
     for backend in ("cpu", "openvino"):
         with pytest.raises(RuntimeFailure, match=r"no edgeseg metadata inside.*`edgeseg export`"):
-            open_session(path, backend=backend)  # type: ignore[arg-type]
+            open_session(path, backend=backend)
 
 
 @pytest.mark.parametrize("backend", ["auto", "cpu", "openvino"])
@@ -144,7 +126,7 @@ def test_a_model_that_is_not_its_sidecars_is_refused(model: Path, backend: str) 
     other = brightness_metadata(threshold=1.0)
     model.write_bytes(brightness_graph(other).SerializeToString())
     with pytest.raises(RuntimeFailure, match=r"as in part\.json; one of the two was replaced"):
-        open_session(model, backend=backend)  # type: ignore[arg-type]
+        open_session(model, backend=backend)
 
 
 def test_a_model_may_come_without_a_sidecar(model: Path) -> None:
@@ -155,7 +137,7 @@ def test_a_model_may_come_without_a_sidecar(model: Path) -> None:
 def test_random_weights_need_permission(tmp_path: Path) -> None:
     path = tmp_path / "part.onnx"
     write_brightness_model(path, metadata=brightness_metadata(random_weights=True))
-    with pytest.raises(RuntimeFailure, match=r"random weights.*--allow-random-weights"):
+    with pytest.raises(RuntimeFailure, match=r"random weights.*allow_random_weights=True"):
         open_session(path, backend="cpu")
     open_session(path, backend="cpu", allow_random_weights=True).close()
 
@@ -176,7 +158,7 @@ def test_files_that_are_no_models(
         (tmp_path / name).write_bytes(content)
     backend = "tensorrt" if name.endswith("plan") else "cpu"
     with pytest.raises(EdgesegError) as error:
-        open_session(tmp_path / name, backend=backend)  # type: ignore[arg-type]
+        open_session(tmp_path / name, backend=backend)
     assert message in str(error.value)
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.backends.base import open_session
+from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.plan_check import _versions_fit, rebuild
+from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.backends.tensorrt_session import TensorRtSession
 from tests.support.brightness_model import PLAN, brightness_metadata, write_brightness_model
 from tests.support.fake_tensorrt_runtime import FakeCuda, FakeTrt
@@ -26,11 +27,13 @@ def write_plan(
     folder: Path, *, batch: tuple[int, int, int] = (1, 1, 1), content: bytes = b"plan", **plan: Any
 ) -> Path:
     """A plan, its sidecar and the graph it was built from."""
-    told = write_brightness_model(folder / "part.onnx", metadata=brightness_metadata(batch=batch))
+    metadata = write_brightness_model(
+        folder / "part.onnx", metadata=brightness_metadata(batch=batch)
+    )
     path = folder / "part.plan"
     path.write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
-    sidecar = replace(told, plan=replace(PLAN, **({"plan_sha256": digest} | plan)))
+    sidecar = replace(metadata, plan=replace(PLAN, **({"plan_sha256": digest} | plan)))
     path.with_suffix(".json").write_text(sidecar.to_json())
     return path
 
@@ -167,11 +170,13 @@ def test_versions() -> None:
 
 def test_auto_falls_back_to_the_graph_beside_the_plan(tmp_path: Path, fakes: Any) -> None:
     fakes(driver=False)
-    said: list[str] = []
-    with open_session(write_plan(tmp_path), threads=1, say=said.append) as session:
+    notes: list[str] = []
+    with open_session(
+        write_plan(tmp_path), options=SessionOptions(threads=1), note=notes.append
+    ) as session:
         assert session.backend == "ONNX Runtime CPU, 1 thread"
-    assert "cudaDeviceGetAttribute failed" in said[0]
-    assert "no CUDA provider" in said[1]
+    assert "cudaDeviceGetAttribute failed" in notes[0]
+    assert "no CUDA provider" in notes[1]
 
 
 def test_auto_does_not_excuse_a_damaged_plan(tmp_path: Path, fakes: Any) -> None:

@@ -1,0 +1,121 @@
+"""Which backend runs a model file.
+
+    BACKENDS[name](model, options) -> Session
+
+One entry a backend. Light: the command line takes the names from here, and the module behind an
+entry loads when it is chosen.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.progress import Note, ignore
+from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
+
+if TYPE_CHECKING:
+    from edgeseg.runtime.backends.base import Session
+
+Opener = Callable[[Path, SessionOptions], "Session"]
+AUTO = "auto"
+_FASTEST_FIRST = ("tensorrt", "cuda", "cpu")  # what `auto` tries
+
+
+def _onnxruntime(device: str) -> Opener:
+    def opener(model: Path, options: SessionOptions) -> "Session":
+        from edgeseg.runtime.backends.onnxruntime_session import OrtSession
+
+        return OrtSession(model, options, device=device)
+
+    return opener
+
+
+def _tensorrt(model: Path, options: SessionOptions) -> "Session":
+    """A plan by TensorRT itself, which has no threads; a graph through ONNX Runtime."""
+    if not _is_plan(model):
+        return _onnxruntime("tensorrt")(model, options)
+    from edgeseg.runtime.backends.tensorrt_session import TensorRtSession
+
+    return TensorRtSession(model)
+
+
+def _openvino(model: Path, options: SessionOptions) -> "Session":
+    from edgeseg.runtime.backends.openvino_session import OpenVinoSession
+
+    return OpenVinoSession(model, options)
+
+
+BACKENDS: dict[str, Opener] = {
+    "tensorrt": _tensorrt,
+    "cuda": _onnxruntime("cuda"),
+    "cpu": _onnxruntime("cpu"),
+    "openvino": _openvino,
+}
+
+
+def backend_names() -> tuple[str, ...]:
+    """What may be asked for, the choice included."""
+    return (AUTO, *BACKENDS)
+
+
+def open_session(
+    model: Path,
+    *,
+    backend: str = AUTO,
+    options: SessionOptions = DEFAULTS,
+    allow_random_weights: bool = False,
+    note: Note = ignore,
+) -> "Session":
+    """Load a .onnx or .plan file; `auto` says which backend it takes and why not a faster one."""
+    from edgeseg.runtime.backends.model_file import BackendUnavailable, check_usable
+
+    model = Path(model)
+    if not model.is_file():
+        raise UsageError(f"{model}: no such model; `edgeseg export` writes .onnx and .plan files")
+    *tried, last = _attempts(model, backend)
+    for name, file in tried:
+        try:
+            session = BACKENDS[name](file, options)
+            break
+        except BackendUnavailable as error:
+            note(str(error))
+    else:
+        name, file = last
+        session = BACKENDS[name](file, options)
+    try:
+        check_usable(session.metadata, model, allow_random_weights=allow_random_weights)
+    except RuntimeFailure:
+        session.close()
+        raise
+    note(f"{model.name} runs on {session.backend}")
+    return session
+
+
+def _attempts(model: Path, backend: str) -> list[tuple[str, Path]]:
+    """Backends and the file for each, in the order in which they are tried."""
+    from edgeseg.runtime.backends.model_file import onnx_beside
+
+    if backend not in backend_names():
+        raise UsageError(f"backend {backend!r}: expected one of {', '.join(backend_names())}")
+    plan = _is_plan(model)
+    if not plan and model.suffix != ".onnx":
+        raise UsageError(f"{model}: expected a .onnx or .plan file, as `edgeseg export` writes")
+    if plan and backend not in (AUTO, "tensorrt"):
+        raise UsageError(
+            f"{model}: backend={backend} cannot run a plan, only `tensorrt` can; "
+            f"give the {model.stem}.onnx it was built from"
+        )
+    if backend != AUTO:
+        return [(backend, model)]
+    if not plan:
+        return [(name, model) for name in _FASTEST_FIRST]
+    graph = onnx_beside(model)
+    others = [] if graph is None else [(name, graph) for name in _FASTEST_FIRST[1:]]
+    return [("tensorrt", model), *others]
+
+
+def _is_plan(model: Path) -> bool:
+    from edgeseg.contract.metadata import PLAN_SUFFIXES
+
+    return model.suffix in PLAN_SUFFIXES

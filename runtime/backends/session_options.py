@@ -1,0 +1,35 @@
+"""How a library runs a graph; light, because the command line takes defaults from here."""
+
+import os
+from dataclasses import dataclass
+
+from edgeseg.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions:
+    """The same for verification, benchmark, `predict` and stream: what one finds, all have."""
+
+    threads: int | None = None  # of the processor; None: all cores that this process may use
+    # Idle threads of ONNX Runtime watch for the next run instead of sleeping; OpenVINO has no such
+    # option. TODO figures
+    spin: bool = False
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"threads={self.threads}: expected at least 1")
+
+    @property
+    def thread_count(self) -> int:
+        """The number that a library is given: its own default would be another in each."""
+        return self.threads or available_cores()
+
+
+DEFAULTS = SessionOptions()
+
+
+def available_cores() -> int:
+    """Cores this process may use: containers and systemd limit them below the machine's count."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
