@@ -1,0 +1,1 @@
+"""Defects planted on good images, with exact masks: a stand-in for the real ones."""

@@ -1,0 +1,165 @@
+"""Shapes of a given area on the part: ragged blobs and bundles of scratches."""
+
+import math
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Plane = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Box = tuple[slice, slice]
+
+_SUBPIXEL = 4  # fractional bits of the coordinates that OpenCV draws with
+_LONGEST = 0.35  # of the shorter side: a scratch; a larger area makes more of them
+_STROKES = 300  # at most, in a bundle
+_FAINT = 0.15  # of full weight: the rim of an anti-aliased line that does not count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Pixels of a picture that a defect covers, within a window that leaves room around them."""
+
+    box: Box
+    mask_hw: Mask  # of the box
+    weight_hw: Plane  # of the box: 0 outside the mask, up to 1 inside
+
+    @property
+    def area_px(self) -> int:
+        """Pixels covered."""
+        return int(np.count_nonzero(self.mask_hw))
+
+
+def unit(size_hw: tuple[int, ...]) -> float:
+    """One pixel of a picture of 256x256: thin things keep their share of the picture."""
+    return min(size_hw) / 256
+
+
+def window(size_hw: tuple[int, ...], centre_yx: tuple[int, int], reach: float) -> Box:
+    """The part of a picture within `reach` of a place."""
+    first, last = (
+        slice(max(math.floor(centre - reach), 0), min(math.ceil(centre + reach) + 1, side))
+        for centre, side in zip(centre_yx, size_hw, strict=True)
+    )
+    return first, last
+
+
+def blob(
+    part_hw: Mask,
+    *,
+    centre_yx: tuple[int, int],
+    area_px: int,
+    soft: float,
+    stretch: float,
+    rng: np.random.Generator,
+) -> Shape:
+    """The `area_px` pixels around a place that are nearest by a distance with ragged level lines.
+
+    Pixels beside the part are farther, so that it fills a thin part before it leaves it. `soft`
+    is the width of its edge as a share of its radius, `stretch` its length over its breadth.
+    """
+    size = math.sqrt(area_px)
+    box = window(part_hw.shape, centre_yx, 2.5 * size + 4)
+    y, x = np.mgrid[box].astype(np.float32)
+    y, x = y - centre_yx[0], x - centre_yx[1]
+    angle, ratio = rng.uniform(0, np.pi), math.sqrt(stretch)
+    along, across = x * np.cos(angle) + y * np.sin(angle), y * np.cos(angle) - x * np.sin(angle)
+    distance = np.hypot(along / ratio, across * ratio)
+    distance *= np.exp(0.25 * smooth_noise(y.shape, 7, rng))
+    distance += 0.8 * size * ~part_hw[box]
+    count = min(area_px, distance.size)
+    nearest = distance <= np.partition(distance.ravel(), count - 1)[count - 1]
+    mask_hw = _largest(nearest)
+    return Shape(
+        box=box, mask_hw=mask_hw, weight_hw=soft_edge(mask_hw, width=soft * size / math.sqrt(np.pi))
+    )
+
+
+def strokes(
+    part_hw: Mask, *, centre_yx: tuple[int, int], area_px: int, rng: np.random.Generator
+) -> Shape:
+    """One thin curve, or as many nearly parallel ones as the area asks for."""
+    pixel = unit(part_hw.shape)
+    thickness = max(1, round(rng.uniform(0.8, 1.8) * pixel))
+    longest = min(1.2 * area_px / thickness, max(_LONGEST * min(part_hw.shape), 4.0))
+    spread = 0.45 * math.sqrt(area_px) if area_px > longest * thickness else 0.0
+    box = window(part_hw.shape, centre_yx, 0.6 * longest + 3 * spread + 4 * pixel + 4)
+    on_part = cv2.dilate(part_hw[box].astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
+    heading = rng.uniform(0, 2 * np.pi)
+    origin = np.array(centre_yx[::-1]) - (box[1].start, box[0].start)
+    weight_hw = np.zeros(on_part.shape, np.float32)
+    for stroke in range(_STROKES):
+        length = longest * (rng.uniform(0.3, 1.0) if spread else 1.0)
+        path = _curve(heading + rng.normal(0, 0.15), length, rng) + origin
+        path += rng.normal(0, (1 + stroke / 10) * spread, 2)  # wider where the part is thin
+        pressure = rng.uniform(0.5, 1.0)
+        more = area_px - int(np.count_nonzero(weight_hw))
+        weight_hw = np.maximum(weight_hw, pressure * _line(path, thickness, on_part, area_px=more))
+        if np.count_nonzero(weight_hw) >= 0.9 * area_px:
+            break
+    weight_hw[origin[1], origin[0]] = max(weight_hw[origin[1], origin[0]], 0.5)  # never nothing
+    # A tool presses harder here and there.
+    weight_hw *= 0.8 + 0.2 * np.tanh(smooth_noise(weight_hw.shape, 9, rng))
+    return Shape(box=box, mask_hw=weight_hw > 0, weight_hw=weight_hw / max(weight_hw.max(), 1e-6))
+
+
+def smooth_noise(size_hw: tuple[int, ...], knots: int, rng: np.random.Generator) -> Plane:
+    """Hills and valleys of about unit height, `knots` along the longer side."""
+    longer = max(size_hw)
+    rows, columns = (max(2, round(knots * side / longer)) for side in size_hw)
+    coarse = rng.standard_normal((rows, columns)).astype(np.float32)
+    noise = cv2.resize(coarse, (size_hw[1], size_hw[0]), interpolation=cv2.INTER_CUBIC)
+    return np.asarray(noise, np.float32)
+
+
+def soft_edge(mask_hw: Mask, *, width: float) -> Plane:
+    """Weights that rise from the edge of a mask inward and reach 1 at `width` pixels."""
+    rise = np.clip((depth_of(mask_hw) - 0.5) / max(width, 0.5), 0, 1)
+    return np.asarray(np.where(mask_hw, rise * rise * (3 - 2 * rise), 0), np.float32)
+
+
+def depth_of(mask_hw: Mask) -> Plane:
+    """Pixels from each pixel of a mask to the nearest outside; the picture's edge is no outside."""
+    depth = cv2.distanceTransform(np.pad(mask_hw, 1, mode="edge").astype(np.uint8), cv2.DIST_L2, 5)
+    return np.asarray(depth[1:-1, 1:-1], np.float32)
+
+
+def _curve(heading: float, length: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Points (N, 2) as x, y around the origin of a line that bends a little."""
+    steps = max(int(length / 2), 4)
+    headings = heading + rng.uniform(-0.9, 0.9) * np.linspace(-0.5, 0.5, steps)
+    headings += np.cumsum(rng.normal(0, 0.03, steps))
+    points = np.cumsum(np.stack([np.cos(headings), np.sin(headings)], axis=1), axis=0)
+    return np.asarray((points - points[steps // 2]) * length / steps)
+
+
+def _line(path: NDArray[np.float64], thickness: int, on_part: Mask, *, area_px: int) -> Plane:
+    """Weights of a line as far along a path as the area on the part allows."""
+    points = np.round(path * (1 << _SUBPIXEL)).astype(np.int32)
+
+    def drawn(count: int) -> Plane:
+        canvas = np.zeros(on_part.shape, np.uint8)
+        cv2.polylines(canvas, [points[:count]], False, 255, thickness, cv2.LINE_AA, _SUBPIXEL)
+        line = canvas.astype(np.float32) / 255
+        return np.where(on_part & (line > _FAINT), line, 0)
+
+    whole = drawn(len(points))
+    if np.count_nonzero(whole) <= 1.1 * area_px:
+        return whole
+    fits, too_long = 2, len(points)
+    while too_long - fits > 1:
+        middle = (fits + too_long) // 2
+        if np.count_nonzero(drawn(middle)) <= 1.1 * area_px:
+            fits = middle
+        else:
+            too_long = middle
+    return drawn(fits)
+
+
+def _largest(mask_hw: Mask) -> Mask:
+    """The largest piece of a mask: splinters are no defects of their own."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask_hw.astype(np.uint8))
+    if count <= 2:
+        return mask_hw
+    return np.asarray(labels == 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA])))
