@@ -1,7 +1,7 @@
 """A predictor over the test images of a dataset, and every metric of what it said."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.metrics import METRICS, stored_metrics
 from edgeseg.data.datasets import Dataset, Sample, load_batches
-from edgeseg.data.samples import frames_at_once
+from edgeseg.data.samples import Batch, frames_at_once
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.metrics import Measured
 from edgeseg.evaluation.pro import MapEvaluator
@@ -99,15 +99,34 @@ def evaluate(
             "(test/<kind> and ground_truth/<kind>), or use `edgeseg predict` for pictures"
         )
     started = time.perf_counter()
-    scores: list[float] = []
-    labels: list[int] = []
     batch_size = frames_at_once(size_hw, most=batch_size)
     batches = load_batches(
         dataset.test, size_hw=size_hw, batch_size=batch_size, max_bad=max_bad, on_bad=on_bad
     )
     length = -(-len(dataset.test) // batch_size)
+    watched = progress(batches, length=length, label="Evaluating")
+    measured = _measured(predict, watched, threshold=threshold, visit=visit)
+    return Evaluation(
+        dataset=dataset.name,
+        figures={key: metric.value(measured) for key, metric in METRICS.items()},
+        threshold=threshold,
+        threshold_method=threshold_method,
+        false_alarms=measured.decision.false_positives,
+        images=len(measured.labels),
+        anomalies=sum(measured.labels),
+        seconds=time.perf_counter() - started,
+        scores=measured.scores,
+        labels=measured.labels,
+    )
+
+
+def _measured(
+    predict: Predictor, batches: Iterable[Batch], *, threshold: float, visit: Visitor | None
+) -> Measured:
     evaluator = MapEvaluator()
-    for batch in progress(batches, length=length, label="Evaluating"):
+    scores: list[float] = []
+    labels: list[int] = []
+    for batch in batches:
         maps, batch_scores = predict(batch.frames)
         for i, sample in enumerate(batch.samples):
             evaluator.add(maps[i], batch.masks[i], name=sample.image.name)
@@ -115,18 +134,6 @@ def evaluate(
             labels.append(sample.label)
             if visit is not None:
                 visit(sample, batch.frames[i], batch.masks[i], maps[i], scores[-1])
-    measured = Measured(
+    return Measured(
         maps=evaluator.result(), scores=tuple(scores), labels=tuple(labels), threshold=threshold
-    )
-    return Evaluation(
-        dataset=dataset.name,
-        figures={key: metric.value(measured) for key, metric in METRICS.items()},
-        threshold=threshold,
-        threshold_method=threshold_method,
-        false_alarms=measured.decision.false_positives,
-        images=len(labels),
-        anomalies=sum(labels),
-        seconds=time.perf_counter() - started,
-        scores=measured.scores,
-        labels=measured.labels,
     )

@@ -26,6 +26,7 @@ from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import Changes, FitOptions, Shard
 from edgeseg.model.factors import in_parallel
 from edgeseg.model.moments import Moments
+from edgeseg.progress import Note
 
 # Of a scatter's trace: embeddings of the same image differ in their seventh digit from one
 # machine to another, and a direction that no other image has then comes out just below zero.
@@ -156,12 +157,7 @@ def refreshed(
             good, how = scorer.scores_by_model(model, kept.unseen), "split-conformal"
     else:
         new = seen.seen if seen is not None else None
-        good, how = _from_new_and_earlier(scorer, pooled, new, earlier)
-        if "earlier" in how:
-            options.note(
-                "the threshold rests on scores that an earlier model gave; "
-                "calibrate on good images kept apart for a better one"
-            )
+        good, how = _from_new_and_earlier(scorer, pooled, new, earlier, options.note)
     # Without images nothing can be measured: what the earlier models measured is the next best.
     measured = float(np.mean([artefact.calibration.measured_d2 for artefact in earlier]))
     calibration = calibrate(
@@ -180,19 +176,27 @@ def refreshed(
 
 
 def _from_new_and_earlier(
-    scorer: HeldOutScorer, pooled: Moments, new: EmbeddingStore | None, earlier: Sequence[Artefact]
+    scorer: HeldOutScorer,
+    pooled: Moments,
+    new: EmbeddingStore | None,
+    earlier: Sequence[Artefact],
+    note: Note,
 ) -> tuple[GoodImageScores, str]:
     scores = [artefact.calibration.good for artefact in earlier]
     how = "scores of the earlier model" + "s" * (len(scores) > 1)
-    if new is None:
-        return joined_scores(scores), how
-    config = scorer.space.config
-    folds = min(config.folds, len(new))
-    fresh = scorer.cross_fold_scores(pooled, new, folds=folds, seed=config.seed)
-    on_new = f"cross-conformal on {fresh.count} new images"
-    if fresh.count >= needed_images(config.false_alarm_rate):
-        return fresh, on_new
-    return joined_scores([fresh, *scores]), f"{on_new} and {how}"
+    if new is not None:
+        config = scorer.space.config
+        folds = min(config.folds, len(new))
+        fresh = scorer.cross_fold_scores(pooled, new, folds=folds, seed=config.seed)
+        on_new = f"cross-conformal on {fresh.count} new images"
+        if fresh.count >= needed_images(config.false_alarm_rate):
+            return fresh, on_new
+        scores, how = [fresh, *scores], f"{on_new} and {how}"
+    note(
+        "the threshold rests on scores that an earlier model gave; "
+        "calibrate on good images kept apart for a better one"
+    )
+    return joined_scores(scores), how
 
 
 def joined_scores(parts: Sequence[GoodImageScores]) -> GoodImageScores:

@@ -5,7 +5,6 @@ The names of the modules follow the published state dict, so that its keys load 
 
 from collections import OrderedDict
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -95,8 +94,3 @@ class EfficientNetLite0(nn.Module):
                 )
                 inside = outside
         self._blocks = nn.ModuleList(blocks)
-
-    def stem(self, x: Tensor) -> Tensor:
-        """Half the size, 32 channels."""
-        activated: torch.Tensor = self.act(self._bn0(self._conv_stem(x)))
-        return activated

@@ -30,11 +30,6 @@ class Moments:
             scatter=torch.zeros(locations, k, k, dtype=torch.float64, device=device),
         )
 
-    @classmethod
-    def of(cls, x_nkp: Tensor) -> "Moments":
-        """Of one batch of embeddings (N, k, P)."""
-        return cls.zero(x_nkp.shape[2], x_nkp.shape[1]).update_(x_nkp)
-
     @property
     def images(self) -> int:
         """How many images went in, before any pooling; of decayed ones the nearest number."""

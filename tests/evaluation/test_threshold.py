@@ -16,6 +16,7 @@ from edgeseg.evaluation.threshold import (
 )
 from edgeseg.model.factors import Factors, make_factors
 from edgeseg.model.moments import Moments
+from tests.support.moment_rows import moments_of_rows
 
 
 def good_images(scores: NDArray[np.float32]) -> GoodImageScores:
@@ -112,11 +113,11 @@ def fitted(moments: Moments) -> Factors:
 
 def cross_scores(x_nkp: torch.Tensor) -> NDArray[np.float64]:
     """Every image judged by the model of all others but its fold."""
-    whole = Moments.of(x_nkp)
+    whole = moments_of_rows(x_nkp)
     scores = np.empty(len(x_nkp))
     for fold in range(FOLDS):
         members = slice(fold, None, FOLDS)
-        rest = whole.remove(Moments.of(x_nkp[members]))
+        rest = whole.remove(moments_of_rows(x_nkp[members]))
         scores[members] = image_scores(x_nkp[members], fitted(rest))
     return scores
 
@@ -131,7 +132,7 @@ def test_cross_calibration_on_gaussian_images(count, rate):
         noise = rng.normal(size=(count + 400, K, LOCATIONS))
         x = torch.from_numpy(np.einsum("pij,njp->nip", mixing, noise))
         train, new = x[:count], x[count:]
-        final = fitted(Moments.of(train))
+        final = fitted(moments_of_rows(train))
         new_scores = image_scores(new, final)
         for alarms, scores in (
             (by_folds, cross_scores(train)),

@@ -20,6 +20,7 @@ from edgeseg.model.factors import make_factors
 from edgeseg.model.moments import Moments
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.model.windows import Windows
+from tests.support.moment_rows import moments_of_rows
 from tests.support.small_models import RANDOM, SMALL, fit_small, frames, write_plate
 
 
@@ -49,7 +50,7 @@ def said_by_fit(
 
 def test_moments_are_those_of_all_images_at_once(small_artefact, plate):
     embedded = small_artefact.model().embed(train_frames(plate)).flatten(2)
-    whole = Moments.of(embedded)
+    whole = moments_of_rows(embedded)
     assert small_artefact.moments.images == 10
     torch.testing.assert_close(small_artefact.moments.mean, whole.mean, rtol=0, atol=1e-6)
     torch.testing.assert_close(small_artefact.moments.scatter, whole.scatter, rtol=0, atol=1e-6)
@@ -62,7 +63,7 @@ def test_cross_calibration_is_refitting_without_the_fold(small_artefact, plate):
     for fold in range(SMALL.folds):
         members = sorted(order[fold :: SMALL.folds])
         others = sorted(set(range(10)) - set(members))
-        model = model_of(small_artefact, Moments.of(embedded[others].flatten(2)))
+        model = model_of(small_artefact, moments_of_rows(embedded[others].flatten(2)))
         grid = model.distances(embedded[members])
         image_map, score = model.to_image(grid)
         scores += score.tolist()

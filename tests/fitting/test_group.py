@@ -12,7 +12,7 @@ from edgeseg.fitting import group_sums
 from edgeseg.fitting.group import ALONE, Group
 from edgeseg.fitting.group_sums import sum_moments_
 from edgeseg.model.moments import Moments
-from tests.support.moment_rows import assert_same, rows
+from tests.support.moment_rows import assert_same, moments_of_rows, rows
 
 
 class Threads(Group):
@@ -58,11 +58,11 @@ def test_sums_of_shares_are_those_of_the_whole(monkeypatch, sizes, chunk_bytes):
 
     def work(group: Group) -> Moments:
         start = starts[group.rank]
-        return sum_moments_(Moments.of(x[start : start + sizes[group.rank]]), group)
+        return sum_moments_(moments_of_rows(x[start : start + sizes[group.rank]]), group)
 
     sums = together(len(sizes), work)
     for moments in sums:
-        assert_same(moments, Moments.of(x))
+        assert_same(moments, moments_of_rows(x))
         assert torch.equal(moments.scatter, sums[0].scatter)  # the same bits in every process
 
 
@@ -72,7 +72,7 @@ def test_no_images_anywhere():
 
 
 def test_alone_nothing_is_summed():
-    moments = Moments.of(rows(4))
+    moments = moments_of_rows(rows(4))
     assert sum_moments_(moments, ALONE) is moments
     assert ALONE.gather("x") == ["x"]
     ALONE.check()

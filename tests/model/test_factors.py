@@ -11,6 +11,7 @@ from edgeseg.model import factors as factors_module
 from edgeseg.model.factors import Factors, expected_d2, kept_directions, make_factors
 from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows
+from tests.support.moment_rows import moments_of_rows
 
 K, LOCATIONS, RIDGE = 5, 7, 0.01
 
@@ -64,7 +65,7 @@ def brute_force(
 )
 def test_distance_is_brute_force(rank, directions, shared):
     train, new = rows(30), rows(4, seed=1)
-    moments = Moments.of(train)
+    moments = moments_of_rows(train)
     if shared:
         moments = moments.shared_covariance()
     factors = make_factors(moments, ridge=RIDGE, rank=rank, directions=directions)
@@ -80,7 +81,7 @@ def test_distance_is_brute_force(rank, directions, shared):
 
 def test_full_rank_inverse_is_np_linalg_inv():
     train = rows(30)
-    factors = make_factors(Moments.of(train), ridge=RIDGE, rank=0, directions="lower")
+    factors = make_factors(moments_of_rows(train), ridge=RIDGE, rank=0, directions="lower")
     for p in range(LOCATIONS):
         covariance = np.cov(train[:, :, p].T.numpy(), bias=True)
         precision = np.linalg.inv(covariance + RIDGE * np.eye(K))
@@ -92,7 +93,7 @@ def test_full_rank_inverse_is_np_linalg_inv():
 @pytest.mark.parametrize("count", [1, 2, K - 1])
 def test_fewer_images_than_features(count, rank):
     train, new = rows(count), rows(3, seed=1)
-    factors = make_factors(Moments.of(train), ridge=RIDGE, rank=rank, directions="lower")
+    factors = make_factors(moments_of_rows(train), ridge=RIDGE, rank=rank, directions="lower")
     found = measured(factors, new)
     assert np.isfinite(found).all()
     if rank == 0:
@@ -100,14 +101,14 @@ def test_fewer_images_than_features(count, rank):
     else:
         # Which of the many directions without variance are kept is open; the bounds are not.
         whole = measured(
-            make_factors(Moments.of(train), ridge=RIDGE, rank=0, directions="lower"), new
+            make_factors(moments_of_rows(train), ridge=RIDGE, rank=0, directions="lower"), new
         )
         assert (found <= whole * (1 + 1e-5)).all()
 
 
 def test_a_single_image_measures_by_the_ridge_alone():
     train, new = rows(1), rows(3, seed=1)
-    factors = make_factors(Moments.of(train), ridge=RIDGE, rank=0, directions="lower")
+    factors = make_factors(moments_of_rows(train), ridge=RIDGE, rank=0, directions="lower")
     plain = (new - train).norm(dim=1).numpy() / np.sqrt(RIDGE)
     np.testing.assert_allclose(measured(factors, new), plain, rtol=1e-5)
 
@@ -117,7 +118,7 @@ def test_constant_pixels(rank):
     train = rows(20)
     train[:, :, 3] = 7.25  # a location that never changes
     train[:, 2, 4] = -1.5  # and a feature that never does
-    factors = make_factors(Moments.of(train), ridge=RIDGE, rank=rank, directions="lower")
+    factors = make_factors(moments_of_rows(train), ridge=RIDGE, rank=rank, directions="lower")
     assert torch.isfinite(factors.factor).all()
     assert measured(factors, train)[:, 3].max() < 1e-6
     changed = train[:1].clone()
@@ -135,7 +136,7 @@ def test_no_images_are_an_error():
 
 
 def test_a_ridge_below_rounding_is_an_error():
-    moments = Moments.of(rows(30))
+    moments = moments_of_rows(rows(30))
     broken = Moments(
         count=moments.count, mean=moments.mean, scatter=moments.scatter - 1e6 * torch.eye(K)
     )
@@ -149,7 +150,7 @@ def test_a_ridge_below_rounding_is_an_error():
 @pytest.mark.parametrize("rank", [0, 3])
 @pytest.mark.parametrize("chunk_locations", [1, 2, 1000])
 def test_chunks_do_not_change_the_result(monkeypatch, chunk_locations, rank):
-    moments = Moments.of(rows(30))
+    moments = moments_of_rows(rows(30))
     expected = make_factors(moments, ridge=RIDGE, rank=rank, directions="lower")
     expected_mean = expected_d2(expected, moments)
     monkeypatch.setattr(factors_module, "_CHUNK_BYTES", chunk_locations * 8 * K * K)
@@ -168,14 +169,14 @@ def test_chunks_bound_the_work_space(monkeypatch):
 
     monkeypatch.setattr(factors_module, "_cholesky_factor", spy)
     monkeypatch.setattr(factors_module, "_CHUNK_BYTES", 2 * 8 * K * K)
-    make_factors(Moments.of(rows(30)), ridge=RIDGE, rank=0, directions="lower")
+    make_factors(moments_of_rows(rows(30)), ridge=RIDGE, rank=0, directions="lower")
     assert max(seen) == 2
     assert sum(seen) == LOCATIONS
 
 
 def test_threads_are_given_back(monkeypatch):
     before = torch.get_num_threads()
-    moments = Moments.of(rows(30))
+    moments = moments_of_rows(rows(30))
     make_factors(moments, ridge=RIDGE, rank=0, directions="lower")
     assert torch.get_num_threads() == before
 
@@ -192,7 +193,7 @@ def test_threads_are_given_back(monkeypatch):
 @pytest.mark.parametrize("rank", [0, 3])
 def test_expected_d2_is_the_mean_over_the_images(rank, shared):
     train = rows(30)
-    moments = Moments.of(train)
+    moments = moments_of_rows(train)
     basis = moments.shared_covariance() if shared else moments
     factors = make_factors(basis, ridge=RIDGE, rank=rank, directions="lower")
     by_images = (measured(factors, train) ** 2).mean(axis=0)
@@ -202,7 +203,7 @@ def test_expected_d2_is_the_mean_over_the_images(rank, shared):
 def test_expected_d2_of_pooled_factors():
     """Pooling moves the mean as well: the closed form has a term for that."""
     train = rows(30, locations=12)
-    moments = Moments.of(train)
+    moments = moments_of_rows(train)
     factors = make_factors(
         Windows(grid_hw=(3, 4), pool=3).pooled(moments), ridge=RIDGE, rank=3, directions="lower"
     )
@@ -213,7 +214,7 @@ def test_expected_d2_of_pooled_factors():
 def test_expected_d2_of_shared_factors():
     """Four cells use one Gaussian; each of them is measured by the Gaussian of its block."""
     train = rows(30, locations=16)  # a grid of 4x4 in blocks of 2x2
-    moments = Moments.of(train)
+    moments = moments_of_rows(train)
     windows = Windows(grid_hw=(4, 4), share=2, pool=3)
     shared = make_factors(windows.pooled(moments), ridge=RIDGE, rank=3, directions="lower")
     block = torch.tensor([0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3, 2, 2, 3, 3])

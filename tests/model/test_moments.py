@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from edgeseg.errors import UsageError
 from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows
-from tests.support.moment_rows import TIGHT, assert_same, rows
+from tests.support.moment_rows import TIGHT, assert_same, moments_of_rows, rows
 
 
 def test_batch_is_the_definition():
     x = rows(20)
-    moments = Moments.of(x)
+    moments = moments_of_rows(x)
     for place in range(x.shape[2]):
         x_nk = x[:, :, place].numpy()
         assert moments.count[place] == 20
@@ -34,7 +34,7 @@ def test_streaming_is_the_batch(size):
     streamed = Moments.zero(6, 4)
     for start in range(0, 20, size):
         streamed.update_(x[start : start + size])
-    assert_same(streamed, Moments.of(x))
+    assert_same(streamed, moments_of_rows(x))
 
 
 @settings(max_examples=30, deadline=None)
@@ -45,32 +45,32 @@ def test_streaming_is_the_batch(size):
 def test_merged_in_any_order(cuts, order_seed):
     x = rows(15)
     edges = sorted({0, 15, *cuts})
-    parts = [Moments.of(x[a:b]) for a, b in pairwise(edges)]
+    parts = [moments_of_rows(x[a:b]) for a, b in pairwise(edges)]
     parts.append(Moments.zero(6, 4))  # a camera that saw nothing
     order = np.random.default_rng(order_seed).permutation(len(parts))
     total = parts[order[0]]
     for index in order[1:]:
         total = total.merge(parts[index])
-    assert_same(total, Moments.of(x))
+    assert_same(total, moments_of_rows(x))
 
 
 def test_merging_is_associative():
-    a, b, c = (Moments.of(rows(count, seed=count)) for count in (3, 8, 5))
+    a, b, c = (moments_of_rows(rows(count, seed=count)) for count in (3, 8, 5))
     assert_same(a.merge(b).merge(c), a.merge(b.merge(c)))
     assert_same(a.merge(b), b.merge(a))
 
 
 def test_remove_undoes_merge():
-    old, new = Moments.of(rows(12)), Moments.of(rows(5, seed=9))
+    old, new = moments_of_rows(rows(12)), moments_of_rows(rows(5, seed=9))
     assert_same(old.merge(new).remove(new), old)
     x = rows(12)
-    assert_same(old.remove(Moments.of(x[3:7])), Moments.of(torch.cat([x[:3], x[7:]])))
+    assert_same(old.remove(moments_of_rows(x[3:7])), moments_of_rows(torch.cat([x[:3], x[7:]])))
 
 
 def test_scaled_moments_are_those_of_weighted_images():
     """Half the old images, three of the new ones: a decayed model that was updated."""
     old, new = rows(6), rows(3, seed=1)
-    weighted = Moments.of(old).scaled(0.5).merge(Moments.of(new))
+    weighted = moments_of_rows(old).scaled(0.5).merge(moments_of_rows(new))
     weight = torch.tensor([0.5] * 6 + [1.0] * 3, dtype=torch.float64)
     x = torch.cat([old, new])
     mean = torch.einsum("n,nkp->pk", weight, x) / 6.0
@@ -78,27 +78,29 @@ def test_scaled_moments_are_those_of_weighted_images():
     scatter = torch.einsum("n,nkp,nlp->pkl", weight, centred, centred)
     assert_same(weighted, Moments(count=weight.sum().expand(6), mean=mean, scatter=scatter))
     assert (weighted.images, weighted.decayed) == (6, False)
-    assert Moments.of(old).scaled(0.9).decayed
+    assert moments_of_rows(old).scaled(0.9).decayed
 
 
 def test_counts_below_one_are_counts():
-    faint = Moments.of(rows(1)).scaled(0.1)
+    faint = moments_of_rows(rows(1)).scaled(0.1)
     both = faint.merge(faint)
     torch.testing.assert_close(both.mean, faint.mean)
     assert float(both.count[0]) == pytest.approx(0.2)
     windows = Windows(grid_hw=(2, 3), pool=3)
-    torch.testing.assert_close(windows.pooled(faint).mean, windows.pooled(Moments.of(rows(1))).mean)
+    torch.testing.assert_close(
+        windows.pooled(faint).mean, windows.pooled(moments_of_rows(rows(1))).mean
+    )
 
 
 def test_some_locations_are_a_view():
-    moments = Moments.of(rows(5))
+    moments = moments_of_rows(rows(5))
     part = moments.at(slice(2, 4))
     assert torch.equal(part.mean, moments.mean[2:4])
     assert part.scatter.data_ptr() == moments.scatter[2:4].data_ptr()
 
 
 def test_packed_moments_are_unpacked():
-    moments = Moments.of(rows(7))
+    moments = moments_of_rows(rows(7))
     packed = moments.packed()
     assert packed["scatter"].shape == (6, 10)
     assert_same(Moments.unpacked(packed), moments)
@@ -106,11 +108,11 @@ def test_packed_moments_are_unpacked():
 
 def test_merge_and_remove_leave_their_arguments_alone():
     x = rows(6)
-    first, second = Moments.of(x[:4]), Moments.of(x[4:])
+    first, second = moments_of_rows(x[:4]), moments_of_rows(x[4:])
     total = first.merge(second)
     total.remove(second)
-    assert_same(first, Moments.of(x[:4]), tolerance=0)
-    assert_same(second, Moments.of(x[4:]), tolerance=0)
+    assert_same(first, moments_of_rows(x[:4]), tolerance=0)
+    assert_same(second, moments_of_rows(x[4:]), tolerance=0)
 
 
 def test_nothing_and_nothing_is_nothing():
@@ -137,7 +139,7 @@ def test_float32_rows_are_accumulated_in_float64():
     streamed = Moments.zero(6, 4)
     for row in x:
         streamed.update_(row[None])
-    assert_same(streamed, Moments.of(x.double()))
+    assert_same(streamed, moments_of_rows(x.double()))
 
 
 def test_size_does_not_depend_on_the_number_of_images():
@@ -153,7 +155,7 @@ def test_size_does_not_depend_on_the_number_of_images():
 
 def test_shared_covariance_is_the_mean_over_locations():
     x = rows(9)
-    shared = Moments.of(x).shared_covariance()
+    shared = moments_of_rows(x).shared_covariance()
     centred = (
         (x - x.mean(dim=0)).permute(0, 2, 1).reshape(-1, 4)
     )  # each location about its own mean
@@ -163,7 +165,7 @@ def test_shared_covariance_is_the_mean_over_locations():
 
 
 def test_removing_everything_is_refused():
-    moments = Moments.of(rows(5))
+    moments = moments_of_rows(rows(5))
     with pytest.raises(UsageError) as caught:
         moments.remove(moments)
     assert str(caught.value) == "cannot remove 5 of 5 images: none would be left"

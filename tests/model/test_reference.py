@@ -14,10 +14,10 @@ from edgeseg.config import FitConfig
 from edgeseg.model.backbones import IMAGENET_MEAN, IMAGENET_STD
 from edgeseg.model.embedding import embedding_matrix
 from edgeseg.model.factors import Factors, make_factors
-from edgeseg.model.moments import Moments
 from edgeseg.model.reference import Preprocess, ReferenceModel, upsampling_operator
 from edgeseg.model.weights import load_backbone
 from edgeseg.model.windows import Windows
+from tests.support.moment_rows import moments_of_rows
 from tests.support.small_models import SMALL, frames
 
 Array = NDArray[np.float64]
@@ -90,7 +90,7 @@ def fitted_model(config: FitConfig, train: NDArray[np.uint8]) -> tuple[Reference
         factor=torch.zeros(1, weight.shape[1], 1),
     )
     blank = ReferenceModel(config, backbone=backbone, embedding=weight, factors=zeros)
-    moments = Moments.of(blank.embed(torch.from_numpy(train)).flatten(2))
+    moments = moments_of_rows(blank.embed(torch.from_numpy(train)).flatten(2))
     factors = make_factors(
         windows.pooled(moments), ridge=config.ridge, rank=config.rank, directions=config.directions
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgeseg.model.embedding import embedding_matrix
 from edgeseg.model.factors import expected_d2, make_factors
-from edgeseg.model.moments import Moments
+from tests.support.moment_rows import moments_of_rows
 
 Matrix = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ def samples(count: int, *, seed: int = 0) -> Matrix:
 
 def mean_d2(x_nk1: torch.Tensor, *, ridge: float, rank: int, directions: str = "lower") -> float:
     """Mean of |L'(x - m)|^2 over the very images that gave the moments, in float64."""
-    factors = make_factors(Moments.of(x_nk1), ridge=ridge, rank=rank, directions=directions)
+    factors = make_factors(moments_of_rows(x_nk1), ridge=ridge, rank=rank, directions=directions)
     centred = x_nk1[:, :, 0] - factors.mean[0].double()
     return float((centred @ factors.factor[0].double()).square().sum(dim=1).mean())
 
@@ -75,7 +75,7 @@ def test_proposition_2_mean_d2_is_the_rank(rank, directions):
 
 def test_proposition_2_is_what_expected_d2_says():
     x = embedded_rows(samples(50), embedding("semi_orthogonal", 1))
-    moments = Moments.of(x)
+    moments = moments_of_rows(x)
     for rank in (0, 2):
         factors = make_factors(moments, ridge=0.0, rank=rank, directions="lower")
         assert float(expected_d2(factors, moments)[0]) == pytest.approx(rank or K, rel=1e-4)
@@ -112,7 +112,7 @@ def test_theorem_1_no_step_away_is_better(norm):
 def test_theorem_1_holds_inside_the_embedding():
     """Rank r after the embedding: the best rank-r part of (W'CW)^-1, by Eckart and Young."""
     x = embedded_rows(samples(60), embedding("semi_orthogonal", 0))
-    moments = Moments.of(x)
+    moments = moments_of_rows(x)
     inside = moments.scatter[0].numpy() / 60  # (k, k)
     values, vectors = np.linalg.eigh(np.linalg.inv(inside))
     for rank in range(1, K):
@@ -166,7 +166,7 @@ def test_a_full_embedding_changes_no_distance(ridge):
 
 def distances(x_nf: Matrix, w: Matrix, ridge: float) -> Matrix:
     rows = embedded_rows(x_nf, w)
-    factors = make_factors(Moments.of(rows), ridge=ridge, rank=0, directions="lower")
+    factors = make_factors(moments_of_rows(rows), ridge=ridge, rank=0, directions="lower")
     y = (rows[:, :, 0] - factors.mean[0].double()) @ factors.factor[0].double()
     result: Matrix = y.norm(dim=1).numpy()
     return result

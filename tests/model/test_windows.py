@@ -7,7 +7,7 @@ from torch import Tensor
 from edgeseg.model.factors import expected_d2, make_factors
 from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows
-from tests.support.moment_rows import assert_same, rows
+from tests.support.moment_rows import assert_same, moments_of_rows, rows
 
 GRID_HW = (12, 24)  # shared by 1 to 4 cells each way
 
@@ -102,7 +102,7 @@ def test_pooled_is_the_union_of_the_neighbours(grid_hw, size, share):
     """Every block of cells with those around it, cut at the border of the grid."""
     height, width = grid_hw
     x = rows(5, locations=height * width).view(5, 4, height, width)
-    pooled = Windows(grid_hw=grid_hw, share=share, pool=size).pooled(Moments.of(x.flatten(2)))
+    pooled = Windows(grid_hw=grid_hw, share=share, pool=size).pooled(moments_of_rows(x.flatten(2)))
     reach = size // 2
     unions = []
     for top in range(0, height, share):
@@ -114,7 +114,7 @@ def test_pooled_is_the_union_of_the_neighbours(grid_hw, size, share):
                 max(0, left - reach) : left + share + reach,
             ]
             union = window.permute(0, 2, 3, 1).reshape(-1, 4, 1)  # images and neighbours alike
-            unions.append(Moments.of(union))
+            unions.append(moments_of_rows(union))
     assert pooled.mean.shape == (height * width // share**2, 4)
     expected = Moments(
         count=torch.cat([union.count for union in unions]),
@@ -125,7 +125,7 @@ def test_pooled_is_the_union_of_the_neighbours(grid_hw, size, share):
 
 
 def test_pooling_a_single_cell():
-    moments = Moments.of(rows(5, locations=1))
+    moments = moments_of_rows(rows(5, locations=1))
     assert_same(Windows(grid_hw=(1, 1), pool=5).pooled(moments), moments)
 
 
@@ -136,12 +136,12 @@ def test_pooling_no_images_gives_none():
 
 
 def test_pool_of_one_changes_nothing():
-    moments = Moments.of(rows(5))
+    moments = moments_of_rows(rows(5))
     assert Windows(grid_hw=(2, 3)).pooled(moments) is moments
 
 
 def test_pooling_commutes_with_merging():
-    first, second = Moments.of(rows(4)), Moments.of(rows(7, seed=1))
+    first, second = moments_of_rows(rows(4)), moments_of_rows(rows(7, seed=1))
     windows = Windows(grid_hw=(2, 3), pool=3)
     assert_same(
         windows.pooled(first.merge(second)), windows.pooled(first).merge(windows.pooled(second))
@@ -153,7 +153,7 @@ def test_pooling_commutes_with_merging():
 def test_they_equal_the_pooled_moments_of_cells(share: int, pool: int) -> None:
     windows = whole_windows(share=share, pool=pool)
     first, second = embeddings(3), embeddings(2)
-    cells = Moments.of(torch.cat([first, second]).flatten(2))
+    cells = moments_of_rows(torch.cat([first, second]).flatten(2))
     found = moments_of(windows, first, second)
     assert (found.count == 5).all()
     merged = Windows(grid_hw=GRID_HW, share=share, pool=pool).pooled(cells)
@@ -178,7 +178,7 @@ def test_by_hand_in_a_corner() -> None:
 def test_grids_smaller_than_a_window(grid_hw: tuple[int, int], share: int, pool: int) -> None:
     x = embeddings(2, grid_hw=grid_hw)
     windows = whole_windows(grid_hw=grid_hw, share=share, pool=pool)
-    merged = Windows(grid_hw=grid_hw, share=share, pool=pool).pooled(Moments.of(x.flatten(2)))
+    merged = Windows(grid_hw=grid_hw, share=share, pool=pool).pooled(moments_of_rows(x.flatten(2)))
     assert_close(windows.in_cells(moments_of(windows, x)), merged)
 
 
@@ -199,8 +199,8 @@ def test_rows_of_one_image_count_as_one() -> None:
     found.update_(x[3:], images=1)
     assert found.images == 2
     assert not found.decayed
-    torch.testing.assert_close(found.scatter / 2, Moments.of(x).scatter / 6)
-    torch.testing.assert_close(found.mean, Moments.of(x).mean)
+    torch.testing.assert_close(found.scatter / 2, moments_of_rows(x).scatter / 6)
+    torch.testing.assert_close(found.mean, moments_of_rows(x).mean)
 
 
 @pytest.mark.parametrize("covariance", ["local", "global"])

@@ -19,6 +19,11 @@ def rows(
     return torch.from_numpy(x + offset * rng.normal(size=(1, k, locations)))
 
 
+def moments_of_rows(x_nkp: Tensor) -> Moments:
+    """Of one batch of embeddings (N, k, P)."""
+    return Moments.zero(x_nkp.shape[2], x_nkp.shape[1]).update_(x_nkp)
+
+
 def assert_same(found: Moments, expected: Moments, *, tolerance: float = TIGHT) -> None:
     assert torch.equal(found.count, expected.count)
     scale = float(expected.scatter.abs().max()) + 1

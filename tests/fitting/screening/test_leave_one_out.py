@@ -11,6 +11,7 @@ from edgeseg.errors import UsageError
 from edgeseg.fitting.screening.leave_one_out import LeaveOneOut
 from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows
+from tests.support.moment_rows import moments_of_rows
 
 SMALL = FitConfig(size_hw=(48, 32), stride=8, k=5, pool=3, share=2, ridge=0.01)  # 6 x 4 cells
 FORMS = {
@@ -26,7 +27,7 @@ FORMS = {
 
 def pooled(x_ntkp: torch.Tensor, config: FitConfig) -> Moments:
     """Of images (N, T, k, P), a row of every cell of every tile counted as one."""
-    cells = Moments.of(x_ntkp.flatten(0, 1))
+    cells = moments_of_rows(x_ntkp.flatten(0, 1))
     return Windows.of(config).pooled(cells)
 
 
