@@ -1,18 +1,17 @@
-"""What `edgeseg stream` is told: every default stands here once, or beside its sink in SINKS."""
+"""What `edgeseg stream` is told; the defaults of sinks stand with them in SINKS."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from edgeseg.errors import UsageError
-from edgeseg.runtime.sinks.registry import SINKS
+from edgeseg.runtime.backends.choose import AUTO
+from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.sink_kinds import SINKS, SinkOptions
 
 if TYPE_CHECKING:
-    from edgeseg.runtime.backends.base import Backend
     from edgeseg.runtime.capture.frame_buffer import Policy
-
-Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +20,9 @@ class StreamOptions:
 
     model: Path
     source: tuple[str, ...]
-    backend: "Backend" = "auto"
+    backend: str = AUTO
     threads: int | None = None
+    spin: bool = SessionOptions.spin
     allow_random_weights: bool = False
     threshold: float | None = None
     policy: "Policy | None" = None  # None: by the kind of source
@@ -37,12 +37,12 @@ class StreamOptions:
     status_every: float = 5.0
     duration: float | None = None
     max_frames: int | None = None
-    sinks: tuple[object, ...] = ()  # records of SINKS; one that is missing has its defaults
+    sinks: SinkOptions = field(default_factory=SinkOptions)
 
     def __post_init__(self) -> None:
         if not self.source:
             raise UsageError("no source given; try source=0 or source=synthetic:")
-        for name in ("threads", "queue_size", "stall_timeout", "duration", "max_frames"):
+        for name in ("queue_size", "stall_timeout", "duration", "max_frames"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"{name}={value}: expected more than 0")
@@ -53,10 +53,6 @@ class StreamOptions:
                 f"report={self.report}: expected a name ending in .json; the text goes beside it"
             )
 
-    def of(self, record: type[Record]) -> Record:
-        """What one kind of sink is told."""
-        return next((given for given in self.sinks if isinstance(given, record)), record())
-
 
 def read_options(values: Mapping[str, Any]) -> StreamOptions:
     """The values of all options by name, as one checked record."""
@@ -64,5 +60,5 @@ def read_options(values: Mapping[str, Any]) -> StreamOptions:
     def own(record: type) -> dict[str, Any]:
         return {item.name: values[item.name] for item in fields(record) if item.name in values}
 
-    sinks = tuple(kind.record(**own(kind.record)) for kind in SINKS.values())
-    return StreamOptions(**own(StreamOptions), sinks=sinks)
+    records = tuple(kind.record(**own(kind.record)) for kind in SINKS.values())
+    return StreamOptions(**own(StreamOptions), sinks=SinkOptions(records))

@@ -7,10 +7,12 @@ the end -> report: printed, in the event log, as files
 """
 
 import threading
+from typing import Any
 
 from edgeseg.errors import EdgesegError
 from edgeseg.progress import Note
-from edgeseg.runtime.backends.base import open_session
+from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.options import StreamOptions
@@ -20,8 +22,8 @@ from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.scoring.report import build_report, report_text, write_report
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
+from edgeseg.runtime.sink_kinds import StreamRun, attach_sinks
 from edgeseg.runtime.sinks.event_log import EventLog
-from edgeseg.runtime.sinks.registry import StreamRun, attach_sinks
 
 
 def run_stream(
@@ -33,14 +35,14 @@ def run_stream(
     with open_session(
         options.model,
         backend=options.backend,
-        threads=options.threads,
+        options=SessionOptions(threads=options.threads, spin=options.spin),
         allow_random_weights=options.allow_random_weights,
-        say=note,
+        note=note,
     ) as session:
         pipeline = Pipeline(
             session, specs, config=config, faults=Faults(note), stop=stop, note=note
         )
-        run = StreamRun(pipeline=pipeline, options=options, specs=specs, note=note)
+        run = StreamRun(pipeline=pipeline, options=options.sinks, specs=specs, note=note)
         try:
             attach_sinks(run)
         except EdgesegError:
@@ -51,12 +53,17 @@ def run_stream(
             pipeline.run()
         except EdgesegError as error:
             failure = error
-        _report(run, failure, print_report=print_report)
+        report = _report(run, failure)
+        print_report(report_text(report))
+        if options.report is not None:
+            for path in write_report(options.report, report):
+                note(f"wrote {path}")
         if failure is not None:
             raise failure
 
 
-def _report(run: StreamRun, failure: EdgesegError | None, *, print_report: Note) -> None:
+def _report(run: StreamRun, failure: EdgesegError | None) -> dict[str, Any]:
+    """What the run measured; the event log ends with it."""
     drift, log = run.sink(DriftSink), run.sink(EventLog)
     report = build_report(
         run.pipeline.snapshot(),
@@ -66,10 +73,7 @@ def _report(run: StreamRun, failure: EdgesegError | None, *, print_report: Note)
     )
     if log is not None:
         log.write_last({"schema": report["schema"], "event": "run_end", **report})
-    print_report(report_text(report))
-    if run.options.report is not None:
-        for path in write_report(run.options.report, report):
-            run.note(f"wrote {path}")
+    return report
 
 
 def pipeline_config(options: StreamOptions) -> PipelineConfig:

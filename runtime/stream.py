@@ -12,8 +12,10 @@ import click
 
 from edgeseg.errors import EdgesegError
 from edgeseg.options import FILE, in_flags, note
+from edgeseg.progress import Note
+from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.options import StreamOptions, read_options
-from edgeseg.runtime.sinks.registry import SINKS, EventOptions
+from edgeseg.runtime.sink_kinds import SINKS, EventOptions
 
 EXAMPLES = """Score every frame, say what is wrong and how long it took.
 
@@ -36,21 +38,25 @@ class StreamCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the stream; a user's mistake ends in one sentence."""
+
+        def typed(text: str) -> str:
+            # A GStreamer pipeline has settings of its own, such as host=.
+            return text if " ! " in text else in_flags(text, self.get_params(ctx))
+
         try:
-            _run(read_options(ctx.params))
+            _run(read_options(ctx.params), note=lambda text: note(typed(text)))
         except EdgesegError as error:
-            sentence = in_flags(str(error), self.get_params(ctx))
-            click.secho(f"Error: {sentence}", fg="red", err=True)
+            click.secho(f"Error: {typed(str(error))}", fg="red", err=True)
             ctx.exit(error.exit_code)
 
 
-def _run(options: StreamOptions) -> None:
+def _run(options: StreamOptions, *, note: Note) -> None:
     from edgeseg.runtime.run import run_stream
 
     stop = threading.Event()
     before = {number: _stop_on(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     # Events on standard output must stay one JSON object per line.
-    taken = options.of(EventOptions).events == "-"
+    taken = options.sinks.of(EventOptions).events == "-"
     try:
         run_stream(
             options,
@@ -90,11 +96,16 @@ stream = StreamCommand(
         ),
         click.Option(
             ["--backend"],
-            type=click.Choice(["auto", "tensorrt", "cuda", "cpu", "openvino"]),
+            type=click.Choice(backend_names()),
             default=StreamOptions.backend,
             help="auto: TensorRT, else CUDA, else CPU, and says why.",
         ),
         click.Option(["--threads"], type=int, help="Processor threads; default: all cores."),
+        click.Option(
+            ["--spin/--no-spin"],
+            default=StreamOptions.spin,
+            help="Let ONNX Runtime's idle threads watch for the next frame, awake.",
+        ),
         click.Option(
             ["--allow-random-weights"], is_flag=True, help="Run a model that was never trained."
         ),

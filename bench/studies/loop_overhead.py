@@ -103,7 +103,7 @@ def make_pipeline(count: int) -> Pipeline:
     return Pipeline(
         InstantSession(),
         [SourceSpec(kind="video", text="", name="endless", live=False)],
-        config=PipelineConfig(status_every_s=0),
+        config=PipelineConfig(queue_size=8, stall_timeout_s=5.0),
         faults=Faults(ignore),
         stop=threading.Event(),
         note=ignore,

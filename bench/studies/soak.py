@@ -150,7 +150,7 @@ def soak(*, minutes: float, fps: float, infer_ms: float) -> Soaked:
     pipeline = Pipeline(
         SlowSession(infer_ms / 1000),
         [SourceSpec(kind="device", text="", name="fast", live=True, reconnects=True)],
-        config=PipelineConfig(status_every_s=30.0),
+        config=PipelineConfig(queue_size=8, stall_timeout_s=5.0, status_every_s=30.0),
         faults=faults,
         stop=stop,
         note=note,

@@ -19,7 +19,6 @@ from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
 from edgeseg.runtime.capture.reader import OpenCapture, Reader
 from edgeseg.runtime.capture.redact import redact
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
-from edgeseg.runtime.options import StreamOptions
 from edgeseg.runtime.records import (
     FrameResult,
     PipelineSnapshot,
@@ -42,11 +41,11 @@ class PipelineConfig:
 
     scorer: ScorerConfig = field(default_factory=ScorerConfig)
     policy: Policy | None = None  # None: by the kind of source
-    queue_size: int = StreamOptions.queue_size
-    stall_timeout_s: float = StreamOptions.stall_timeout
+    queue_size: int
+    stall_timeout_s: float
     duration_s: float | None = None
     max_frames: int | None = None
-    status_every_s: float = StreamOptions.status_every  # 0: no status lines
+    status_every_s: float = 0.0  # 0: no status lines
 
 
 class Pipeline:

@@ -13,7 +13,6 @@ from edgeseg.files import atomic_path
 from edgeseg.runtime.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_log import frame_event
 from edgeseg.runtime.sinks.overlay import annotate_result
-from edgeseg.runtime.sinks.registry import SnapshotOptions
 
 _WAITING = 4  # alarms whose pictures may wait for the disk: at 4K each holds some 25 MB
 # Only files of this shape are counted against the limit or ever deleted.
@@ -34,8 +33,8 @@ class SnapshotSink:
         self,
         folder: Path,
         *,
-        max_count: int = SnapshotOptions.snapshot_count,
-        max_bytes: int = SnapshotOptions.snapshot_bytes,
+        max_count: int,
+        max_bytes: int,
         on_error: Callable[[str, str], None],
     ) -> None:
         self._folder = Path(folder)

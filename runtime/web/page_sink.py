@@ -18,7 +18,6 @@ from edgeseg.runtime.records import (
     StateView,
 )
 from edgeseg.runtime.sinks.event_log import frame_event, source_event
-from edgeseg.runtime.sinks.registry import PageOptions
 from edgeseg.runtime.sinks.video import Recorder
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.live_view import LiveView
@@ -44,13 +43,13 @@ class PageSink:
         metadata: ModelMetadata,
         view: StateView,
         on_error: Callable[[str, str], None],
-        host: str = PageOptions.host,
+        host: str,
         port: int,
+        stale_after_s: float,
         token: str | None = None,
         title: str = "",
         drift: DriftSink | None = None,
         recorder: Recorder | None = None,
-        stale_after_s: float = PageOptions.stale_after,
     ) -> None:
         self.access = Access(host=host, token=token)
         self._metadata, self._view, self._title = metadata, view, title

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from edgeseg.runtime.options import read_options
-from edgeseg.runtime.sinks.registry import PageOptions
+from edgeseg.runtime.sink_kinds import PageOptions
 from edgeseg.runtime.stream import stream
 from tests.support import REPO
 
@@ -23,5 +23,5 @@ def test_the_unit_starts_a_stream_with_real_options() -> None:
     assert (Path(program).name, command) == ("edgeseg", "stream")
     context = stream.make_context("stream", ["--source", "0", *arguments])
     options = read_options(context.params)
-    assert options.of(PageOptions).serve == 8080
+    assert options.sinks.of(PageOptions).serve == 8080
     assert options.model == Path("/etc/edgeseg/part.onnx")

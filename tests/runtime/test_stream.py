@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import fields, replace
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import get_args
 
@@ -16,10 +17,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgeseg.errors import UsageError
-from edgeseg.runtime.backends.base import BACKENDS
+from edgeseg.runtime.backends.choose import BACKENDS
 from edgeseg.runtime.capture.frame_buffer import Policy
 from edgeseg.runtime.options import StreamOptions, read_options
-from edgeseg.runtime.sinks.registry import SINKS
+from edgeseg.runtime.sink_kinds import SINKS, SinkOptions
 from edgeseg.runtime.stream import stream
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -127,6 +128,7 @@ def test_a_report_that_cannot_be_written_is_an_error_after_the_run(
         (["--source", "nowhere.mp4"], 2, "no such file; expected a camera index"),
         (["--source", SYNTHETIC, "--roi", "1,2"], 2, "--roi '1,2': expected four integers x,y,w,h"),
         (["--source", SYNTHETIC, "--debounce", "5/3"], 2, "--debounce 5/3: expected 1 <= k <= n"),
+        (["--source", SYNTHETIC, "--threads", "0"], 2, "--threads 0: expected at least 1"),
         (["--source", SYNTHETIC, "--duration", "-1"], 2, "--duration -1.0: expected more than 0"),
         (["--source", SYNTHETIC, "--report", "a.txt"], 2, "expected a name ending in .json"),
         (
@@ -167,16 +169,15 @@ def test_options_and_their_record_have_the_same_names() -> None:
 def test_defaults_are_those_of_the_records() -> None:
     context = stream.make_context("stream", ["--model", "x", "--source", "0"])
     options = read_options(context.params)
-    assert replace(options, sinks=()) == StreamOptions(model=Path("x"), source=("0",))
-    assert options.sinks == tuple(kind.record() for kind in SINKS.values())
+    plain = StreamOptions(model=Path("x"), source=("0",))
+    assert replace(options, sinks=SinkOptions()) == plain
     for kind in SINKS.values():
-        assert StreamOptions(model=Path("x"), source=("0",)).of(kind.record) == kind.record()
+        assert options.sinks.of(kind.record) == plain.sinks.of(kind.record) == kind.record()
 
 
 def test_choices_are_those_of_the_library() -> None:
-    """Written again for the command: what knows them loads numpy."""
     choices = {option.name: getattr(option.type, "choices", None) for option in stream.params}
-    assert tuple(choices["backend"]) == BACKENDS
+    assert tuple(choices["backend"]) == ("auto", *BACKENDS)
     assert tuple(choices["policy"]) == get_args(Policy)
 
 
@@ -262,15 +263,21 @@ def test_credentials_appear_nowhere(model: Path, tmp_path: Path, source: str) ->
     # By the environment, as a service gets it; a pipeline's spaces would split it there.
     by_variable = " " not in source
     process = start(
-        *("--model", model, "--duration", 1, "--status-every", 0.5, "--serve", 0),
+        *("--model", model, "--duration", 60, "--status-every", 0.1, "--serve", 0),
         *("--events", "events.jsonl", "--report", "latency.json"),
         *(() if by_variable else ("--source", source)),
         cwd=tmp_path,
         **({"EDGESEG_SOURCE": source} if by_variable else {}),
     )
-    out, errors = process.communicate(timeout=60)
+    assert process.stderr is not None
+    errors = ""
+    while "LOST" not in errors and (line := process.stderr.readline()):  # in a status line
+        errors += line
+    process.send_signal(signal.SIGTERM)
+    out, rest = process.communicate(timeout=60)
+    errors += rest
     assert process.returncode == 0, errors
-    assert "lost" in errors
+    assert "LOST" in errors
     written = (tmp_path / "events.jsonl").read_text() + (tmp_path / "latency.json").read_text()
     for secret in ("hunter", "admin"):
         assert secret not in out + errors + written
@@ -290,6 +297,13 @@ def test_the_script_is_light_and_needs_neither_torch_nor_onnx() -> None:
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_names_directly_in_runtime_shadow_nothing() -> None:
+    """`python runtime/stream.py` puts runtime/ first on the path: a room `queue` would be taken."""
+    names = {path.stem for path in SCRIPT.parent.iterdir() if path.is_dir() or path.suffix == ".py"}
+    installed = set(packages_distributions()) - {"edgeseg", "runtime"}
+    assert not names & (set(sys.stdlib_module_names) | installed)
 
 
 def test_help_is_there_from_any_folder(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_camera_that_stalls_without_closing_is_opened_anew(stop: threading.Eve
     pipeline = Pipeline(
         BrightnessSession(),
         [parse_source(f"http://127.0.0.1:{server.server_port}/")],
-        config=PipelineConfig(status_every_s=0, stall_timeout_s=0.5),
+        config=PipelineConfig(queue_size=8, stall_timeout_s=0.5),
         faults=Faults(ignore),
         stop=stop,
         note=ignore,
@@ -108,7 +108,7 @@ def test_a_camera_killed_and_restarted(coded_camera: Camera, stop: threading.Eve
     pipeline = Pipeline(
         BrightnessSession(),
         [parse_source(coded_camera.url)],
-        config=PipelineConfig(status_every_s=0, stall_timeout_s=2.0),
+        config=PipelineConfig(queue_size=8, stall_timeout_s=2.0),
         faults=Faults(ignore),
         stop=stop,
         note=ignore,

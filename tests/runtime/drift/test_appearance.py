@@ -116,6 +116,6 @@ def test_a_moved_camera_warns_before_distances_rise() -> None:
     assert state.movement.right == pytest.approx(4 / 128, abs=0.01)
     assert " to the right and " in state.message
     assert "distances have not risen yet" in state.message
-    told = json.loads(json.dumps(state.facts()))
-    assert told["movement"] == vars(state.movement)
-    assert "ratio_hw" not in told
+    facts = json.loads(json.dumps(state.facts()))
+    assert facts["movement"] == vars(state.movement)
+    assert "ratio_hw" not in facts

@@ -41,24 +41,24 @@ def after(watch: PositionWatch, frame: Frame, *, weight: float = 1.0) -> Movemen
 
 @pytest.mark.parametrize(("x", "y"), [(0, 0), (3, 0), (0, -5), (-4, 2)])
 def test_a_shift_is_measured(x: int, y: int) -> None:
-    found = after(watch_of([scene()] * 4), moved(scene(), x=x, y=y))
-    assert (found.right, found.down) == pytest.approx((x / SIZE, y / SIZE), abs=0.003)
-    assert abs(found.turn) < 0.3
+    movement = after(watch_of([scene()] * 4), moved(scene(), x=x, y=y))
+    assert (movement.right, movement.down) == pytest.approx((x / SIZE, y / SIZE), abs=0.003)
+    assert abs(movement.turn) < 0.3
 
 
 @pytest.mark.parametrize("degrees", [-3.0, 1.0, 4.0])
 def test_a_turn_is_measured(degrees: float) -> None:
-    found = after(watch_of([scene()] * 4), moved(scene(), degrees=degrees))
-    assert found.turn == pytest.approx(degrees, rel=0.15)
-    assert max(abs(found.right), abs(found.down)) < 0.003
+    movement = after(watch_of([scene()] * 4), moved(scene(), degrees=degrees))
+    assert movement.turn == pytest.approx(degrees, rel=0.15)
+    assert max(abs(movement.right), abs(movement.down)) < 0.003
 
 
 def test_light_is_no_movement() -> None:
     ramp = np.linspace(1.0, 0.6, SIZE)[None, :, None]
     for changed in (scene() * 0.5, scene() * 0.6 + 40, scene() * ramp):
         watch = watch_of([scene()] * 4)
-        found = after(watch, changed.astype(np.uint8))
-        assert max(abs(found.right), abs(found.down)) < 0.001
+        movement = after(watch, changed.astype(np.uint8))
+        assert max(abs(movement.right), abs(movement.down)) < 0.001
         assert watch.pressure() < 0.2
 
 

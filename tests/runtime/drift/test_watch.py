@@ -218,11 +218,11 @@ def test_bad_window_and_grid_are_refused() -> None:
 
 
 def test_sink_watches_each_source_and_tells_changes_once() -> None:
-    told: list[tuple[int, str]] = []
+    changes: list[tuple[int, str]] = []
     sink = DriftSink(
         brightness_metadata(),
         window=32,
-        on_change=lambda result, state: told.append((result.source_index, state.level)),
+        on_change=lambda result, state: changes.append((result.source_index, state.level)),
     )
     # Metadata: d of 100 on average with hardly any deviation.
     for index in range(200):
@@ -236,7 +236,7 @@ def test_sink_watches_each_source_and_tells_changes_once() -> None:
                     frame_index=index,
                 )
             )
-    assert told == [(1, "warn"), (1, "ok")]
+    assert changes == [(1, "warn"), (1, "ok")]
     assert sink.states[0].level == sink.states[1].level == "ok"
     sink.on_frame(make_result(grid_hw=None, source_index=2))  # a tiled frame has no grid
     assert 2 not in sink.states

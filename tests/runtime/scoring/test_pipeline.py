@@ -21,6 +21,7 @@ from tests.support.brightness_model import brightness_metadata
 from tests.support.fakes import BrightnessSession, Canned, Collect, camera, clip, grey, opens, wait
 
 WARM_UP = 3  # runs
+PLAIN = PipelineConfig(queue_size=8, stall_timeout_s=5.0)
 
 
 class Run:
@@ -42,7 +43,7 @@ class Run:
         self.pipeline = Pipeline(
             session,
             specs,
-            config=config or PipelineConfig(status_every_s=0),
+            config=config or PLAIN,
             faults=Faults(self._note),
             stop=self.stop,
             note=self._note,
@@ -75,7 +76,7 @@ def test_every_frame_of_a_file_is_scored_once_in_order() -> None:
 
 def test_verdicts_alarms_and_times_of_a_frame() -> None:
     levels = [100, 250, 100, 250, 250, 100]
-    config = PipelineConfig(scorer=ScorerConfig(debounce=Debounce(k=2, n=3)), status_every_s=0)
+    config = replace(PLAIN, scorer=ScorerConfig(debounce=Debounce(k=2, n=3)))
     images = opens(Canned([grey(level) for level in levels]))
     run = Run(BrightnessSession(), [clip()], images, config=config)
     run.pipeline.run()
@@ -166,7 +167,7 @@ def test_limits_end_the_run() -> None:
         BrightnessSession(),
         [clip()],
         opens(Canned([grey(1)] * 1000)),
-        config=PipelineConfig(max_frames=7, status_every_s=0),
+        config=replace(PLAIN, max_frames=7),
     )
     run.pipeline.run()
     assert len(run.sink.results) == 7
@@ -175,7 +176,7 @@ def test_limits_end_the_run() -> None:
 
 def test_the_duration_ends_the_run() -> None:
     hour_s = 3600.0
-    config = PipelineConfig(duration_s=hour_s, status_every_s=0)
+    config = replace(PLAIN, duration_s=hour_s)
     run = Run(BrightnessSession(), [camera()], opens(), config=config)
 
     class HourLater(Collect):
@@ -231,9 +232,7 @@ def test_only_the_region_of_interest_is_scored() -> None:
     image = grey(10, (60, 80))
     image[40, 70] = 255
     image[2, 2] = 255  # outside
-    config = PipelineConfig(
-        scorer=ScorerConfig(roi=Roi(x=20, y=20, w=60, h=40), threshold=20.0), status_every_s=0
-    )
+    config = replace(PLAIN, scorer=ScorerConfig(roi=Roi(x=20, y=20, w=60, h=40), threshold=20.0))
     run = Run(BrightnessSession(), [clip()], opens(Canned([image])), config=config)
     run.pipeline.run()
     (result,) = run.sink.results
@@ -246,7 +245,7 @@ def test_only_the_region_of_interest_is_scored() -> None:
 
 
 def test_a_region_outside_of_the_frame_is_a_mistake_at_first_and_a_drop_later() -> None:
-    config = PipelineConfig(scorer=ScorerConfig(roi=Roi(x=0, y=0, w=48, h=32)), status_every_s=0)
+    config = replace(PLAIN, scorer=ScorerConfig(roi=Roi(x=0, y=0, w=48, h=32)))
     wrong = Run(BrightnessSession(), [clip()], opens(Canned([grey(1, (16, 16))])), config=config)
     with pytest.raises(RuntimeFailure, match="clip: frames of 16x16 do not hold roi=0,0,48,32"):
         wrong.pipeline.run()
@@ -266,7 +265,7 @@ def test_tiles_see_what_resizing_would_lose() -> None:
     image[200, 300] = 255  # one pixel: gone after shrinking eight times
     plain = Run(BrightnessSession(), [clip()], opens(Canned([image])))
     plain.pipeline.run()
-    config = PipelineConfig(scorer=ScorerConfig(tile_overlap=0.25), status_every_s=0)
+    config = replace(PLAIN, scorer=ScorerConfig(tile_overlap=0.25))
     session = BrightnessSession(brightness_metadata(batch=(1, 4, 8)))
     tiled = Run(session, [clip()], opens(Canned([image])), config=config)
     tiled.pipeline.run()
@@ -295,7 +294,7 @@ def test_a_model_fitted_on_tiles_runs_on_tiles_of_the_frame_it_knows() -> None:
 
 def test_a_model_fitted_on_tiles_takes_no_other_tiles() -> None:
     metadata = replace(brightness_metadata(), tiles=TileLayout(frame_hw=(64, 96), overlap=8))
-    config = PipelineConfig(scorer=ScorerConfig(tile_overlap=0.25))
+    config = replace(PLAIN, scorer=ScorerConfig(tile_overlap=0.25))
     with pytest.raises(UsageError) as caught:
         Run(BrightnessSession(metadata), [clip()], opens(Canned([])), config=config)
     assert str(caught.value) == (
@@ -332,7 +331,7 @@ def test_status_lines_say_what_is_wrong() -> None:
     def tells_all(line: str) -> bool:
         return all(part in line for part in ("end-to-end", "not good 1 of 1", "LOST cam"))
 
-    config = PipelineConfig(duration_s=60.0, status_every_s=0.01)
+    config = replace(PLAIN, duration_s=60.0, status_every_s=0.01)
     images = opens(Canned([grey(250)]))
     run = Run(BrightnessSession(), [camera()], images, config=config, last=tells_all)
     run.pipeline.run()

@@ -71,8 +71,8 @@ def test_regions_are_those_of_scipy(seed: int, height: int, width: int) -> None:
     map_hw = rng.random((height, width)).astype(np.float32)
     threshold = float(rng.random())
     labels, count = ndimage.label(map_hw > threshold, structure=np.ones((3, 3)))
-    regions, found = find_regions(map_hw, threshold, size_hw=(height, width))
-    assert found == count
+    regions, region_count = find_regions(map_hw, threshold, size_hw=(height, width))
+    assert region_count == count
     assert len(regions) == min(count, MAX_REGIONS)
     expected = []
     for label, (rows, columns) in enumerate(ndimage.find_objects(labels), start=1):

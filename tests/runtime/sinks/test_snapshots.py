@@ -34,6 +34,12 @@ def _alarm(index: int, *, wall_s: float | None = None) -> FrameResult:
     )
 
 
+def _sink(
+    folder: Path, *, max_count: int = 1000, max_bytes: int = 10**9, on_error: Errors
+) -> SnapshotSink:
+    return SnapshotSink(folder, max_count=max_count, max_bytes=max_bytes, on_error=on_error)
+
+
 def _put(sink: SnapshotSink, result: FrameResult) -> None:
     """Hand over one alarm and wait until it is written."""
     before = sink.written
@@ -54,7 +60,7 @@ def _kept(folder: Path) -> list[int]:
 
 def test_an_alarm_is_kept_as_picture_frame_and_facts(tmp_path: Path) -> None:
     errors = Errors()
-    sink = SnapshotSink(tmp_path / "new" / "folder", on_error=errors)
+    sink = _sink(tmp_path / "new" / "folder", on_error=errors)
     result = _alarm(7)
     sink.on_frame(make_result(score=5.0))
     sink.on_frame(make_result(score=20.0, alarm=True))  # the alarm goes on: no second snapshot
@@ -77,7 +83,7 @@ def test_an_alarm_is_kept_as_picture_frame_and_facts(tmp_path: Path) -> None:
 
 
 def test_oldest_are_deleted_by_count(tmp_path: Path) -> None:
-    sink = SnapshotSink(tmp_path, max_count=3, on_error=Errors())
+    sink = _sink(tmp_path, max_count=3, on_error=Errors())
     for index in range(8):
         _put(sink, _alarm(index))
     sink.close()
@@ -88,7 +94,7 @@ def test_oldest_are_deleted_by_count(tmp_path: Path) -> None:
 def test_bytes_never_exceed_their_limit(tmp_path: Path) -> None:
     limit = 50_000  # four snapshots of noise
     errors = Errors()
-    sink = SnapshotSink(tmp_path, max_bytes=limit, on_error=errors)
+    sink = _sink(tmp_path, max_bytes=limit, on_error=errors)
     for index in range(12):
         _put(sink, _alarm(index))
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= limit
@@ -101,7 +107,7 @@ def test_bytes_never_exceed_their_limit(tmp_path: Path) -> None:
 
 def test_one_that_is_larger_than_the_limit_is_counted(tmp_path: Path) -> None:
     errors = Errors()
-    sink = SnapshotSink(tmp_path, max_bytes=1000, on_error=errors)
+    sink = _sink(tmp_path, max_bytes=1000, on_error=errors)
     sink.on_frame(_alarm(0))
     sink.close()
     assert list(tmp_path.iterdir()) == []
@@ -110,14 +116,14 @@ def test_one_that_is_larger_than_the_limit_is_counted(tmp_path: Path) -> None:
 
 
 def test_snapshots_of_earlier_runs_count_and_other_files_are_left_alone(tmp_path: Path) -> None:
-    first = SnapshotSink(tmp_path, on_error=Errors())
+    first = _sink(tmp_path, on_error=Errors())
     for index in range(3):
         _put(first, _alarm(index))
     first.close()
     strange = ["notes.txt", "alarm-mine.json", "alarm-20231114T221327.000Z-s0-f7.txt", "raw.png"]
     for name in strange:
         (tmp_path / name).write_text("kept")
-    second = SnapshotSink(tmp_path, max_count=2, on_error=Errors())
+    second = _sink(tmp_path, max_count=2, on_error=Errors())
     _put(second, _alarm(9))
     second.close()
     for name in strange:
@@ -130,7 +136,7 @@ def test_unwritable_folder_costs_snapshots_and_recovers(tmp_path: Path) -> None:
     errors = Errors()
     folder = tmp_path / "taken"
     folder.write_text("a file where the folder should be")
-    sink = SnapshotSink(folder, on_error=errors)
+    sink = _sink(folder, on_error=errors)
     sink.on_frame(_alarm(0))
     wait(lambda: bool(errors.texts), "no error")
     assert "a snapshot is lost" in errors.texts[0]
@@ -150,7 +156,7 @@ def test_full_disk_leaves_no_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return whole(path, data)
 
     monkeypatch.setattr(Path, "write_bytes", write_bytes)
-    sink = SnapshotSink(tmp_path, on_error=errors)
+    sink = _sink(tmp_path, on_error=errors)
     sink.on_frame(_alarm(0))
     sink.close()
     assert errors.texts == [f"{tmp_path}: No space left on device; a snapshot is lost"]
@@ -165,7 +171,7 @@ def test_scoring_never_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.Mo
         return {".jpg": b"1", ".raw.png": b"2", ".json": b"3"}
 
     monkeypatch.setattr(snapshots, "_contents", hang)
-    sink = SnapshotSink(tmp_path, on_error=errors)
+    sink = _sink(tmp_path, on_error=errors)
     for index in range(20):  # returns although nothing is written
         sink.on_frame(_alarm(index))
     lost = len(errors.texts)
@@ -177,7 +183,7 @@ def test_scoring_never_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_an_invalid_frame_is_kept_too(tmp_path: Path) -> None:
-    sink = SnapshotSink(tmp_path, on_error=Errors())
+    sink = _sink(tmp_path, on_error=Errors())
     _put(sink, make_result(score=float("nan"), alarm_started=True))
     sink.close()
     (path,) = tmp_path.glob("*.json")

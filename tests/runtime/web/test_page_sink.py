@@ -184,7 +184,9 @@ def test_a_taken_port_is_named(site: Site) -> None:
             metadata=brightness_metadata(),
             view=site.view,
             on_error=lambda name, text: None,
+            host="127.0.0.1",
             port=site.port,
+            stale_after_s=10.0,
         )
 
 

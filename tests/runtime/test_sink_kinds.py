@@ -13,16 +13,16 @@ from click.testing import CliRunner, Result
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.options import FILE
 from edgeseg.runtime.drift.sink import DriftSink
-from edgeseg.runtime.options import StreamOptions
 from edgeseg.runtime.records import FrameResult, SourceEvent
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
-from edgeseg.runtime.sinks.registry import (
+from edgeseg.runtime.sink_kinds import (
     SINKS,
     DriftOptions,
     EventOptions,
     PageOptions,
     SinkKind,
+    SinkOptions,
     SnapshotOptions,
     StreamRun,
     VideoOptions,
@@ -101,14 +101,16 @@ class Started:
         pipeline = Pipeline(
             BrightnessSession(metadata),
             [clip()],
-            config=PipelineConfig(),
+            config=PipelineConfig(queue_size=8, stall_timeout_s=5.0),
             faults=Faults(self.notes.append),
             stop=threading.Event(),
             note=self.notes.append,
         )
-        options = StreamOptions(model=Path("part.onnx"), source=("clip",), sinks=records)
         self.run = StreamRun(
-            pipeline=pipeline, options=options, specs=[clip()], note=self.notes.append
+            pipeline=pipeline,
+            options=SinkOptions(records),
+            specs=[clip()],
+            note=self.notes.append,
         )
         attach_sinks(self.run)
 

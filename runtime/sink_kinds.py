@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from edgeseg.runtime.capture.sources import SourceSpec
     from edgeseg.runtime.drift.sink import DriftSink
     from edgeseg.runtime.drift.watch import DriftState
-    from edgeseg.runtime.options import StreamOptions
     from edgeseg.runtime.records import FrameResult, Sink
     from edgeseg.runtime.scoring.pipeline import Pipeline
     from edgeseg.runtime.sinks.event_log import EventLog
@@ -34,12 +33,23 @@ Record = TypeVar("Record")
 SinkType = TypeVar("SinkType")
 
 
+@dataclass(frozen=True)
+class SinkOptions:
+    """What sinks are told: a record of each kind, with its defaults where none is given."""
+
+    records: tuple[object, ...] = ()
+
+    def of(self, record: type[Record]) -> Record:
+        """What one kind is told."""
+        return next((given for given in self.records if isinstance(given, record)), record())
+
+
 @dataclass(frozen=True, kw_only=True)
 class StreamRun:
     """The run that sinks are made for."""
 
     pipeline: "Pipeline"
-    options: "StreamOptions"
+    options: SinkOptions
     specs: "Sequence[SourceSpec]"
     note: Note
     sinks: "list[Sink]" = field(default_factory=list)  # made so far, in the order of SINKS
@@ -225,7 +235,7 @@ class VideoOptions:
 
 
 def _recorder(run: StreamRun, options: VideoOptions) -> "Recorder | None":
-    """For --save, and for the button of the page."""
+    """For a file to save, and for the button of the page."""
     if options.save is None and run.options.of(PageOptions).serve is None:
         return None
     from edgeseg.runtime.sinks.video import Recorder
