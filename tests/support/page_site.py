@@ -40,6 +40,7 @@ class Site:
             metadata=metadata,
             view=self.view,
             on_error=lambda name, text: self.errors.append((name, text)),
+            host="127.0.0.1",
             port=0,
             token=token,
             drift=self.drift,
