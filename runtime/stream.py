@@ -1,6 +1,6 @@
 """Run an exported model on cameras, streams, videos and folders.
 
-Light on purpose: `edgeseg --help` imports this, so everything heavy waits for the run.
+Light on purpose: the help and simple mistakes need nothing heavy, which waits for the run.
 """
 
 import signal
@@ -38,10 +38,11 @@ class StreamCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the stream; a user's mistake ends in one sentence."""
+        piped = any("!" in source for source in ctx.params["source"])
 
         def typed(text: str) -> str:
             # A GStreamer pipeline has settings of its own, such as host=.
-            return text if " ! " in text else in_flags(text, self.get_params(ctx))
+            return text if piped and "!" in text else in_flags(text, self.get_params(ctx))
 
         try:
             _run(read_options(ctx.params), note=lambda text: note(typed(text)))

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgeseg.errors import UsageError
+from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import BACKENDS
 from edgeseg.runtime.capture.frame_buffer import Policy
 from edgeseg.runtime.options import StreamOptions, read_options
@@ -125,7 +126,7 @@ def test_a_report_that_cannot_be_written_is_an_error_after_the_run(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--source", "nowhere.mp4"], 2, "no such file; expected a camera index"),
+        (["--source", "nowhere.mp4"], 2, "--source 'nowhere.mp4': no such file; expected a camera"),
         (["--source", SYNTHETIC, "--roi", "1,2"], 2, "--roi '1,2': expected four integers x,y,w,h"),
         (["--source", SYNTHETIC, "--debounce", "5/3"], 2, "--debounce 5/3: expected 1 <= k <= n"),
         (["--source", SYNTHETIC, "--threads", "0"], 2, "--threads 0: expected at least 1"),
@@ -156,6 +157,19 @@ def test_mistakes_end_in_one_sentence(
     assert done.exit_code == code
     assert message in done.stderr
     assert "Traceback" not in done.output
+
+
+def test_notes_name_options_and_leave_pipelines_alone(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_stream(options: StreamOptions, *, stop: object, note: Note, print_report: Note) -> None:
+        note("no GPU; use backend=cpu")
+        note(f"{options.source[0]}: lost")
+
+    monkeypatch.setattr("edgeseg.runtime.run.run_stream", run_stream)
+    pipeline = "tcpclientsrc host=cam port=1 ! appsink"
+    done = run(model, "--source", pipeline)
+    assert done.stderr == f"no GPU; use --backend cpu\n{pipeline}: lost\n"
 
 
 def test_options_and_their_record_have_the_same_names() -> None:
