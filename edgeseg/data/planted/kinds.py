@@ -106,7 +106,9 @@ def _fracture(site: Site, shape: Shape) -> Plane:
 def _background(site: Site, shape: Shape) -> Plane:
     """The background's colour of this neighbourhood with the grain of another place of it."""
     image_hwc = site.good.image_hwc.astype(np.float32)
-    room_hw = cv2.erode((~site.good.part_hw).astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
+    apart = 2 * round(4 * unit(site.good.part_hw.shape)) + 1  # pixels that no shadow reaches
+    room = (~site.good.part_hw).astype(np.uint8)
+    room_hw = cv2.erode(room, np.ones((apart, apart), np.uint8)) > 0
     weight_hw = room_hw.astype(np.float32)
     sigma = min(room_hw.shape) / 16
     overall = image_hwc[room_hw].mean(axis=0) if room_hw.any() else image_hwc.mean(axis=(0, 1))
