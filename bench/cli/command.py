@@ -7,6 +7,8 @@ import click
 from edgeseg.bench.cli.dataset_commands import compare, fit_cost, paper, peers
 from edgeseg.bench.cli.options import Run, finish, run_options_of, timed_run_options
 from edgeseg.bench.compare.options import SmallOptions
+from edgeseg.config import PRESETS
+from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.options import FILE, PATH, SIZE, note
 from edgeseg.progress import bar
 from edgeseg.runtime.backends.choose import backend_names
@@ -104,8 +106,32 @@ def latency(
     show_default=True,
     help="Good images to make and fit on.",
 )
+@click.option(
+    "--preset",
+    "presets",
+    multiple=True,
+    default=SmallOptions.presets,
+    show_default=True,
+    type=click.Choice(tuple(PRESETS)),
+    help="May be repeated.",
+)
+@click.option(
+    "--precision",
+    "precisions",
+    multiple=True,
+    default=SmallOptions.precisions,
+    show_default=True,
+    type=click.Choice(tuple(PRECISIONS)),
+    help="May be repeated.",
+)
 @run_options_of(rounds=SmallOptions.rounds, out="build/bench-small")
-def small(size_hw: tuple[int, int], train: int, run: Run) -> None:
+def small(
+    size_hw: tuple[int, int],
+    train: int,
+    presets: tuple[str, ...],
+    precisions: tuple[str, ...],
+    run: Run,
+) -> None:
     """Run a small comparison on a synthetic part, without downloads.
 
     \b
@@ -114,7 +140,12 @@ def small(size_hw: tuple[int, int], train: int, run: Run) -> None:
     from edgeseg.bench.compare.small import run_small
 
     options = SmallOptions(
-        size_hw=size_hw, train=train, rounds=run.schedule.rounds, threads=run.threads
+        size_hw=size_hw,
+        train=train,
+        presets=presets,
+        precisions=precisions,
+        rounds=run.schedule.rounds,
+        threads=run.threads,
     )
     finish(run_small(options, run.out, fresh=run.fresh, note=note, progress=bar), run)
 
