@@ -54,9 +54,9 @@ def _scratch(site: Site) -> Change:
 
 def _stain(site: Site) -> Change:
     """A soft translucent patch of another tint, at times with a rim as dried liquids have."""
-    shape = site.blob(soft=site.rng.uniform(0.5, 1.1), longest=1.8)
+    shape = site.blob(soft=site.rng.uniform(0.3, 0.8), longest=1.8)
     old, weight = site.pixels(shape), shape.weight_hw
-    shift = site.tone(shape, site.strength(shape, 0.8, 3.0), colour=0.4)
+    shift = site.tone(shape, site.strength(shape, 1.0, 3.5), colour=0.4)
     rim = 1 + site.rng.choice([0.0, 0.6]) * 4 * weight * (1 - weight)
     uneven = 1 + 0.2 * np.clip(smooth_noise(weight.shape, 9, site.rng), -2, 2)
     cover = site.rng.uniform(0, 0.5)  # how much of the part's own texture it hides
@@ -142,8 +142,8 @@ def _blur(site: Site) -> Change:
         site.good.brightness_hw - cv2.GaussianBlur(site.good.brightness_hw, (0, 0), reach)
     )
     centre = site.good.place(site.rng, cv2.GaussianBlur(detail, (0, 0), reach) ** 2)
-    shape = site.blob(soft=0.5, centre_yx=centre)
-    sigma = site.rng.uniform(0.12, 0.4) * min(size, 20 * pixel) + 0.3 * pixel * (1 + site.push)
+    shape = site.blob(soft=0.35, centre_yx=centre)
+    sigma = site.rng.uniform(0.25, 0.6) * min(size, 20 * pixel) + 0.3 * pixel * (1 + site.push)
     smeared = cv2.GaussianBlur(site.pixels(shape), (0, 0), sigma)
     return Change(shape=shape, pixels_hwc=smeared + site.nudge(shape))
 

@@ -22,7 +22,7 @@ from edgeseg.errors import DatasetError, UsageError
 SMALLEST = 1 / 1024  # of the picture: one cell of a grid of 32x32, 8x8 pixels of 256x256
 LARGEST = 0.04
 LEAST_CHANGE = 5.0  # grey levels, mean over the mask: less is no defect to anyone
-OF_CONTRAST = 0.2  # and at least so much of the contrast around it, or it drowns
+OF_CONTRAST = 0.3  # and at least so much of the contrast around it, or it drowns
 _SHARE_OF_PART = 1 / 3  # a defect that takes more is another part
 _LEAST_PX = 4
 _LEAST_SIDE = 16
