@@ -130,7 +130,7 @@ class Bench:
             change.strength,
             [self._any(good)] * self._streams,
             kind=change.expected_kind,
-            found=float(bad.alarms.mean()),
+            caught=float(bad.alarms.mean()),
         )
 
     def _each(self, pool: Pool) -> list["Pick"]:
@@ -166,7 +166,7 @@ class Bench:
         picks: Sequence["Pick"],
         *,
         kind: str | None = None,
-        found: float | None = None,
+        caught: float | None = None,
     ) -> Rate:
         streams = [self._stream(pick) for pick in picks]
         warned = [stream for stream in streams if stream[0] is not None]
@@ -180,7 +180,7 @@ class Bench:
             named=float(np.mean(right)) if kind is not None and warned else None,
             frames_to_warning=float(np.median([s[1] for s in warned])) if warned else None,
             alarm_rate=float(np.mean([alarms for _, _, alarms in streams])),
-            found=found,
+            found=caught,
         )
 
 
@@ -203,10 +203,10 @@ def row(rate: Rate) -> str:
     """One line of Markdown."""
     named = "" if rate.named is None else f"{rate.named:.0%}"
     frames = "" if rate.frames_to_warning is None else f"{rate.frames_to_warning:.0f}"
-    found = "" if rate.found is None else f"{rate.found:.0%}"
+    caught = "" if rate.found is None else f"{rate.found:.0%}"
     return (
         f"| {rate.category} | {rate.family} | {rate.strength} | {rate.warned:.0%} | {named} "
-        f"| {frames} | {rate.alarm_rate:.1%} | {found} |"
+        f"| {frames} | {rate.alarm_rate:.1%} | {caught} |"
     )
 
 

@@ -9,9 +9,9 @@ from edgeseg.errors import UsageError
 
 def test_a_constant_ratio_has_no_uncertainty() -> None:
     reference = np.random.default_rng(0).gamma(5, 2, (20, 10))
-    found = ratio_of(2.5 * reference, reference)
-    assert (found.value, found.low, found.high) == pytest.approx((2.5, 2.5, 2.5))
-    assert found.text == "2.50 (2.50 to 2.50)"
+    ratio = ratio_of(2.5 * reference, reference)
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx((2.5, 2.5, 2.5))
+    assert ratio.text == "2.50 (2.50 to 2.50)"
 
 
 def test_drift_of_the_machine_cancels() -> None:
@@ -19,9 +19,9 @@ def test_drift_of_the_machine_cancels() -> None:
     rng = np.random.default_rng(0)
     slow = 3 * drift * rng.normal(1, 0.01, (40, 10))
     fast = drift * rng.normal(1, 0.01, (40, 10))
-    found = ratio_of(slow, fast)
-    assert found.value == pytest.approx(3, rel=0.01)
-    assert found.high - found.low < 0.05
+    ratio = ratio_of(slow, fast)
+    assert ratio.value == pytest.approx(3, rel=0.01)
+    assert ratio.high - ratio.low < 0.05
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
@@ -31,14 +31,14 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
         # Rounds differ, samples of a round are alike: the case that fools a bootstrap of samples.
         a = rng.lognormal(0, 0.2, (25, 1)) * rng.lognormal(0, 0.02, (25, 8))
         b = rng.lognormal(0, 0.2, (25, 1)) * rng.lognormal(0, 0.02, (25, 8))
-        found = ratio_of(1.5 * a, b)
-        covered += found.low <= 1.5 <= found.high
+        ratio = ratio_of(1.5 * a, b)
+        covered += ratio.low <= 1.5 <= ratio.high
     assert 0.88 <= covered / 200 <= 0.99
 
 
 def test_percentiles_of_known_numbers() -> None:
-    found = percentiles(np.arange(101, dtype=np.float64).reshape(1, 101))
-    assert found == {"p50": 50.0, "p95": 95.0, "p99": 99.0, "mean": 50.0}
+    figures = percentiles(np.arange(101, dtype=np.float64).reshape(1, 101))
+    assert figures == {"p50": 50.0, "p95": 95.0, "p99": 99.0, "mean": 50.0}
 
 
 def test_mean_and_deviation() -> None:

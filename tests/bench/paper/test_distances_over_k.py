@@ -56,18 +56,18 @@ def direct(plate: Path) -> Callable[..., torch.Tensor]:
     return grids
 
 
-def assert_close(found: torch.Tensor, expected: torch.Tensor) -> None:
+def assert_close(distances: torch.Tensor, expected: torch.Tensor) -> None:
     # Embeddings are float32 in both, added up in another order.
-    torch.testing.assert_close(found, expected, rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(distances, expected, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("embedding", ["semi_orthogonal", "sampled", "gaussian"])
 def test_equals_a_direct_fit(
     bank: FeatureBank, direct: Callable[..., torch.Tensor], embedding: str
 ) -> None:
-    found = distance_grids(bank, Variant(embedding=embedding, sizes=(12,)))
-    assert list(found) == ["12"]
-    assert_close(found["12"], direct(embedding=embedding))
+    grids = distance_grids(bank, Variant(embedding=embedding, sizes=(12,)))
+    assert list(grids) == ["12"]
+    assert_close(grids["12"], direct(embedding=embedding))
 
 
 def test_equals_a_direct_fit_on_a_bilinear_grid(
@@ -118,10 +118,10 @@ def test_eigenvectors_equal_a_direct_fit(
 ) -> None:
     # Ten images and six directions: every eigenvalue is its own, so the order is certain.
     variant = Variant(embedding="semi_orthogonal", sizes=(2, 6), method="eigen")
-    found = distance_grids(bank, variant)
-    assert list(found) == ["lower 2", "lower 6", "higher 2", "higher 6"]
-    assert_close(found[f"{order} 2"], direct(k=6, rank=2, directions=order))
-    assert_close(found[f"{order} 6"], direct(k=6, rank=0))
+    grids = distance_grids(bank, variant)
+    assert list(grids) == ["lower 2", "lower 6", "higher 2", "higher 6"]
+    assert_close(grids[f"{order} 2"], direct(k=6, rank=2, directions=order))
+    assert_close(grids[f"{order} 6"], direct(k=6, rank=0))
 
 
 def test_one_covariance_for_all_equals_a_direct_fit(
@@ -139,8 +139,8 @@ def test_single_layers_equal_a_direct_fit(
     bank: FeatureBank, direct: Callable[..., torch.Tensor], layer: int
 ) -> None:
     variant = Variant(embedding="identity", sizes=(FULL,), layers=(layer,))
-    (found,) = distance_grids(bank, variant).values()
-    assert_close(found, direct(embedding="identity", layers=(layer,)))
+    (grid,) = distance_grids(bank, variant).values()
+    assert_close(grid, direct(embedding="identity", layers=(layer,)))
 
 
 def test_eigenvalues_of_a_projection_lie_between_those_of_all(bank: FeatureBank) -> None:

@@ -24,10 +24,10 @@ def test_published_means_follow_from_the_categories() -> None:
 
 @pytest.fixture(scope="module")
 def source(shared: Path) -> str:
-    found = sorted((shared / "paper").glob("*.tex"))
-    if not found:
+    sources = sorted((shared / "paper").glob("*.tex"))
+    if not sources:
         pytest.skip(f"needs the paper's source in {shared / 'paper'}")
-    return found[0].read_text(encoding="utf-8")
+    return sources[0].read_text(encoding="utf-8")
 
 
 def numbers(line: str) -> list[float]:
@@ -45,15 +45,15 @@ def test_category_table(source: str) -> None:
     order = ("PaDiM R18-100", "PaDiM WR50-550", "R18-100", "WR50-100", "WR50-300")
     for category in published.CATEGORIES:
         title = category.replace("_", " ").capitalize()
-        found = row(source, title, after="tbl:mvtecad_pro_category}\n  \\begin")
-        assert found == [published.CATEGORY_PRO[model][category] for model in order]
+        printed = row(source, title, after="tbl:mvtecad_pro_category}\n  \\begin")
+        assert printed == [published.CATEGORY_PRO[model][category] for model in order]
 
 
 def test_ablation_table(source: str) -> None:
     for name, values in published.ABLATION.items():
-        found = row(source, name, after="\\label{tbl:ablation_lowrank}")
+        printed = row(source, name, after="\\label{tbl:ablation_lowrank}")
         expected = [values.texture, values.object, values.overall]
-        assert found == expected + ([] if values.std is None else [values.std])
+        assert printed == expected + ([] if values.std is None else [values.std])
 
 
 def test_main_table(source: str) -> None:
@@ -69,16 +69,16 @@ def test_main_table(source: str) -> None:
     assert set(backbones) == set(published.MAIN)
     for name, start in backbones.items():
         values = published.MAIN[name]
-        found = row(source, start, after="\\label{tbl:mvtecad_pro}")
-        assert found == [values.texture, values.object, values.overall, values.roc]
+        printed = row(source, start, after="\\label{tbl:mvtecad_pro}")
+        assert printed == [values.texture, values.object, values.overall, values.roc]
 
 
 def test_other_datasets(source: str) -> None:
     for name, start in (("Semi-orthogonal", "Semi-orthogonal"), ("Sampled features", "PaDiM")):
         values = published.KOLEKTOR[name]
-        found = row(source, start, after="\\label{tbl:kolektor}")
-        assert found[:4] == [*values.folds, values.mean]
-        assert values.second in found[4:]
+        printed = row(source, start, after="\\label{tbl:kolektor}")
+        assert printed[:4] == [*values.folds, values.mean]
+        assert values.second in printed[4:]
     assert f"{published.MSTC['Semi-orthogonal']:.3f}".lstrip("0") in source
     for share in published.EIGEN_SHARE.values():
         assert f"{100 * share:.2f}" in source
