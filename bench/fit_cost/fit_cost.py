@@ -1,8 +1,15 @@
-"""`edgeseg bench fit-cost`: seconds and memory of fitting one category, and of its factors."""
+"""`edgeseg bench fit-cost`: seconds and memory of fitting one category, and of its factors.
+
+counts x recipes -> images staged as PNG -> our fits, each in its own process     (units)
+counts -> the same images -> anomalib's PaDiM, in its process                     (units)
+sizes k x methods -> factors of made-up covariances                               (units)
+results, by their names -> FitRow and FactorRow -> tables and a plot -> report
+"""
 
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from edgeseg.bench.compare.options import Recipe
@@ -105,18 +112,14 @@ def _units(options: FitCostOptions, dataset: Dataset, out: Path) -> Iterator[Uni
             yield Unit(
                 name=f"{recipe.name} {count} images",
                 settings=common | {"config": _config(options, recipe), "weights": options.weights},
-                run=lambda recipe=recipe, count=count: _our_fit(  # type: ignore[misc]
-                    options, dataset, recipe, count, out
-                ),
+                run=partial(_our_fit, options, dataset, recipe, count, out),
                 weight=count,
             )
         if options.python is not None:
             yield Unit(
                 name=f"{PADIM} {count} images",
                 settings=common,
-                run=lambda count=count: _their_fit(  # type: ignore[misc]
-                    options, dataset, count, out
-                ),
+                run=partial(_their_fit, options, dataset, count, out),
                 weight=2 * count,
             )
     for k in options.sizes:

@@ -3,6 +3,7 @@
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,27 +109,23 @@ def timing_units(
             "cores": {"others": cores.others, "stolen": cores.stolen},
         }
 
-    units = [
-        Unit(
-            name="rounds",
-            settings=common
-            | {"files": files, "schedule": asdict(schedule), "result": ["timings", "cores"]},
-            run=rounds,
-            weight=len(candidates) * schedule.rounds / 10,
+    def cold_start_unit(item: Candidate) -> Unit:
+        start = partial(cold_start, backend=item.backend, options=options, size_hw=size_hw)
+        return Unit(
+            name=f"cold start of {item.key}",
+            settings=common | {"file": files[item.key], "backend": item.backend},
+            run=lambda: dict(start(item.path)),
+            weight=3.0,
         )
-    ]
-    for item in candidates:
-        units.append(
-            Unit(
-                name=f"cold start of {item.key}",
-                settings=common | {"file": files[item.key], "backend": item.backend},
-                run=lambda item=item: dict(  # type: ignore[misc]  # mypy: defaults of lambdas
-                    cold_start(item.path, backend=item.backend, options=options, size_hw=size_hw)
-                ),
-                weight=3.0,
-            )
-        )
-    return units
+
+    whole = Unit(
+        name="rounds",
+        settings=common
+        | {"files": files, "schedule": asdict(schedule), "result": ["timings", "cores"]},
+        run=rounds,
+        weight=len(candidates) * schedule.rounds / 10,
+    )
+    return [whole, *map(cold_start_unit, candidates)]
 
 
 def timing_notes(done: Done, *, note: Note) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgeseg.bench.fit_cost.inverse_time import LOCATIONS
 from edgeseg.bench.fit_cost.options import SIZES
 from edgeseg.bench.harness.accuracy import group_means
 from edgeseg.bench.harness.sampling import mean_std
@@ -136,6 +137,25 @@ class Findings:
         """Seconds for the whole grid by size, of the sizes that were timed."""
         timed = {k: self.inverse(k, method) for k in SIZES}
         return {k: float(r["grid_seconds"]) for k, r in timed.items() if r is not None}
+
+    def factor_cost(self, row: str) -> tuple[float | None, float]:
+        """Seconds and megabytes of the factors of a row of the ablation."""
+        variant = ABLATION[row]
+        size = {"Layer 1": 64, "Layer 2": 128, "Layer 3": 256}.get(row, 448)
+        kept = 100 if variant.sizes == (100,) else size
+        if variant.embedding != "identity":
+            size = 100
+        locations = 1 if variant.method == "global" else LOCATIONS
+        megabytes = locations * size * kept * 4 / 1e6
+        timed = self.inverse_seconds("eigenvectors" if variant.method == "eigen" else "cholesky")
+        if not timed:
+            return None, megabytes
+        # Sizes between two that were timed follow the power law between them.
+        sizes = sorted(timed)
+        seconds = float(
+            np.exp(np.interp(np.log(size), np.log(sizes), np.log([timed[k] for k in sizes])))
+        )
+        return seconds * locations / LOCATIONS, megabytes
 
     def mstc(self, embedding: str) -> Result | None:
         """What was measured on mSTC."""

@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from edgeseg.bench.fit_cost.inverse_time import LOCATIONS, METHODS
+from edgeseg.bench.fit_cost.inverse_time import METHODS
 from edgeseg.bench.fit_cost.options import SIZES
 from edgeseg.bench.harness.accuracy import group_means
 from edgeseg.bench.harness.sampling import mean_std
@@ -160,7 +158,7 @@ def _ablation(findings: Findings) -> Table:
         means = group_means({c: mean for c, (mean, _) in by_category.items()})
         overall = means["overall"]
         spreads = [std for _, std in by_category.values()] if name in RANDOM_ROWS else []
-        seconds, megabytes = _cost(findings, name)
+        seconds, megabytes = findings.factor_cost(name)
         rows.append(
             AblationRow(
                 model=name,
@@ -186,27 +184,6 @@ def _ablation(findings: Findings) -> Table:
         "this machine from covariances to factors of the 64 x 64 grid (eigenvectors: the "
         "decomposition of F x F). factors MB: float32, what a frame has to read.",
     )
-
-
-def _cost(findings: Findings, row: str) -> tuple[float | None, float]:
-    """Seconds and megabytes of a row's factors, from the timing of the batched inverse."""
-    variant = ABLATION[row]
-    size = {"Layer 1": 64, "Layer 2": 128, "Layer 3": 256}.get(row, 448)
-    kept = 100 if variant.sizes == (100,) else size
-    if variant.embedding != "identity":
-        size = 100
-    locations = 1 if variant.method == "global" else LOCATIONS
-    megabytes = locations * size * kept * 4 / 1e6
-    method = "eigenvectors" if variant.method == "eigen" else "cholesky"
-    timed = findings.inverse_seconds(method)
-    if not timed:
-        return None, megabytes
-    # Sizes between two that were timed follow the power law between them.
-    sizes = sorted(timed)
-    seconds = float(
-        np.exp(np.interp(np.log(size), np.log(sizes), np.log([timed[k] for k in sizes])))
-    )
-    return seconds * locations / LOCATIONS, megabytes
 
 
 @dataclass(frozen=True, kw_only=True)

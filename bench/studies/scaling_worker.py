@@ -36,16 +36,15 @@ def frame_costs(data: Path, *, backbone: str, size: int, weights: str | None) ->
     device = choose_device()
     config = FitConfig(backbone=backbone, size_hw=(size, size))
     space = FeatureSpace.load(config, weights=weights, note=ignore)
-    windows = space.windows
     samples = open_dataset(data).train[:16]
     started = time.perf_counter()
     frames = [read_sample(sample, config.size_hw)[0] for sample in samples]
     decode_s = (time.perf_counter() - started) / len(frames)
-    moments = windows.new_moments(space.k, device=device)
+    moments = space.windows.new_moments(space.k, device=device)
     embed_s, moments_s = _pass_seconds(space, moments, frames, device)
     started = time.perf_counter()
     with torch.no_grad():
-        group_factors(config, windows.pooled(moments.to(CPU)))
+        group_factors(config, space.windows.pooled(moments.to(CPU)))
     factors_s = time.perf_counter() - started
     tensors = (moments.count, moments.mean, moments.scatter)
     whole = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
