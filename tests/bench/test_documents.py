@@ -1,0 +1,33 @@
+"""Commands of the benchmarks that documents show as `python -m`: they exist, with their options."""
+
+import importlib
+import re
+import shlex
+
+import click
+import pytest
+
+from tests.support.documents import DOCUMENTS
+
+
+def lines() -> list[str]:
+    texts = (path.read_text(encoding="utf-8") for path in DOCUMENTS)
+    shown = (re.findall(r"python -m (edgeseg\.bench\.[^`\n]+)", text) for text in texts)
+    return sorted({line for each in shown for line in each})
+
+
+@pytest.mark.parametrize("line", lines())
+def test_the_command_is_there(line: str) -> None:
+    name, *words = shlex.split(line)
+    module = importlib.import_module(name)
+    (command,) = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, click.Command) and value.callback.__module__ == name
+    ]
+    known = {option for param in command.params for option in param.opts}
+    assert {word for word in words if word.startswith("-")} <= known
+
+
+def test_the_reader_finds_them() -> None:
+    assert len(lines()) >= 8
