@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -45,10 +44,9 @@ def record(kind: type[Record], values: Any, *, place: str = "") -> Record:
     }
     unknown, missing = sorted(set(values) - set(types)), sorted(required - set(values))
     if unknown or missing:
-        words = [f"unknown keys {unknown}"] * bool(unknown) + [f"missing keys {missing}"] * bool(
-            missing
-        )
-        raise Malformed(f"{place}: {' and '.join(words)}" if place else " and ".join(words))
+        lists = (("unknown", unknown), ("missing", missing))
+        words = " and ".join(f"{kind_of} keys {names}" for kind_of, names in lists if names)
+        raise Malformed(f"{place}: {words}" if place else words)
     inside = f"{place}." if place else ""
     checked = {
         name: _value(types[name], value, f"{inside}{name}") for name, value in values.items()
@@ -59,8 +57,7 @@ def record(kind: type[Record], values: Any, *, place: str = "") -> Record:
         raise Malformed(f"{inside}{error}") from None
 
 
-@cache
-def _types(kind: type[Any]) -> dict[str, Any]:
+def _types(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {item.name: hints[item.name] for item in fields(kind)}
 

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md does what it says: its three examples are taken from the page and run."""
+"""CONTRIBUTING.md does what it says: its seven examples are taken from the page and run."""
 
 import re
 import shutil
@@ -11,17 +11,26 @@ import torch
 
 import edgeseg.runtime
 from edgeseg.api import fit, load
+from edgeseg.contract.metrics import METRICS
+from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.data.datasets import LAYOUTS, open_dataset
+from edgeseg.export.precision.makers import MAKERS
+from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.model.backbones import BACKBONES, backbone_spec
 from edgeseg.model.feature_extractor import Backbone
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
+from edgeseg.runtime.capture.sources import SOURCES, parse_source
+from edgeseg.runtime.sink_kinds import SINKS
 from tests.support.brightness_model import write_brightness_model
 from tests.support.commands import FIT, succeed
 from tests.support.documents import REPO, blocks, section, text_of
 from tests.support.small_models import RANDOM, SMALL, frames
 
 PAGE = text_of("CONTRIBUTING.md")
-HEADINGS = ("Add a backbone", "Add a dataset", "Add a backend")
+HEADINGS = re.findall(r"^## (Add a .+)$", PAGE, re.M)
+REGISTRIES = (
+    BACKBONES, LAYOUTS, BACKENDS, SOURCES, SINKS, METRICS, PRECISIONS, MAKERS, TOLERANCES,
+)  # fmt: skip
 
 
 def example(heading: str) -> str:
@@ -34,7 +43,7 @@ def example(heading: str) -> str:
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
     """What an example adds is taken away again."""
-    kept = [(registry, dict(registry)) for registry in (BACKBONES, LAYOUTS, BACKENDS)]
+    kept = [(registry, dict(registry)) for registry in REGISTRIES]
     yield
     for registry, before in kept:
         registry.clear()
@@ -43,11 +52,17 @@ def registries() -> Iterator[None]:
 
 @pytest.mark.parametrize("heading", HEADINGS)
 def test_examples_are_short(heading):
-    assert len(example(heading).splitlines()) < 30
+    assert len(example(heading).splitlines()) < 45
+
+
+def test_every_registry_has_its_example_and_its_row():
+    assert len(HEADINGS) == 7
+    for heading in HEADINGS:
+        assert f"| {heading.removeprefix('Add ')} | " in PAGE
 
 
 def test_files_and_names_on_the_page_are_there():
-    for name in re.findall(r"`((?:edgeseg|runtime|tests|bench)/[\w./]+)", PAGE):
+    for name in re.findall(r"`((?:edgeseg|export|runtime|tests|bench)/[\w./]+\.\w+)", PAGE):
         assert (REPO / name).exists(), name
     assert "\nBACKENDS: " in text_of("runtime/backends/choose.py")
 
@@ -119,3 +134,49 @@ def test_a_backend_that_is_not_there(tmp_path):
     assert str(caught.value) == (
         "backend 'toy': expected one of auto, tensorrt, cuda, cpu, openvino"
     )
+
+
+@pytest.fixture
+def brightness(tmp_path):
+    """A model of 32x48 frames for the stream."""
+    write_brightness_model(tmp_path / "part.onnx")
+    return tmp_path / "part.onnx"
+
+
+def test_a_source(brightness):
+    exec(example("Add a source"), {})
+    spec = parse_source("grey:5")
+    assert (spec.kind, spec.live) == ("grey", False)
+    done = succeed("stream", "--model", brightness, "--source", "grey:5").output
+    assert "frames: 5 in = 5 scored" in done
+    with pytest.raises(edgeseg.EdgesegError, match="or grey:COUNT"):
+        parse_source("black:5")
+
+
+def test_a_sink(brightness, tmp_path):
+    exec(example("Add a source") + example("Add a sink"), {})
+    tally = tmp_path / "tally.txt"
+    succeed("stream", "--model", brightness, "--source", "grey:3", "--tally", tally)
+    assert tally.read_text() == "3 frames\n"
+    assert "--tally" in succeed("stream", "--help").output
+
+
+def test_a_metric(plate, tmp_path):
+    exec(example("Add a metric"), {})
+    model = fit(plate, preset=SMALL, options=RANDOM, out=tmp_path / "m.edgeseg")
+    assert model.evaluate(plate).summary()["margin"] < 1
+    shown = succeed("eval", tmp_path / "m.edgeseg", plate, "--store").output
+    assert "margin" in shown
+    assert "margin" in load(tmp_path / "m.edgeseg").info["accuracy"][0]
+
+
+def test_a_precision(plate, tmp_path):
+    exec(example("Add a precision"), {})
+    model = fit(plate, preset=SMALL, options=RANDOM)
+    path = model.export(tmp_path / "m.onnx", precision="toy16", allow_random_weights=True)
+    with open_session(path, backend="cpu", allow_random_weights=True) as session:
+        assert session.metadata.precision == "toy16"
+        (frame,) = frames(1)
+        assert session.infer(frame[None])[0].score == pytest.approx(
+            model.predict(frame).score, rel=0.02
+        )

@@ -99,7 +99,7 @@ def test_metadata_of_the_graph(small_artefact: Artefact, tmp_path: Path) -> None
         batch=(1, 1, 1),
         outputs=["map", "score", "grid"],
     )
-    only_sidecar = {"onnx_sha256": "0" * 64, "plan": plan_of(tmp_path)}
+    only_sidecar = {"onnx_sha256": "0" * 64, "plan": asdict(plan_of(tmp_path))}
     assert_documented(
         "Metadata of the graph", asdict(told) | {"accuracy": [ACCURACY]} | only_sidecar
     )
