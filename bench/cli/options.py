@@ -47,7 +47,7 @@ def run_options_of(*, rounds: int | None = None, out: str | None = None) -> Deco
         type=click.IntRange(2),
         default=rounds,
         show_default=True,
-        help="Rounds of timing; each gives every candidate a turn of ten frames.",
+        help="Rounds of timing; each gives every candidate ten frames, then five streamed.",
     )
     out_option = click.option(
         "--out",
