@@ -229,7 +229,7 @@ def test_from_fit_to_stream(board: Path, tmp_path: Path) -> None:
         "stream", "--model", graph, "--source", photos, "--tile", "--allow-random-weights", code=2
     ) == (
         "--tile: model board was fitted on tiles of 64x64 with an overlap of 16 pixels, cut from "
-        "frames of 96x160, and always runs so; leave --tile out"
+        "frames of 96x160, and always runs so; leave it out"
     )
 
 
