@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.precisions import precision_spec
+from edgeseg.contract.precisions import EXACT, precision_spec
 from edgeseg.data.samples import frames_at_once
 from edgeseg.data.synthetic.scene import SceneGenerator
 from edgeseg.errors import ExportError, UsageError, VerificationError
@@ -26,9 +25,8 @@ from edgeseg.export.graph import (
 )
 from edgeseg.export.model_metadata import describe_model
 from edgeseg.export.options import ExportOptions
-from edgeseg.export.precision.half import HalfPlan, to_half
-from edgeseg.export.precision.int8 import quantise_form
-from edgeseg.export.precision.search import Choice, choose_half, choose_int8
+from edgeseg.export.precision.makers import MAKERS, Frames, Task
+from edgeseg.export.precision.search import Choice
 from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.export.verify import Agreement, agreement, installed_backends, table
 from edgeseg.files import file_sha256, write_text
@@ -49,15 +47,6 @@ class Exported:
     metadata: ModelMetadata
     report: dict[str, Any]
     agreements: tuple[Agreement, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Frames:
-    """Images (N, H, W, 3) to calibrate and to verify on, and where they are from."""
-
-    images: NDArray[np.uint8]
-    source: str = "calibration images"
-    good: bool = True  # of the part that the model knows
 
 
 def export_onnx(
@@ -113,12 +102,12 @@ def _check(
     if artefact.origin.random and not options.allow_random_weights:
         raise ExportError(
             "the backbone has random weights, so its maps mean nothing; fit with real weights, "
-            "or pass --allow-random-weights to export it for timing"
+            "or pass allow_random_weights=True to export it for timing"
         )
     if precision_spec(options.precision).needs_images and calibration is None:
         raise UsageError(
-            "--precision int8 needs good images to calibrate on; pass --calibrate FOLDER, "
-            "the images the model was fitted on will do"
+            f"precision={options.precision} needs good images to calibrate on; pass "
+            "calibrate=FOLDER, the images the model was fitted on will do"
         )
     expected = (*artefact.config.size_hw, 3)
     if calibration is not None and (
@@ -145,46 +134,23 @@ def _graph(
     options: ExportOptions,
     progress: Progress,
 ) -> Choice:
-    # Half weights divided by 58 would lose digits, so fp16 keeps the scale of the input apart.
+    precision = precision_spec(options.precision)
     graph = build_graph(
         model,
         GraphOptions(
             batch=options.batch,
             grid_output=options.grid_output,
-            fold_scale=options.precision != "fp16",
+            fold_scale=precision.folds_scale,
         ),
         size_hw=artefact.config.size_hw,
     )
-    if options.precision == "fp32":
-        return Choice(graph=graph, report={"precision": "all fp32"})
-    if is_large(graph):
+    if precision.name != EXACT and is_large(graph):
         raise ExportError(
-            f"the fp32 graph holds over 2 GB, too much to be made {options.precision}; fit with a "
-            "larger --share or a smaller --size, --k or --rank, or export with --precision fp32"
+            f"the {EXACT} graph holds over 2 GB, too much to be made {precision.name}; fit with a "
+            f"larger share or a smaller size, k or rank, or export with precision={EXACT}"
         )
-    if options.precision == "fp16":
-        return choose_half(graph, model, frames.images, good=frames.good)
-    finish = _int8_form(model, frames.images) if options.target == "cpu" else _half_form
-    return choose_int8(
-        graph, model, frames.images, target=options.target, finish=finish, progress=progress
-    )
-
-
-def _int8_form(
-    model: ReferenceModel, frames: NDArray[np.uint8]
-) -> Callable[[ModelProto], ModelProto]:
-    cells = torch.zeros(model.windows.cells)
-    with torch.no_grad():
-        for frame in frames:
-            centred = model.embed(torch.from_numpy(frame[None])).flatten(2).mT - model.mean
-            cells = torch.maximum(cells, centred[0].abs().amax(dim=1))
-    blocks = model.windows.by_block(cells[None, :, None]).amax(dim=(1, 2))
-    largest = blocks if model.factor.shape[0] > 1 else blocks.max()
-    return lambda graph: quantise_form(graph, largest=largest.numpy())
-
-
-def _half_form(graph: ModelProto) -> ModelProto:
-    return to_half(graph, HalfPlan(embedding=False, backbone=False))
+    task = Task(graph=graph, model=model, frames=frames, target=options.target, progress=progress)
+    return MAKERS[precision.name](task)
 
 
 def _verified(
@@ -237,5 +203,5 @@ def _set_aside_if_wrong(graph: ModelProto, out: Path, rows: tuple[Agreement, ...
     save_graph(graph, failed)
     raise VerificationError(
         f"{out}: disagrees with the reference in {', '.join(row.backend for row in wrong)} "
-        f"({'; '.join(wrong[0].failures)}); it is kept as {failed}, try a higher --precision"
+        f"({'; '.join(wrong[0].failures)}); it is kept as {failed}, try a higher precision="
     )

@@ -95,7 +95,7 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
     elif metadata.plan.builder != "tensorrt":
         raise ExportError(
             f"{model_path}: built by TensorRT-RTX, and Triton loads plans of TensorRT; serve the "
-            ".onnx, or build with --builder tensorrt on a GPU like the server's"
+            ".onnx, or build with builder=tensorrt on a GPU like the server's"
         )
     else:
         expected = metadata.plan.plan_sha256
@@ -108,7 +108,7 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
     if 1 < low < high:
         raise ExportError(
             f"{model_path}: batches of {low} to {high}, and Triton sends single frames too; "
-            f"export it with --dynamic-batch 1,{low},{high}"
+            f"export it with batch={(1, low, high)}"
         )
     return metadata if metadata.plan else replace(metadata, onnx_sha256=found)
 

@@ -13,6 +13,7 @@ class Precision:
     meaning: str  # for people
     arithmetic: str = "float32"  # what backends compute in where the file itself does not round
     needs_images: bool = False  # good ones, to calibrate on
+    folds_scale: bool = True  # of the input into the first layer
     needs_rounding: bool = False  # that CPUs do not do: they run the graph as another device would
     runs_on_dla: bool = True  # NVIDIA's DLA cores
 
@@ -21,7 +22,12 @@ PRECISIONS = {
     precision.name: precision
     for precision in (
         Precision(name="fp32", meaning="as the model was fitted", runs_on_dla=False),
-        Precision(name="fp16", meaning="half the size, for GPUs", needs_rounding=True),
+        Precision(
+            name="fp16",
+            meaning="half the size, for GPUs",
+            folds_scale=False,  # half weights divided by 58 would lose digits
+            needs_rounding=True,
+        ),
         Precision(name="int8", meaning="smallest and fastest", needs_images=True),
     )
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata, PlanFacts
-from edgeseg.contract.precisions import precision_spec
+from edgeseg.contract.precisions import PRECISIONS, precision_spec
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import (
@@ -29,6 +29,7 @@ from edgeseg.files import atomic_path, file_sha256, write_text
 
 # The oldest GPU that a hardware-compatible plan runs on, whichever GPU built it.
 _AMPERE = "sm80"
+_ON_DLA = [precision.name for precision in PRECISIONS.values() if precision.runs_on_dla]
 
 
 def build_engine(
@@ -38,8 +39,8 @@ def build_engine(
     onnx_sha256 = _check_files(onnx_path, plan_path, metadata)
     if options.dla_core is not None and not precision_spec(metadata.precision).runs_on_dla:
         raise ExportError(
-            f"{onnx_path}: fp32, and a DLA core computes in fp16 and int8; "
-            "export it with --precision fp16 or int8"
+            f"{onnx_path}: {metadata.precision}, and a DLA core computes in "
+            f"{' and '.join(_ON_DLA)}; export it with precision={' or '.join(_ON_DLA)}"
         )
     package = import_package(BUILDERS[options.builder])
     gpu = find_gpu() if options.builder == "tensorrt" else None
@@ -157,10 +158,12 @@ def _choose_batch(
     if static > 0 and (low, likely, high) != (static, static, static):
         raise ExportError(
             f"{onnx_path}: a static batch of {static}, and {(low, likely, high)} was asked for; "
-            f"export it with --dynamic-batch {low},{likely},{high}"
+            f"export it with batch={(low, likely, high)}"
         )
     if low != high and options.dla_core is not None:
-        raise UsageError(f"batch {low} to {high}: a DLA core takes one size alone; use --batch")
+        raise UsageError(
+            f"batch={(low, likely, high)}: a DLA core takes one size alone; use batch={(high,) * 3}"
+        )
     return int(low), int(likely), int(high)
 
 

@@ -31,7 +31,7 @@ _NOT_IN_RTX = {
     "version_compatible": "a version-compatible plan: TensorRT-RTX has none, and builds again in "
     "seconds after an upgrade",
     "hardware_compatible": "a hardware-compatible plan: TensorRT-RTX builds one whenever no "
-    "--target is given",
+    "targets= are given",
     "dla_core": "a DLA core: TensorRT-RTX builds for GPUs alone",
 }
 
@@ -55,13 +55,13 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         if self.builder not in BUILDERS:
-            raise UsageError(f"builder {self.builder!r}: expected one of {', '.join(BUILDERS)}")
+            raise UsageError(f"builder={self.builder!r}: expected one of {', '.join(BUILDERS)}")
         if self.builder == "rtx":
             self._refuse_what_rtx_lacks()
         elif self.targets:
             raise UsageError(
-                f"targets {', '.join(self.targets)}: TensorRT builds for the GPU of its own "
-                "computer; leave --target out and build on the device, or use --builder rtx"
+                f"targets={','.join(self.targets)}: TensorRT builds for the GPU of its own "
+                "computer; leave targets= out and build on the device, or use builder=rtx"
             )
         self._check_targets()
         self._check_numbers()
@@ -70,25 +70,25 @@ class EngineOptions:
         for name, reason in _NOT_IN_RTX.items():
             value = getattr(self, name)
             if value is not None and value is not False:  # level 0 and core 0 are requests
-                raise UsageError(f"{reason}; leave it out, or use --builder tensorrt")
+                raise UsageError(f"{reason}; leave it out, or use builder=tensorrt")
 
     def _check_targets(self) -> None:
         for target in self.targets:
             if not re.fullmatch(r"sm\d{2,3}", target):
                 raise UsageError(
-                    f"target {target!r}: expected a compute capability such as sm86 (8.6) or sm120"
+                    f"targets={target}: expected a compute capability such as sm86 (8.6) or sm120"
                 )
         if len(set(self.targets)) < len(self.targets):
-            raise UsageError(f"targets {', '.join(self.targets)}: expected each of them once")
+            raise UsageError(f"targets={','.join(self.targets)}: expected each of them once")
 
     def _check_numbers(self) -> None:
         if self.workspace_mb is not None and self.workspace_mb < 1:
-            raise UsageError(f"workspace {self.workspace_mb} MB: expected at least 1")
+            raise UsageError(f"workspace_mb={self.workspace_mb}: expected at least 1")
         if self.optimisation_level is not None and not 0 <= self.optimisation_level <= 5:
-            raise UsageError(f"optimisation level {self.optimisation_level}: expected 0 to 5")
+            raise UsageError(f"optimisation_level={self.optimisation_level}: expected 0 to 5")
         if self.dla_core is not None and self.dla_core < 0:
-            raise UsageError(f"DLA core {self.dla_core}: expected 0 or more")
+            raise UsageError(f"dla_core={self.dla_core}: expected 0 or more")
         if self.batch is not None:
             low, likely, high = self.batch
             if not 1 <= low <= likely <= high:
-                raise UsageError(f"batch {self.batch}: expected 1 <= min <= opt <= max")
+                raise UsageError(f"batch={self.batch}: expected 1 <= min <= opt <= max")

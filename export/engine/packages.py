@@ -64,7 +64,7 @@ def no_gpu(reason: str) -> ExportError:
     """TensorRT times its kernels, so it cannot build without the GPU it builds for."""
     return ExportError(
         f"TensorRT builds on a GPU, and CUDA finds none here ({reason}); run this on the device, "
-        "or build here with --builder rtx --target sm86"
+        "or build here with builder=rtx targets=sm86"
     )
 
 

@@ -53,8 +53,8 @@ def _set_targets(package: Any, config: Any, targets: tuple[str, ...]) -> None:
     unknown = [target for target in targets if target not in known]
     if unknown:
         raise ExportError(
-            f"target {', '.join(unknown)}: TensorRT-RTX {package.__version__} builds for "
-            f"{', '.join(known)}; for other GPUs build on the device with --builder tensorrt"
+            f"targets={','.join(unknown)}: TensorRT-RTX {package.__version__} builds for "
+            f"{', '.join(known)}; for other GPUs build on the device with builder=tensorrt"
         )
     if targets:
         config.num_compute_capabilities = len(targets)

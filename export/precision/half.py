@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from edgeseg.contract.precisions import EXACT
 from edgeseg.errors import ExportError
 from edgeseg.export.graph import ancestors, checked, initializers, quadratic_form
 
@@ -103,7 +104,7 @@ def _halve(tensor: TensorProto) -> None:
     largest = float(np.abs(values).max(initial=0.0))
     if largest > float(np.finfo(np.float16).max):
         raise ExportError(
-            f"{tensor.name} reaches {largest:.3g}, beyond fp16; export with --precision fp32"
+            f"{tensor.name} reaches {largest:.3g}, beyond fp16; export with precision={EXACT}"
         )
     tensor.CopyFrom(numpy_helper.from_array(values.astype(np.float16), tensor.name))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.precisions import EXACT, precision_spec
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.model_file import BackendUnavailable
 
@@ -65,9 +66,9 @@ def rebuild(model: Path, metadata: ModelMetadata) -> str:
     command = f"edgeseg export {model.stem}.edgeseg --trt"
     if metadata.plan_facts.builder == "rtx":
         command += " --builder rtx"
-    if metadata.precision != "fp32":
+    if metadata.precision != EXACT:
         command += f" --precision {metadata.precision}"
-    if metadata.precision == "int8":
+    if precision_spec(metadata.precision).needs_images:
         command += " --calibrate GOOD_IMAGES"
     return f"build it again on this computer with `{command}`, or run the .onnx file"
 

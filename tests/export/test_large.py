@@ -149,6 +149,6 @@ def test_lower_precisions_are_refused(tmp_path: Path, precision: str) -> None:
         export(tmp_path / "short.onnx", precision=precision)
     assert str(caught.value) == (
         f"the fp32 graph holds over 2 GB, too much to be made {precision}; fit with a larger "
-        "--share or a smaller --size, --k or --rank, or export with --precision fp32"
+        "share or a smaller size, k or rank, or export with precision=fp32"
     )
     assert names(tmp_path) == []

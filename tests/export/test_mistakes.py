@@ -72,12 +72,12 @@ def test_int8_without_images(fitted: Path) -> None:
         ),
         (
             ("--trt", "--target", "sm86"),
-            "targets sm86: TensorRT builds for the GPU of its own computer; leave --target out and "
-            "build on the device, or use --builder rtx",
+            "--target sm86: TensorRT builds for the GPU of its own computer; leave --target out "
+            "and build on the device, or use --builder rtx",
         ),
         (
             (*RTX, "--target", "86"),
-            "target '86': expected a compute capability such as sm86 (8.6) or sm120",
+            "--target 86: expected a compute capability such as sm86 (8.6) or sm120",
         ),
         (
             (*RTX, "--optimisation-level", "0"),
@@ -118,7 +118,7 @@ def test_what_the_builder_cannot_do(fitted: Path) -> None:
     pytest.importorskip("tensorrt_rtx", reason="needs TensorRT-RTX: pip install edgeseg[trt-rtx]")
     plain = ("export", fitted, *RTX, "--no-verify")
     message = fail(*plain, "--target", "sm61", code=1)
-    assert message.startswith("target sm61: TensorRT-RTX ")
+    assert message.startswith("--target sm61: TensorRT-RTX ")
     for_cpu = ("--precision", "int8", "--for", "cpu", "--calibrate", data() / "train" / "good")
     message = fail(*plain, *for_cpu, code=1)
     assert "bottle.onnx: TensorRT-RTX refuses 1 node: " in message

@@ -1,7 +1,7 @@
 """From an artefact to files: what is written, what is refused, and what a failure leaves behind."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_a_file_and_its_sidecar(tmp_path: Path) -> None:
     assert exported.report == {"precision": "all fp32"}
     assert [row.backend for row in exported.agreements] == ["ONNX Runtime", "OpenVINO"]
     assert all(row.passed and row.source == "synthetic images" for row in exported.agreements)
-    assert exported.metadata.outputs == ["map", "score", "grid"]
+    assert exported.metadata.outputs == ("map", "score", "grid")
     assert notes[0].startswith("backend")
     assert notes[0].count(" ok") == 2
 
@@ -93,14 +93,14 @@ def test_the_metadata_says_what_the_artefact_knows(tmp_path: Path) -> None:
     ).metadata
     calibration, good = fitted.calibration, fitted.calibration.good
     assert told.name == "plate64x64"
-    assert told.input == {
+    assert asdict(told.input) == {
         "name": "frames",
         "layout": "NHWC",
         "channels": "RGB",
-        "size_hw": [64, 64],
-        "batch": [2, 3, 4],
+        "size_hw": (64, 64),
+        "batch": (2, 3, 4),
     }
-    assert told.outputs == ["map", "score"]
+    assert told.outputs == ("map", "score")
     assert told.threshold.score == calibration.score_threshold
     assert told.threshold.pixel == calibration.pixel_threshold
     assert told.threshold.false_alarm_rate == calibration.answered_rate
@@ -110,8 +110,8 @@ def test_the_metadata_says_what_the_artefact_knows(tmp_path: Path) -> None:
     assert told.good_scores.quantiles["0.5"] == pytest.approx(float(np.median(good.scores)))
     np.testing.assert_allclose(told.drift.d2_mean, good.d2_mean, rtol=1e-3)
     assert told.drift.frame_mean == pytest.approx(float(good.frame_d2.mean()))
-    assert (told.grid_hw, told.k, told.rank) == ([16, 16], 16, 10)
-    assert told.backbone == {
+    assert (told.grid_hw, told.k, told.rank) == ((16, 16), 16, 10)
+    assert asdict(told.backbone) == {
         "name": "resnet18",
         "weights_sha256": fitted.origin.sha256,
         "random_weights": False,
@@ -220,7 +220,7 @@ class TestFailedVerification:
         assert str(caught.value).startswith(
             f"{out}: disagrees with the reference in ONNX Runtime, OpenVINO (max error: expected "
             "<= 0; mean error: expected <= 0; rank correlation: expected >= 1.1); it is kept as "
-            f"{out}.failed, try a higher --precision"
+            f"{out}.failed, try a higher precision="
         )
         assert notes[0].count("FAILED") == 2
         onnx.checker.check_model(
@@ -252,7 +252,7 @@ def test_random_weights_are_refused_unless_allowed(tmp_path: Path) -> None:
         export_onnx(random, tmp_path / "short.onnx", options=ExportOptions())
     assert str(caught.value) == (
         "the backbone has random weights, so its maps mean nothing; fit with real weights, "
-        "or pass --allow-random-weights to export it for timing"
+        "or pass allow_random_weights=True to export it for timing"
     )
     assert names(tmp_path) == []
     allowed = ExportOptions(allow_random_weights=True, verify=False)
@@ -266,7 +266,7 @@ def test_int8_needs_images(tmp_path: Path) -> None:
             artefact(SHORT), tmp_path / "short.onnx", options=ExportOptions(precision="int8")
         )
     assert str(caught.value) == (
-        "--precision int8 needs good images to calibrate on; pass --calibrate FOLDER, "
+        "precision=int8 needs good images to calibrate on; pass calibrate=FOLDER, "
         "the images the model was fitted on will do"
     )
 

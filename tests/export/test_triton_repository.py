@@ -178,7 +178,7 @@ def test_what_triton_could_not_serve(tmp_path: Path) -> None:
         plan, replace(metadata, plan=replace(PLAN, builder="rtx")), "built by TensorRT-RTX, and Tr"
     )
     batch = replace(metadata.input, batch=(2, 3, 4))
-    fails(onnx, replace(metadata, input=batch), "batches of 2 to 4, .* --dynamic-batch 1,2,4")
+    fails(onnx, replace(metadata, input=batch), r"batches of 2 to 4, .* batch=\(1, 2, 4\)")
     assert not (tmp_path / "models").exists()
 
 

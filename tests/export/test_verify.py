@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from edgeseg.contract.precisions import PRECISIONS
+from edgeseg.export.precision.makers import MAKERS
 from edgeseg.export.precision.tolerances import TOLERANCES, Tolerance
 from edgeseg.export.verify import (
     Agreement,
@@ -225,7 +226,7 @@ def test_backends_that_are_not_installed_are_left_out(monkeypatch: pytest.Monkey
 
 
 def test_tolerances_grow_as_precision_falls_and_fp32_is_the_promised_one() -> None:
-    assert list(TOLERANCES) == list(PRECISIONS)
+    assert list(TOLERANCES) == list(MAKERS) == list(PRECISIONS)
     rows = list(TOLERANCES.values())
     for finer, coarser in itertools.pairwise(rows):
         assert finer.max_error < coarser.max_error

@@ -4,8 +4,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+import click
 import pytest
 
+from edgeseg.cli.group import COMMANDS, cli
+from edgeseg.options import in_flags
 from tests.support.documents import REPO, text_of
 
 PARTS = ("edgeseg", "export", "runtime")
@@ -17,43 +20,38 @@ def templates() -> Iterator[str]:
         for path in (REPO / part).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.JoinedStr):
-                    text = "".join(_fixed(piece) for piece in node.values)
-                    yield f"{text}\n{_typed(text)}"
+                    yield "".join(_fixed(piece) for piece in node.values)
                 elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield f"{node.value}\n{_typed(node.value)}"
-
-
-def typed(template: str) -> str:
-    """As the command line says it: `max_bad=2` is `--max-bad 2`, `resume=True` is `--resume`."""
-    return re.sub(r"(?<![^\s(])([a-z_]+)=(True)?", _flag, template)
-
-
-def _flag(setting: re.Match[str]) -> str:
-    name = "--" + setting[1].replace("_", "-")
-    return name if setting[2] else f"{name} "
+                    yield node.value
 
 
 def _fixed(piece: ast.expr) -> str:
     return str(piece.value) if isinstance(piece, ast.Constant) else "..."
 
 
-def _typed(text: str) -> str:
-    """Settings as options, which is how the command line says them: `roi=...` is `--roi ...`."""
+def typed(template: str) -> Iterator[str]:
+    """As it stands in the source, and as every command that knows its settings says it."""
+    yield template
+    if "=" in template:
+        values = template.replace("...", "\0")  # dots would end a sentence
+        yield from {in_flags(values, params).replace("\0", "...") for params in PARAMS}
 
-    def flag(setting: re.Match[str]) -> str:
-        name = f"--{setting[1].replace('_', '-')}"
-        return name if setting[2] else f"{name} "
 
-    return re.sub(r"(?<![^\s(])([a-z]\w*)=(True\b)?", flag, text)
+def _params() -> Iterator[list[click.Parameter]]:
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        yield command.get_params(click.Context(command))
 
 
 def quoted(text: str) -> list[str]:
     """Block quotes as one line each."""
-    found = re.findall(r"(?:^> .*\n)+", text, re.M)
-    return [" ".join(line.removeprefix("> ") for line in block.splitlines()) for block in found]
+    blocks = re.findall(r"(?:^> .*\n)+", text, re.M)
+    return [" ".join(line.removeprefix("> ") for line in block.splitlines()) for block in blocks]
 
 
-SOURCE = "\n".join(text for template in templates() for text in (template, typed(template)))
+PARAMS = list(_params())
+SOURCE = "\n".join(text for template in templates() for text in typed(template))
 MESSAGES = quoted(text_of("docs/troubleshooting.md"))
 
 

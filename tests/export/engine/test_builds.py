@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from onnx import ModelProto
 
-from edgeseg.export import onnx_export as api
 from edgeseg.export.engine.build import build_engine
 from edgeseg.export.engine.options import EngineOptions
 from edgeseg.export.graph import GraphOptions, save_graph, set_metadata
@@ -14,6 +13,7 @@ from edgeseg.export.inspect_file import describe
 from edgeseg.export.model_metadata import describe_model
 from edgeseg.export.precision.half import HalfPlan, to_half
 from edgeseg.export.precision.int8 import Int8Plan, Quantiser, correct_mean, mean_embedding
+from edgeseg.export.precision.makers import half_form
 from tests.support.export_models import EDGE, artefact, good_frames, traced
 
 pytest.importorskip("tensorrt_rtx", reason="needs TensorRT-RTX: pip install edgeseg[trt-rtx]")
@@ -31,7 +31,7 @@ def make_graph(name: str, precision: str) -> ModelProto:
         return graph
     images = good_frames(4)
     quantised = Quantiser(graph, images, target="trt").quantise(Int8Plan())
-    return api._half_form(correct_mean(quantised, mean_embedding(graph, images), images))
+    return half_form(correct_mean(quantised, mean_embedding(graph, images), images))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])

@@ -123,7 +123,7 @@ def test_a_constant_beyond_fp16_is_refused_by_name(name: str) -> None:
     tensor.CopyFrom(numpy_helper.from_array(values, name))
     with pytest.raises(ExportError) as caught:
         to_half(proto, ALL)
-    assert str(caught.value) == f"{name} reaches 7e+04, beyond fp16; export with --precision fp32"
+    assert str(caught.value) == f"{name} reaches 7e+04, beyond fp16; export with precision=fp32"
 
 
 def test_a_graph_without_projections_is_refused() -> None:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from edgeseg.config import FitConfig
-from edgeseg.export import onnx_export as api
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
 from edgeseg.export.precision import search as choose
 from edgeseg.export.precision.int8 import (
@@ -21,6 +20,7 @@ from edgeseg.export.precision.int8 import (
     quantise_form,
     run_exactly,
 )
+from edgeseg.export.precision.makers import half_form, int8_form
 from edgeseg.export.precision.search import Choice, choose_int8, exact_maps, mean_error
 from edgeseg.export.precision.tolerances import TOLERANCES, Tolerance
 from edgeseg.progress import silent
@@ -54,7 +54,7 @@ def made_by(proto: ModelProto) -> dict[str, NodeProto]:
 
 def chosen(config: FitConfig, target: str) -> Choice:
     model = artefact(config).model()
-    finish = api._int8_form(model, SEEN) if target == "cpu" else api._half_form
+    finish = int8_form(model, SEEN) if target == "cpu" else half_form
     return choose_int8(traced(config), model, SEEN, target=target, finish=finish, progress=silent)
 
 
@@ -129,7 +129,7 @@ def test_the_integer_product_is_exact_on_this_computer(config: FitConfig) -> Non
     proto = traced(config)
     form = quadratic_form(proto)
     before, after = form.input[0], form.output[0]
-    proto = api._int8_form(artefact(config).model(), SEEN)(proto)
+    proto = int8_form(artefact(config).model(), SEEN)(proto)
     for name in (before, after, "embedding_uint8"):
         kind = TensorProto.UINT8 if name == "embedding_uint8" else TensorProto.FLOAT
         proto.graph.output.append(helper.make_tensor_value_info(name, kind, None))
