@@ -1,7 +1,6 @@
 """An artefact to a verified ONNX file with its metadata."""
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from edgeseg.export.verify import Agreement, agreement, installed_backends, tabl
 from edgeseg.files import file_sha256, write_text
 from edgeseg.model.predictor import torch_predictor
 from edgeseg.model.reference import ReferenceModel
-from edgeseg.progress import Progress, silent
+from edgeseg.progress import Note, Progress, ignore, silent
 
 _SYNTHETIC_FRAMES = 8
 # Fewer of frames above 512x512; with less than eight the ranks of their scores would say nothing.
@@ -56,7 +55,7 @@ def export_onnx(
     options: ExportOptions,
     artefact_path: Path | None = None,
     calibration: NDArray[np.uint8] | None = None,
-    note: Callable[[str], None] = lambda _: None,
+    note: Note = ignore,
     progress: Progress = silent,
 ) -> Exported:
     """Build, verify and write one graph and its sidecar; a graph that disagrees is set aside.
