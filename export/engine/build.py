@@ -1,5 +1,6 @@
 """A graph in, a TensorRT or TensorRT-RTX plan out, with the JSON that says where it runs."""
 
+import gc
 import hashlib
 import time
 from dataclasses import replace
@@ -107,6 +108,9 @@ def _open(
 ) -> Workbench:
     """A builder with the parsed graph in it."""
     log = make_log(package)
+    # The constructor holds TensorRT's lock while it logs. Python may collect garbage there, and a
+    # builder that a failed build has left in it would wait for that lock for ever.
+    gc.collect()
     try:
         builder = package.Builder(log)
     except TypeError:  # how the bindings say that the constructor returned nothing

@@ -43,8 +43,8 @@ def test_eval_prints_json(plate, artefact_copy, tmp_path):
     values = json.loads(result.stdout)
     succeed("eval", artefact_copy, plate, "--json", tmp_path / "r.json")
     written = json.loads((tmp_path / "r.json").read_text())
-    for one in (values, written):
-        one.pop("seconds")
+    for figures in (values, written):
+        figures.pop("seconds")
     assert values == written
 
 
