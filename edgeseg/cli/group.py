@@ -19,7 +19,7 @@ COMMANDS = {
     "update": "edgeseg.cli.grow_commands:update",
     "moments": "edgeseg.cli.grow_commands:moments",
     "merge": "edgeseg.cli.grow_commands:merge",
-    "eval": "edgeseg.cli.model_commands:evaluate",
+    "eval": "edgeseg.cli.eval_command:evaluate",
     "predict": "edgeseg.cli.model_commands:predict",
     "info": "edgeseg.cli.model_commands:info",
     "synthesize": "edgeseg.cli.fit_command:synthesize",

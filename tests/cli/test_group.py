@@ -78,7 +78,7 @@ def test_errors_of_the_library_name_the_options_of_the_command(monkeypatch, arte
         raise UsageError("max_bad=2: expected 3, or resume=True; try weights='k=3.pth'")
 
     monkeypatch.setattr("edgeseg.cli.model_commands.read_header", refused)
-    monkeypatch.setattr("edgeseg.cli.model_commands.read_config", refused)
+    monkeypatch.setattr("edgeseg.cli.eval_command.read_config", refused)
     sentence = "max_bad=2: expected 3, or resume=True; try weights='k=3.pth'"
     assert fail("info", artefact_copy, code=2) == sentence
     assert fail("eval", artefact_copy, plate, code=2) == sentence.replace(
