@@ -6,7 +6,7 @@ line errors name settings (`max_bad=2`); `in_flags` says them as they are typed 
 """
 
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic in later ve
         self.name, self.sign, self.counts, self.expected = form, sign, counts, expected
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """As it stands in the help."""
+        """For the help."""
         return self.name
 
     def convert(
@@ -64,6 +64,16 @@ class Size(Numbers):
         return numbers[0], numbers[-1]
 
 
+class Entry(click.Choice):  # type: ignore[type-arg]
+    """The name of an entry of a registry, those included that are added later."""
+
+    def __init__(self, registry: Mapping[str, object]) -> None:
+        self.registry = registry
+        super().__init__(tuple(registry))
+
+    choices = property(lambda self: tuple(self.registry), lambda self, _: None)
+
+
 SIZE = Size()
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, no notes.")
 
@@ -81,8 +91,8 @@ def listeners(*, quiet: bool) -> tuple[Note, Progress]:
 def gathered(name: str, value: Callable[..., Any], *options: Decorator[Any]) -> Decorator[Any]:
     """Options that reach a command as one argument: `name`, made by `value` of theirs."""
 
-    def declared() -> None:
-        """Nothing but a place for click to note the options."""
+    def declared() -> None:  # nothing but a place for click to note the options
+        pass
 
     for option in options:
         option(declared)

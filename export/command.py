@@ -21,6 +21,7 @@ from edgeseg.options import (
     FILE,
     FOLDER,
     PATH,
+    Entry,
     Numbers,
     gathered,
     given,
@@ -85,7 +86,7 @@ graph_options = gathered(
     _graph,
     click.option(
         "--precision",
-        type=click.Choice(tuple(PRECISIONS)),
+        type=Entry(PRECISIONS),
         default=ExportOptions.precision,
         show_default=True,
         help=f"Written into the graph. {' '.join(map(_explained, PRECISIONS.values()))}",
@@ -150,7 +151,7 @@ engine_options = gathered(
     click.option("--trt", is_flag=True, help="Also build a TensorRT plan beside the ONNX file."),
     click.option(
         "--builder",
-        type=click.Choice(tuple(BUILDERS)),
+        type=Entry(BUILDERS),
         default=EngineOptions.builder,
         show_default=True,
         help="tensorrt: on the device. rtx: TensorRT-RTX, builds without a GPU.",

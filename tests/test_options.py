@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from edgeseg.options import SIZE, Numbers, gathered, given, in_flags, listeners, note
+from edgeseg.options import SIZE, Entry, Numbers, gathered, given, in_flags, listeners, note
 from edgeseg.progress import bar, ignore, silent
 
 
@@ -74,6 +74,21 @@ def test_an_option_that_no_parameter_takes_is_a_mistake_of_ours():
         pass
 
     assert isinstance(CliRunner().invoke(misspelt, []).exception, TypeError)
+
+
+def test_the_entries_of_a_registry_are_those_it_has_when_asked():
+    registry = {"a": 1, "c": 3}
+
+    @click.command()
+    @click.option("--kind", type=Entry(registry))
+    def chosen(kind: str) -> None:
+        click.echo(kind)
+
+    refused = CliRunner().invoke(chosen, ["--kind", "b"])
+    assert "'b' is not one of 'a', 'c'" in refused.output
+    registry["b"] = 2
+    assert CliRunner().invoke(chosen, ["--kind", "b"]).output == "b\n"
+    assert "[a|c|b]" in CliRunner().invoke(chosen, ["--help"]).output
 
 
 @pytest.mark.parametrize("text", ["", "x", "1x2x3", "²", "-1", "1.5"])

@@ -7,7 +7,7 @@ import click
 
 from edgeseg.data.datasets import LAYOUTS
 from edgeseg.fitting.options import Checkpoints, FitOptions
-from edgeseg.options import gathered, listeners, quiet_option
+from edgeseg.options import Entry, gathered, listeners, quiet_option
 
 if TYPE_CHECKING:
     import torch
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 dataset_option = click.option(
     "--dataset",
     "layout",
-    type=click.Choice(tuple(LAYOUTS)),
+    type=Entry(LAYOUTS),
     help="Force the layout of DATA instead of recognising it.",
 )
 fold_option = click.option(

@@ -12,7 +12,7 @@ from edgeseg.data.samples import sample_size
 from edgeseg.errors import UsageError
 from edgeseg.files import check_writable
 from edgeseg.model.backbones import BACKBONES
-from edgeseg.options import SIZE, Numbers, gathered
+from edgeseg.options import SIZE, Entry, Numbers, gathered
 
 LAYERS = Numbers("N,N", sign=",", counts=range(1, 100), expected="layer numbers such as 1,2,3")
 _NO_DOWNLOAD = [spec.name for spec in BACKBONES.values() if spec.package is not None]
@@ -82,14 +82,14 @@ settings_options = gathered(
     lambda **said: FitSettings(said=said),  # two dozen, none of which a command looks at itself
     click.option(
         "--preset",
-        type=click.Choice(tuple(PRESETS)),
+        type=Entry(PRESETS),
         default=DEFAULT_PRESET,
         show_default=True,
         help="edge: fast and accurate. paper: the published method. Options below override.",
     ),
     click.option(
         "--backbone",
-        type=click.Choice(tuple(BACKBONES)),
+        type=Entry(BACKBONES),
         help=f"{' and '.join(_NO_DOWNLOAD)} needs no download.  [default: {FitConfig.backbone}]",
     ),
     click.option("--weights", help="A .pth file of the backbone, or `random` for experiments."),
