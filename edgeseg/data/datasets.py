@@ -9,15 +9,18 @@ import numpy as np
 from edgeseg.data.layouts import (
     KOLEKTOR_FOLDS,
     Split,
+    find_btad,
     find_folder,
     find_kolektor,
     find_kolektor2,
     find_mvtec,
+    find_mvtec2,
     folders_in,
     kolektor_commutators,
 )
 from edgeseg.data.mstc import find_mstc
 from edgeseg.data.samples import Batch, Sample, load_batches, read_sample
+from edgeseg.data.visa import find_visa
 from edgeseg.errors import DatasetError, UsageError
 
 __all__ = [
@@ -68,10 +71,25 @@ def _find_fold(root: Path, choice: Choice) -> Split:
 
 # Recognised in this order; a plain folder is what is left when nothing else fits.
 LAYOUTS = {
+    "mvtec2": Layout(
+        expects="train/good, test_public/{good,bad}, test_public/ground_truth/bad",
+        recognise=lambda root: (root / "test_public").is_dir(),
+        find=lambda root, _: find_mvtec2(root),
+    ),
     "mvtec": Layout(
         expects="train/good, test/<kind>, ground_truth/<kind>",
         recognise=lambda root: (root / "train" / "good").is_dir(),
         find=lambda root, _: find_mvtec(root),
+    ),
+    "visa": Layout(
+        expects="Data/Images/{Normal,Anomaly}, Data/Masks/Anomaly and ../split_csv/1cls.csv",
+        recognise=lambda root: (root / "Data/Images/Normal").is_dir(),
+        find=lambda root, _: find_visa(root),
+    ),
+    "btad": Layout(
+        expects="train/ok, test/{ok,ko}, ground_truth/ko",
+        recognise=lambda root: (root / "train" / "ok").is_dir(),
+        find=lambda root, _: find_btad(root),
     ),
     "kolektor": Layout(
         expects="kosNN/PartM.jpg with PartM_label.bmp",
@@ -97,7 +115,10 @@ LAYOUTS = {
 }
 
 # Folders with these names hold more than good pictures, so a plain folder must not have them.
-_SPLIT_NAMES = frozenset({"train", "test", "ground_truth", "training", "testing", "validation"})
+_SPLIT_NAMES = frozenset(
+    {"train", "test", "ground_truth", "training", "testing", "validation", "test_public", "masks"}
+)
+_GOOD_NAMES = frozenset({"good", "ok", "normal"})  # beside them stands what is not good
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +177,11 @@ def detect_layout(root: Path) -> str:
     for name, layout in LAYOUTS.items():
         if layout.recognise(root):
             return name
-    categories = [folder.name for folder in folders_in(root) if (folder / "train/good").is_dir()]
+    categories = [
+        folder.name
+        for folder in folders_in(root)
+        if any(layout.recognise(folder) for layout in LAYOUTS.values())
+    ]
     if categories:
         raise DatasetError(
             f"{root}: holds several datasets ({', '.join(categories)}); name one, "
@@ -169,7 +194,8 @@ def detect_layout(root: Path) -> str:
 def _refuse_mixed(root: Path, names: list[str]) -> None:
     """A wrong path into a dataset would be a plain folder with the defects fitted as good."""
     splits = [name for name in names if name.lower() in _SPLIT_NAMES]
-    if not splits and not ("good" in names and len(names) > 1):
+    beside_good = len(names) > 1 and any(name.lower() in _GOOD_NAMES for name in names)
+    if not splits and not beside_good:
         return
     raise DatasetError(
         f"{root}: has the folders {', '.join(splits or names)} but no known layout; expected "

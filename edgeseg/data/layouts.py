@@ -1,4 +1,4 @@
-"""Where five kinds of dataset keep their pictures and masks.
+"""Where datasets keep their pictures and masks.
 
 Each layout is a function from a root folder to its pictures to fit on and to test on. Files come
 sorted by path, so nothing depends on the order in which a file system lists them.
@@ -38,20 +38,34 @@ def folders_in(folder: Path) -> list[Path]:
 
 def find_mvtec(root: Path) -> Split:
     """MVTec AD: train/good, test/<kind>, ground_truth/<kind>/<stem>_mask.png."""
-    test = []
-    for folder in folders_in(root / "test"):
-        if folder.name == GOOD:
-            test += [Sample(image=image) for image in images_in(folder)]
-            continue
-        masks = {path.stem: path for path in images_in(root / "ground_truth" / folder.name)}
-        for image in images_in(folder):
-            mask = masks.get(f"{image.stem}_mask", masks.get(image.stem))
-            if mask is None:
-                expected = root / "ground_truth" / folder.name / f"{image.stem}_mask.png"
-                raise DatasetError(f"{image}: defective, but its mask {expected} is missing")
-            test.append(Sample(image=image, mask=mask, label=1, kind=folder.name))
-    train = tuple(Sample(image=image) for image in images_in(root / "train" / GOOD))
-    return Split(train=train, test=tuple(test))
+    test = _by_folder(root / "test", root / "ground_truth", mask="{}_mask.png")
+    return Split(train=_good_in(root / "train" / GOOD), test=test)
+
+
+def find_mvtec2(root: Path) -> Split:
+    """MVTec AD 2: train/good, test_public/{good,bad}, test_public/ground_truth/bad.
+
+    Published figures are of models that saw train/good alone, so validation/good is left out; a
+    fit calibrates by itself.
+    """
+    public = root / "test_public"
+    test = _by_folder(public, public / "ground_truth", mask="{}_mask.png")
+    left_out = {
+        "good pictures of validation left out": images_in(root / "validation" / GOOD),
+        "pictures of test_private left out, their truth is not published": [
+            image
+            for name in ("test_private", "test_private_mixed")
+            for image in images_in(root / name)
+        ],
+    }
+    notes = tuple(f"{what}: {len(images)}" for what, images in left_out.items() if images)
+    return Split(train=_good_in(root / "train" / GOOD), test=test, notes=notes)
+
+
+def find_btad(root: Path) -> Split:
+    """BTAD: train/ok, test/{ok,ko}, ground_truth/ko/<stem> with a suffix of its own."""
+    test = _by_folder(root / "test", root / "ground_truth", mask="{}.png", good="ok")
+    return Split(train=_good_in(root / "train" / "ok"), test=test)
 
 
 def find_kolektor2(root: Path) -> Split:
@@ -119,6 +133,29 @@ def find_folder(root: Path) -> Split:
         and path.is_file()
     )
     return Split(train=tuple(Sample(image=image) for image in sorted(images)))
+
+
+def _good_in(folder: Path) -> tuple[Sample, ...]:
+    return tuple(Sample(image=image) for image in images_in(folder))
+
+
+def _by_folder(tests: Path, truth: Path, *, mask: str, good: str = GOOD) -> tuple[Sample, ...]:
+    """Test pictures in a folder of each kind; masks are named `mask` or like their picture."""
+    samples: list[Sample] = []
+    for folder in folders_in(tests):
+        if folder == truth:
+            continue
+        if folder.name == good:
+            samples += _good_in(folder)
+            continue
+        masks = {path.stem: path for path in images_in(truth / folder.name)}
+        for image in images_in(folder):
+            expected = truth / folder.name / mask.format(image.stem)
+            own = masks.get(expected.stem, masks.get(image.stem))
+            if own is None:
+                raise DatasetError(f"{image}: defective, but its mask {expected} is missing")
+            samples.append(Sample(image=image, mask=own, label=1, kind=folder.name))
+    return tuple(samples)
 
 
 def _by_its_mask(image: Path, mask: Path) -> Sample:

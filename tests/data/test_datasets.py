@@ -2,8 +2,6 @@ import random
 import shutil
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,20 +14,7 @@ from edgeseg.data.datasets import (
     split_holdout,
 )
 from edgeseg.errors import DatasetError, UsageError
-
-
-def write_picture(path: Path, *, value: int = 100, size_hw: tuple[int, int] = (12, 10)) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    assert cv2.imwrite(str(path), np.full((*size_hw, 3), value, np.uint8))
-    return path
-
-
-def write_mask(path: Path, *, marked: bool, size_hw: tuple[int, int] = (12, 10)) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = np.zeros(size_hw, np.uint8)
-    pixels[2:4, 3:6] = 255 * marked
-    assert cv2.imwrite(str(path), pixels)
-    return path
+from tests.support.dataset_files import relative, write_mask, write_picture
 
 
 @pytest.fixture
@@ -57,10 +42,6 @@ def kolektor(tmp_path) -> Path:
         write_mask(folder / "Part1_label.bmp", marked=True)
     shutil.copy(root / "kos01/Part0.jpg", root / "kos06/Part0.jpg")
     return root
-
-
-def relative(samples: tuple[Sample, ...], root: Path) -> list[str]:
-    return [sample.image.relative_to(root).as_posix() for sample in samples]
 
 
 def test_mvtec(mvtec):
@@ -151,7 +132,9 @@ def test_paths_and_layouts_that_cannot_be_meant(tmp_path, mvtec):
         open_dataset(tmp_path / "absent")
     with pytest.raises(DatasetError, match=r"000\.png: a file, expected the folder"):
         open_dataset(mvtec / "train/good/000.png")
-    with pytest.raises(UsageError, match="unknown layout 'coco': expected one of mvtec, kolektor"):
+    with pytest.raises(
+        UsageError, match="unknown layout 'coco': expected one of mvtec2, mvtec"
+    ):
         open_dataset(mvtec, layout="coco")
     with pytest.raises(UsageError, match="fold 1 was asked for, but the layout mvtec has no folds"):
         open_dataset(mvtec, fold=1)
