@@ -115,7 +115,7 @@ def test_every_field_is_checked_or_free_text():
     checked = {
         "layers", "size_hw", "stride", "interpolation", "embedding", "k", "covariance", "pool",
         "share", "rank", "directions", "ridge", "sigma", "top", "seed", "calibration", "holdout",
-        "folds", "false_alarm_rate", "frame_hw", "overlap", "moments",
+        "folds", "false_alarm_rate", "frame_hw", "overlap", "moments", "ridge_unit",
     }  # fmt: skip
     assert {item.name for item in fields(FitConfig)} == checked | {"backbone"}
 
@@ -141,3 +141,10 @@ def test_tiles_are_part_of_the_settings():
 def test_tiles_that_do_not_fit(settings, sentence):
     with pytest.raises(UsageError, match=sentence):
         FitConfig(**settings)
+
+
+def test_the_ridge_of_the_first_files_stays_absolute():
+    first = {name: value for name, value in FitConfig().to_dict().items() if name != "ridge_unit"}
+    assert FitConfig.from_dict(first | {"ridge": 0.01}).ridge_unit == "absolute"
+    assert FitConfig.from_dict(FitConfig().to_dict()) == FitConfig()
+    assert FitConfig.preset("paper").ridge_unit == "absolute"

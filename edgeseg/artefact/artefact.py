@@ -55,6 +55,7 @@ class Artefact:
             "features": int(self.embedding.shape[0]),
             "k": int(self.embedding.shape[1]),
             "rank": self.factors.rank,
+            "ridge": self.factors.ridge,
             "grid_hw": list(self.config.grid_hw),
             "calibration": self.calibration.header(),
             "data": self.data,
@@ -115,7 +116,11 @@ def load_artefact(path: Path) -> Artefact:
             backbone=backbone,
             origin=origin,
             embedding=tensors["embedding"],
-            factors=Factors(mean=tensors["mean"], factor=tensors["factor"]),
+            factors=Factors(
+                mean=tensors["mean"],
+                factor=tensors["factor"],
+                ridge=header.get("ridge", config.ridge),  # the first files had an absolute one
+            ),
             moments=Moments.unpacked(saved) if saved else None,
             calibration=calibration,
             data=header["data"],

@@ -140,6 +140,11 @@ settings_options = gathered(
     click.option("--pool", type=int, help="Pool statistics with N x N neighbours."),
     click.option("--share", type=int, help="N x N cells use one Gaussian: smaller and faster."),
     click.option("--ridge", type=float, help="Added to every variance before inversion."),
+    click.option(
+        "--ridge-unit",
+        type=click.Choice(CHOICES["ridge_unit"]),
+        help="Of --ridge: the mean square of the embedded features, or 1.",
+    ),
     click.option("--sigma", type=float, help="Blur of the map in pixels."),
     click.option(
         "--top", type=int, help="Score: mean of the N highest cells; 1: maximum of the map."

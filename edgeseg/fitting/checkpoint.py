@@ -160,6 +160,8 @@ def discard(options: FitOptions) -> None:
 def describe_space(space: FeatureSpace) -> dict[str, Any]:
     """What has to be equal for moments to belong together, by the names that errors use."""
     config = json.loads(json.dumps(space.config.to_dict()))
+    if config["ridge_unit"] == "absolute":
+        del config["ridge_unit"]  # which the first files do not mention
     return {
         **{f"setting {name}": value for name, value in config.items()},
         "weights": space.origin.sha256,

@@ -83,7 +83,7 @@ def finish(
     measured = scorer.measured_d2(model, collected.seen)
     stores = (collected.seen, collected.unseen)
     seen, unseen = (sum(group.gather(len(store))) for store in stores)
-    _check_d2(expected, measured, whole=seen == moments.images, ridge=config.ridge)
+    _check_d2(expected, measured, whole=seen == moments.images, ridge=factors.ridge)
     good, how = _good_images(scorer, model, pooled, collected, counts=(seen, unseen))
     calibration = calibrate(
         good,

@@ -4,7 +4,7 @@ import torch
 
 from edgeseg.config import FitConfig
 from edgeseg.fitting.group import ALONE, CHUNK_BYTES, Group
-from edgeseg.model.factors import Factors, expected_d2, make_factors
+from edgeseg.model.factors import Factors, expected_d2, make_factors, ridge_number
 from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows
 
@@ -37,13 +37,14 @@ def group_factors(config: FitConfig, pooled: Moments, group: Group = ALONE) -> F
     """What a frame is compared with; every process inverts its share of the covariances."""
     if config.covariance == "global":
         pooled = pooled.shared_covariance()
+    ridge = ridge_number(pooled, ridge=config.ridge, unit=config.ridge_unit)
     count = pooled.scatter.shape[0]
     if count < group.size:
         group = ALONE
     share = group.span(count)
     part = make_factors(
         pooled if group.size == 1 else pooled.at(share),
-        ridge=config.ridge,
+        ridge=ridge,
         rank=config.rank,
         directions=config.directions,
     )
@@ -51,7 +52,7 @@ def group_factors(config: FitConfig, pooled: Moments, group: Group = ALONE) -> F
         return part
     factor = torch.zeros(count, *part.factor.shape[1:])
     factor[share] = part.factor
-    return Factors(mean=pooled.mean.to(torch.float32), factor=group.sum_(factor))
+    return Factors(mean=pooled.mean.to(torch.float32), factor=group.sum_(factor), ridge=ridge)
 
 
 def group_expected_d2(

@@ -1,5 +1,6 @@
 """From moments to what a frame is compared with: d = |L'(W'x - mean)| at every location."""
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from edgeseg.model.moments import Moments
 # A chunk of float64 work space: 64 MB holds 800 locations of k=100, and bounds Wide ResNet-50-2
 # with k=300 as well.
 _CHUNK_BYTES = 64 << 20
+_LEAST_SQUARE = 1e-6  # of features that are all zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,7 @@ class Factors:
 
     mean: Tensor  # (B, k) float32: B blocks of cells that share a Gaussian, or all P cells
     factor: Tensor  # (B or 1, k, r) float32: L with L L' the precision, or its best rank-r part
+    ridge: float = math.nan  # the number that was added to every variance, where it is known
 
     @property
     def rank(self) -> int:
@@ -50,7 +53,21 @@ def make_factors(moments: Moments, *, ridge: float, rank: float, directions: str
             factor[start:stop] = _eigen_factor(covariance, ridge, kept, lower=lower)
 
     in_parallel(fill, locations, k)
-    return Factors(mean=moments.mean.to(torch.float32), factor=factor)
+    return Factors(mean=moments.mean.to(torch.float32), factor=factor, ridge=ridge)
+
+
+def ridge_number(moments: Moments, *, ridge: float, unit: str) -> float:
+    """A ridge in the features' own scale as the number to add to every variance.
+
+    The unit is the mean square of the features over all Gaussians and all k of them, not centred:
+    it says how large features are and hardly depends on how much the good parts vary, whereas a
+    share of the variance itself would take most where parts lie most alike. It never is zero.
+    """
+    if unit == "absolute":
+        return ridge
+    variance = moments.scatter.diagonal(dim1=1, dim2=2) / moments.count[:, None]
+    square = float(variance.mean() + moments.mean.square().mean())
+    return ridge * max(square, _LEAST_SQUARE)
 
 
 def kept_directions(rank: float, k: int) -> int:
@@ -91,7 +108,8 @@ def _cholesky_factor(covariance: Tensor, ridge: float) -> Tensor:
     if bool(failed.any()):
         # C is known to some 1e-16 of its largest variance: a ridge below that adds nothing.
         raise UsageError(
-            f"ridge={ridge}: too small for these features, a covariance has no inverse; try 0.01"
+            f"a ridge of {ridge:g} is too small for these features, a covariance has no inverse; "
+            "try ridge=0.1 with ridge_unit=mean_square"
         )
     inverse: Tensor = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
     return inverse.mT  # d = |inverse (x - m)|

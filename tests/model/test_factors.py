@@ -8,7 +8,13 @@ from torch import Tensor
 
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.model import factors as factors_module
-from edgeseg.model.factors import Factors, expected_d2, kept_directions, make_factors
+from edgeseg.model.factors import (
+    Factors,
+    expected_d2,
+    kept_directions,
+    make_factors,
+    ridge_number,
+)
 from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows
 from tests.support.moment_rows import moments_of_rows
@@ -143,7 +149,8 @@ def test_a_ridge_below_rounding_is_an_error():
     with pytest.raises(UsageError) as caught:
         make_factors(broken, ridge=1e-12, rank=0, directions="lower")
     assert str(caught.value) == (
-        "ridge=1e-12: too small for these features, a covariance has no inverse; try 0.01"
+        "a ridge of 1e-12 is too small for these features, a covariance has no inverse; "
+        "try ridge=0.1 with ridge_unit=mean_square"
     )
 
 
@@ -239,3 +246,37 @@ def test_expected_d2_of_shared_factors():
 )
 def test_a_rank_is_a_number_or_a_share(rank, k, kept):
     assert kept_directions(rank, k) == kept
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 250.0])
+def test_a_ridge_in_the_features_own_scale_changes_no_distance_between_scales(scale):
+    """Features in other units give the same distances, at every rank."""
+    x = rows(20) + 3.0
+    plain, scaled = moments_of_rows(x), moments_of_rows(x * scale)
+    for rank in (0, 2):
+        factors = [
+            make_factors(
+                moments,
+                ridge=ridge_number(moments, ridge=0.1, unit="mean_square"),
+                rank=rank,
+                directions="lower",
+            )
+            for moments in (plain, scaled)
+        ]
+        squares = [one.factor @ one.factor.mT for one in factors]
+        torch.testing.assert_close(squares[1] * scale**2, squares[0], rtol=1e-4, atol=1e-5)
+
+
+def test_the_unit_is_the_mean_square_over_images_cells_and_features():
+    x = rows(50) * 2.0 + 1.0  # (N, k, P)
+    number = ridge_number(moments_of_rows(x), ridge=0.1, unit="mean_square")
+    assert number == pytest.approx(0.1 * float(x.double().square().mean()), rel=1e-6)
+    assert ridge_number(moments_of_rows(x), ridge=0.1, unit="absolute") == 0.1
+
+
+def test_features_that_are_all_zero_have_a_ridge_all_the_same():
+    moments = moments_of_rows(torch.zeros(3, 4, 2))
+    number = ridge_number(moments, ridge=0.1, unit="mean_square")
+    assert number > 0
+    factors = make_factors(moments, ridge=number, rank=0, directions="lower")
+    assert torch.isfinite(factors.factor).all()

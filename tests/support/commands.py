@@ -8,6 +8,7 @@ from edgeseg.cli.group import cli
 FIT = [
     "--backbone", "mobilenet_v3_small", "--weights", "random", "--size", "96", "-k", "16",
     "--rank", "10", "--folds", "3", "--false-alarm-rate", "0.1", "--ridge", "1e-6",
+    "--ridge-unit", "absolute",
 ]  # fmt: skip
 
 

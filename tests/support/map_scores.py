@@ -5,14 +5,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from edgeseg.evaluation.pro import LIMIT, MapEvaluator, MapScores
+from edgeseg.evaluation.pro import MapEvaluator, MapScores
 
 
-def map_scores(
-    maps: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any] | None], *, limit: float = LIMIT
-) -> MapScores:
+def map_scores(maps: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any] | None]) -> MapScores:
     """PRO and pixel AUROC; no mask means a good image."""
-    evaluator = MapEvaluator(limit=limit)
+    evaluator = MapEvaluator()
     for map_hw, mask_hw in zip(maps, masks, strict=True):
         evaluator.add(map_hw, mask_hw)
     return evaluator.result()

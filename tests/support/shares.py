@@ -16,6 +16,7 @@ TINY = replace(SMALL, size_hw=(64, 64))
 FIT_TINY = [
     "--backbone", "mobilenet_v3_small", "--weights", "random", "--size", "64", "-k", "16",
     "--rank", "10", "--folds", "3", "--false-alarm-rate", "0.1", "--ridge", "1e-6",
+    "--ridge-unit", "absolute",
     "--batch-size", "2",
 ]  # fmt: skip
 

@@ -21,6 +21,7 @@ SMALL = FitConfig(
     folds=3,
     false_alarm_rate=0.1,
     ridge=1e-6,
+    ridge_unit="absolute",
 )
 RANDOM = FitOptions(weights="random", batch_size=4)
 

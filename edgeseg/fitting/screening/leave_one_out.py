@@ -26,6 +26,7 @@ from torch import Tensor
 
 from edgeseg.config import FitConfig
 from edgeseg.errors import UsageError
+from edgeseg.model.factors import ridge_number
 from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows
 
@@ -39,7 +40,8 @@ class LeaveOneOut:
     """
 
     def __init__(self, pooled: Moments, config: FitConfig, *, images: int, tiles: int = 1):
-        self._ridge, self._grid_hw, self._tiles = config.ridge, config.grid_hw, tiles
+        self._ridge = ridge_number(pooled, ridge=config.ridge, unit=config.ridge_unit)
+        self._grid_hw, self._tiles = config.grid_hw, tiles
         windows = Windows.of(config)
         self._cells, exists = windows.cells_of_window()  # (B, W) each
         own = windows.cells_of_block()  # (B, share^2)
@@ -145,7 +147,8 @@ class LeaveOneOut:
         lower, failed = torch.linalg.cholesky_ex(matrix)
         if bool(failed.any()):
             raise UsageError(
-                f"ridge={self._ridge}: too small to compare images with each other; try 0.01"
+                f"ridge={self._ridge:g}: too small to compare images with each other; try a "
+                "larger one"
             )
         return lower
 

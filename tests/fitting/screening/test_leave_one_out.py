@@ -13,7 +13,15 @@ from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows
 from tests.support.moment_rows import moments_of_rows
 
-SMALL = FitConfig(size_hw=(48, 32), stride=8, k=5, pool=3, share=2, ridge=0.01)  # 6 x 4 cells
+SMALL = FitConfig(
+    size_hw=(48, 32),
+    stride=8,
+    k=5,
+    pool=3,
+    share=2,
+    ridge=0.01,
+    ridge_unit="absolute",
+)  # 6 x 4 cells
 FORMS = {
     "own cell": {"pool": 1, "share": 1},
     "pooled": {"pool": 3, "share": 1},
@@ -163,5 +171,5 @@ def test_a_ridge_that_rounding_swallows():
     with pytest.raises(UsageError) as caught:
         compare(x, config).inside(x)
     assert str(caught.value) == (
-        "ridge=1e-14: too small to compare images with each other; try 0.01"
+        "ridge=1e-14: too small to compare images with each other; try a larger one"
     )
