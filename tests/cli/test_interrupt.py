@@ -61,7 +61,8 @@ def test_during_an_export(small_artefact_path, tmp_path):
     out.mkdir()
     said = interrupt(
         "export", small_artefact_path, "--out", out / "m.onnx", "--allow-random-weights",
-        when=lambda: any(out.iterdir()),  # the graph lies there unverified, by another name
+        # The graph lies there unverified, by another name.
+        when=lambda: any(path.is_file() for path in out.rglob("*")),
         log=log,
     )  # fmt: skip
     assert said.splitlines()[-1] == "Error: interrupted"
