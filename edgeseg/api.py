@@ -98,6 +98,7 @@ class Model:
             data,
             size_hw=config.image_hw,
             threshold=calibration.score_threshold,
+            pixel_threshold=calibration.pixel_threshold,
             threshold_method=calibration.method,
             batch_size=batch_size,
             max_bad=max_bad,

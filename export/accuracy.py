@@ -31,6 +31,7 @@ def measure_accuracy(
             dataset,
             size_hw=artefact.config.image_hw,
             threshold=artefact.calibration.score_threshold,
+            pixel_threshold=artefact.calibration.pixel_threshold,
             threshold_method=artefact.calibration.method,
             batch_size=1,
         )

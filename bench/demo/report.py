@@ -20,7 +20,8 @@ from edgeseg.evaluation.panels import contact_sheet, headed
 from edgeseg.runtime.backends.session_options import SessionOptions, available_cores
 from edgeseg.runtime.records import STAGES
 
-LABELS = {metric.key: metric.label for metric in stored_metrics()}
+HITS = {each.key: each.label for each in stored_metrics() if not each.fewer_is_better}
+ERRORS = {each.key: each.label for each in stored_metrics() if each.fewer_is_better}
 MOST_KINDS = 5  # of defects in the picture
 # A stage that is part of another one says so.
 STAGE_NAMES = {"queue": "- of it in the queue", "sinks": "afterwards: sinks"}
@@ -34,7 +35,8 @@ class ModelRow:
     megabytes: float = field(metadata=column("MB", digits=1, better="low"))
     p50_ms: float = field(metadata=column("p50 ms", digits=1, better="low"))
     p99_ms: float = field(metadata=column("p99 ms", digits=1))
-    accuracy: dict[str, float | None] = field(metadata=column("{}", better="high", titles=LABELS))
+    accuracy: dict[str, float | None] = field(metadata=column("{}", better="high", titles=HITS))
+    errors: dict[str, float | None] = field(metadata=column("{}", better="low", titles=ERRORS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +96,8 @@ def _model_row(name: str, path: Path, timing: Timing) -> ModelRow:
         megabytes=timing.size_bytes / 1e6,
         p50_ms=milliseconds["p50"],
         p99_ms=milliseconds["p99"],
-        accuracy={key: known.get(key) for key in by_category(LABELS)},
+        accuracy={key: known.get(key) for key in by_category(HITS)},
+        errors={key: known.get(key) for key in ERRORS},
     )
 
 
@@ -126,8 +129,9 @@ def _model_table(rows: list[ModelRow]) -> Table:
     note = (
         "Milliseconds of one frame, the models in turns in one process. PRO: the share of each "
         "defect that is marked, averaged over thresholds that mark little else; 1 is best. AUROC: "
-        "how well scores tell good from bad; 0.5 is a guess. F1: verdicts at the threshold; 1 is "
-        "no mistake. edge: our settings; paper: the published method."
+        "how well scores tell good from bad; 0.5 is a guess. At the threshold: F1 of the verdicts, "
+        "1 is no mistake; recall, the share of defects that raise an alarm; false alarms, the "
+        "share of good parts that are flagged. edge: our settings; paper: the published method."
     )
     return table_of("The exported models", rows, note=note)
 

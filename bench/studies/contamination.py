@@ -79,6 +79,7 @@ def reached(dataset: Dataset, config: FitConfig, options: FitOptions) -> Reached
         dataset,
         size_hw=config.size_hw,
         threshold=artefact.calibration.score_threshold,
+        pixel_threshold=artefact.calibration.pixel_threshold,
         threshold_method=artefact.calibration.method,
     )
     return Reached(

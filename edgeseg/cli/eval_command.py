@@ -91,11 +91,12 @@ def _print_figures(values: dict[str, Any], json_path: Path | None, *, note: Note
 
 
 def _print_table(values: dict[str, Any]) -> None:
+    width = max(map(len, METRICS)) + 2
     for name in METRICS:
         value = values[name]
-        click.echo(f"{name:<13}{'-' if value is None else f'{value:.4f}'}")
-    click.echo(f"{'threshold':<13}{values['threshold']:.4f}  ({values['threshold_method']})")
+        click.echo(f"{name:<{width}}{'-' if value is None else f'{value:.4f}'}")
+    click.echo(f"{'threshold':<{width}}{values['threshold']:.4f}  ({values['threshold_method']})")
     click.echo(
-        f"{'images':<13}{values['images']} ({values['anomalies']} anomalous, "
+        f"{'images':<{width}}{values['images']} ({values['anomalies']} anomalous, "
         f"{values['false_alarms']} good ones flagged), {values['seconds']:.1f} s"
     )

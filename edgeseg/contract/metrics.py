@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A figure of merit of a model on labelled images, 1 at best."""
+    """A figure of merit of a model on labelled images, 1 at best unless `fewer_is_better`."""
 
     key: str  # in JSON, artefacts and metadata
     label: str  # for people
@@ -19,12 +19,14 @@ class Metric:
     value: Callable[[Any], float | None]
     at_threshold: bool = False  # depends on the model's; benchmarks compare what does not
     stays: bool = True  # with the model
+    fewer_is_better: bool = False  # 0 at best
 
 
 METRICS = {
     metric.key: metric
     for metric in (
         Metric(key="pro", label="PRO", value=lambda measured: measured.maps.pro),
+        Metric(key="pro_05", label="PRO 0.05", value=lambda measured: measured.maps.pro_05),
         Metric(
             key="pixel_auroc", label="pixel AUROC", value=lambda measured: measured.maps.pixel_auroc
         ),
@@ -44,7 +46,21 @@ METRICS = {
             label="recall",
             value=lambda measured: measured.decision.recall,
             at_threshold=True,
+        ),
+        Metric(
+            key="false_alarm_rate",
+            label="false alarms",
+            value=lambda measured: measured.decision.false_alarm_rate,
+            at_threshold=True,
+            fewer_is_better=True,
+        ),
+        Metric(
+            key="false_regions",
+            label="false regions",
+            value=lambda measured: measured.false_regions,
+            at_threshold=True,
             stays=False,
+            fewer_is_better=True,
         ),
     )
 }

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.metrics import METRICS, stored_metrics
+from edgeseg.contract.prediction import find_regions
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import Batch, frames_at_once
 from edgeseg.errors import DatasetError
@@ -36,6 +37,8 @@ class Evaluation:
     seconds: float
     scores: tuple[float, ...]
     labels: tuple[int, ...]
+    paths: tuple[str, ...]
+    kinds: tuple[str, ...]
 
     @property
     def pro(self) -> float | None:
@@ -85,6 +88,7 @@ def evaluate(
     *,
     size_hw: tuple[int, int],
     threshold: float,
+    pixel_threshold: float,
     threshold_method: str,
     batch_size: int = 16,
     max_bad: int = 0,
@@ -105,7 +109,9 @@ def evaluate(
     )
     length = -(-len(dataset.test) // batch_size)
     watched = progress(batches, length=length, label="Evaluating")
-    measured = _measured(predict, watched, threshold=threshold, visit=visit)
+    measured, samples = _measured(
+        predict, watched, threshold=threshold, pixel_threshold=pixel_threshold, visit=visit
+    )
     return Evaluation(
         dataset=dataset.name,
         figures={key: metric.value(measured) for key, metric in METRICS.items()},
@@ -117,23 +123,44 @@ def evaluate(
         seconds=time.perf_counter() - started,
         scores=measured.scores,
         labels=measured.labels,
+        paths=tuple(_name(sample) for sample in samples),
+        kinds=tuple(sample.kind for sample in samples),
     )
 
 
 def _measured(
-    predict: Predictor, batches: Iterable[Batch], *, threshold: float, visit: Visitor | None
-) -> Measured:
+    predict: Predictor,
+    batches: Iterable[Batch],
+    *,
+    threshold: float,
+    pixel_threshold: float,
+    visit: Visitor | None,
+) -> tuple[Measured, list[Sample]]:
     evaluator = MapEvaluator()
+    samples: list[Sample] = []
     scores: list[float] = []
-    labels: list[int] = []
+    regions: list[int] = []
     for batch in batches:
         maps, batch_scores = predict(batch.frames)
         for i, sample in enumerate(batch.samples):
             evaluator.add(maps[i], batch.masks[i], name=sample.image.name)
+            samples.append(sample)
             scores.append(float(batch_scores[i]))
-            labels.append(sample.label)
+            _, count = find_regions(maps[i], pixel_threshold, size_hw=maps[i].shape)
+            regions.append(count)
             if visit is not None:
                 visit(sample, batch.frames[i], batch.masks[i], maps[i], scores[-1])
-    return Measured(
-        maps=evaluator.result(), scores=tuple(scores), labels=tuple(labels), threshold=threshold
+    measured = Measured(
+        maps=evaluator.result(),
+        scores=tuple(scores),
+        labels=tuple(sample.label for sample in samples),
+        threshold=threshold,
+        regions=tuple(regions),
     )
+    return measured, samples
+
+
+def _name(sample: Sample) -> str:
+    """The path of a picture; frames of a video share theirs."""
+    path = sample.image.as_posix()
+    return path if sample.image_index is None else f"{path}#{sample.image_index}"

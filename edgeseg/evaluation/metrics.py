@@ -24,6 +24,7 @@ class Decision:
     f1: float | None
     precision: float | None
     recall: float | None
+    false_alarm_rate: float | None  # share of the good images that are flagged
     true_positives: int
     false_positives: int
     true_negatives: int
@@ -38,6 +39,7 @@ class Measured:
     scores: tuple[float, ...]  # of the images
     labels: tuple[int, ...]  # 1: anomalous
     threshold: float = math.nan  # for metrics that depend on it
+    regions: tuple[int, ...] = ()  # how many are marked on each image at the pixel threshold
 
     @property
     def image_auroc(self) -> float | None:
@@ -48,6 +50,14 @@ class Measured:
     def decision(self) -> Decision:
         """The verdicts at the threshold."""
         return f1_at(self.scores, self.labels, threshold=self.threshold)
+
+    @property
+    def false_regions(self) -> float | None:
+        """Regions that are marked on a good image, on average."""
+        if not self.regions:
+            return None  # nobody counted
+        good = [count for count, label in zip(self.regions, self.labels, strict=True) if not label]
+        return _ratio(sum(good), len(good))
 
 
 def auroc(scores: ArrayLike, labels: ArrayLike) -> float | None:
@@ -74,6 +84,7 @@ def f1_at(scores: ArrayLike, labels: ArrayLike, *, threshold: float) -> Decision
         f1=_ratio(2 * hits, alarms + anomalies),
         precision=_ratio(hits, alarms),
         recall=_ratio(hits, anomalies),
+        false_alarm_rate=_ratio(alarms - hits, labels_n.size - anomalies),
         true_positives=hits,
         false_positives=alarms - hits,
         true_negatives=labels_n.size - alarms - anomalies + hits,

@@ -147,11 +147,13 @@ def report_text(report: dict[str, Any]) -> str:
         rows.append((f"{entry.get('dataset')} ({images} images, {bad} bad)", *numbers))
     if not report["accuracy"]:
         rows.append(("not stored with the model", *("-" for _ in metrics)))
+    columns = max(map(len, rows))
+    table = aligned([(*row, *("" for _ in range(columns - len(row)))) for row in rows])
     causes = _counts(frames["dropped"])
     lines = [
         f"{model['name']} ({model['backbone']}, {model['precision']}, "
         f"{model['size_hw'][1]}x{model['size_hw'][0]}) on {report['backend']}",
-        *aligned(rows),
+        *table,
         f"frames: {frames['in']} in = {frames['scored']} scored + "
         f"{sum(frames['dropped'].values())} dropped{f' ({causes})' if causes else ''}",
         f"rates: {frames['fps_in']:.1f} in/s, {frames['fps_out']:.1f} out/s "

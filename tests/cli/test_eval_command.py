@@ -3,6 +3,7 @@
 import json
 
 from edgeseg.artefact.artefact import load_artefact
+from edgeseg.contract.metrics import METRICS
 from tests.support.commands import fail, succeed
 
 
@@ -12,15 +13,16 @@ def test_eval(plate, artefact_copy, tmp_path):
     result = succeed("eval", artefact_copy, plate, "--json", report, "--pictures", pictures)
     values = json.loads(report.read_text())
     assert set(values) >= {
-        "pro", "pixel_auroc", "image_auroc", "f1", "threshold", "images", "anomalies", "seconds",
+        *METRICS, "threshold", "images", "anomalies", "seconds",
         "config",
     }  # fmt: skip
     assert (values["images"], values["anomalies"], values["dataset"]) == (7, 4, "plate")
     assert values["config"] == load_artefact(artefact_copy).config.to_dict()
     assert values["threshold"] == load_artefact(artefact_copy).calibration.score_threshold
     lines = result.stdout.splitlines()
-    assert lines[0] == f"pro          {values['pro']:.4f}"
-    assert lines[6].endswith("(cross-conformal, 3 folds, 10 good images)")
+    assert lines[0].split() == ["pro", f"{values['pro']:.4f}"]
+    assert [line.split()[0] for line in lines[: len(METRICS) + 1]] == [*METRICS, "threshold"]
+    assert lines[len(METRICS)].endswith("(cross-conformal, 3 folds, 10 good images)")
     assert result.stderr.splitlines() == [f"wrote {report}", f"wrote {pictures / 'sheet.png'}"]
     assert (pictures / "sheet.png").is_file()
     assert len(list(pictures.rglob("*.png"))) == 7 + 1

@@ -45,6 +45,7 @@ def evaluated(predict: Predictor, data: Path, **options: object) -> Evaluation:
         open_dataset(data),
         size_hw=SIZE_HW,
         threshold=0.5,
+        pixel_threshold=0.5,
         threshold_method="by hand",
         batch_size=3,
         **options,  # type: ignore[arg-type]
@@ -59,6 +60,11 @@ def test_a_perfect_predictor(plate):
     assert (result.images, result.anomalies, result.false_alarms) == (3 + DEFECTS, DEFECTS, 0)
     assert result.labels == tuple(int(score) for score in result.scores)
     assert (result.dataset, result.threshold_method) == ("plate", "by hand")
+    assert result.figures["pro_05"] == pytest.approx(1.0)
+    assert (result.figures["false_alarm_rate"], result.figures["false_regions"]) == (0.0, 0.0)
+    test = open_dataset(plate).test
+    assert result.paths == tuple(sample.image.as_posix() for sample in test)
+    assert result.kinds == tuple(sample.kind for sample in test)
 
 
 def test_a_predictor_that_is_always_wrong(plate):
@@ -66,6 +72,18 @@ def test_a_predictor_that_is_always_wrong(plate):
     assert result.pixel_auroc == result.image_auroc == 0.0
     assert result.recall == result.f1 == 0.0
     assert result.precision is None  # no alarms to be right about
+
+
+def test_marks_on_good_images_are_counted(plate):
+    """Two corners of every image are marked, and defects as they are."""
+    truth = oracle(plate)
+
+    def predict(images: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        maps, scores = truth(images)
+        maps[:, 0, 0] = maps[:, -1, -1] = 0.7
+        return maps, scores
+
+    assert evaluated(predict, plate).figures["false_regions"] == 2.0
 
 
 def test_figures_are_those_of_the_metrics(plate, small_artefact: Artefact):
@@ -77,6 +95,7 @@ def test_figures_are_those_of_the_metrics(plate, small_artefact: Artefact):
     whole = map_scores(maps, batch.masks)
     # In batches of three the last digits of a map may differ.
     assert result.pro == pytest.approx(whole.pro, abs=1e-4)
+    assert result.figures["pro_05"] == pytest.approx(whole.pro_05, abs=1e-4)
     assert result.pixel_auroc == pytest.approx(whole.pixel_auroc, abs=1e-4)
     assert result.image_auroc == auroc(scores, labels)
     assert result.labels == tuple(labels)
@@ -131,7 +150,8 @@ def test_no_test_images(plate):
 def test_summary_is_what_travels_with_a_model(plate):
     result = evaluated(oracle(plate), plate)
     assert list(result.summary()) == [
-        "dataset", "pro", "pixel_auroc", "image_auroc", "f1", "images", "anomalies",
+        "dataset", "pro", "pro_05", "pixel_auroc", "image_auroc", "f1", "recall",
+        "false_alarm_rate", "images", "anomalies",
     ]  # fmt: skip
 
 

@@ -86,7 +86,7 @@ def test_views_of_larger_arrays_are_taken() -> None:
 @pytest.mark.parametrize("limit", [0.0, -0.1, 1.5, math.nan])
 def test_the_limit_is_a_rate(limit: float) -> None:
     with pytest.raises(UsageError, match=r"expected more than 0 and at most 1; MVTec AD uses 0\.3"):
-        MapEvaluator(limit=limit)
+        MapEvaluator(limits=(0.3, limit))
 
 
 def test_no_memory_at_all_is_refused() -> None:
@@ -205,18 +205,36 @@ def test_bad_scores_are_refused() -> None:
 
 def test_metrics_are_read_off_a_test_set() -> None:
     maps = map_scores([np.eye(3, dtype=np.float32)], [np.eye(3, dtype=bool)])
-    measured = Measured(maps=maps, scores=(1.0, 4.0, 2.0, 5.0), labels=(0, 1, 1, 0), threshold=3.0)
+    measured = Measured(
+        maps=maps,
+        scores=(1.0, 4.0, 2.0, 5.0),
+        labels=(0, 1, 1, 0),
+        threshold=3.0,
+        regions=(0, 9, 9, 4),
+    )
     values = {key: metric.value(measured) for key, metric in METRICS.items()}
     assert values == {
-        "pro": 1.0, "pixel_auroc": 1.0, "image_auroc": 0.5, "f1": 0.5, "precision": 0.5,
-        "recall": 0.5,
+        "pro": 1.0, "pro_05": 1.0, "pixel_auroc": 1.0, "image_auroc": 0.5, "f1": 0.5,
+        "precision": 0.5, "recall": 0.5, "false_alarm_rate": 0.5, "false_regions": 2.0,
     }  # fmt: skip
     assert [metric.key for metric in stored_metrics()] == [
-        "pro", "pixel_auroc", "image_auroc", "f1",
+        "pro", "pro_05", "pixel_auroc", "image_auroc", "f1", "recall", "false_alarm_rate",
     ]  # fmt: skip
 
 
 def test_metrics_of_good_images_alone() -> None:
     maps = map_scores([F32], [None])
-    measured = Measured(maps=maps, scores=(1.0,), labels=(0,), threshold=3.0)
-    assert {metric.value(measured) for metric in METRICS.values()} == {None}
+    measured = Measured(maps=maps, scores=(1.0,), labels=(0,), threshold=3.0, regions=(2,))
+    values = {key: metric.value(measured) for key, metric in METRICS.items()}
+    assert (values.pop("false_alarm_rate"), values.pop("false_regions")) == (0.0, 2.0)
+    assert set(values.values()) == {None}
+
+
+def test_metrics_of_defective_images_alone() -> None:
+    maps = map_scores([F32], [F32 == 0])
+    measured = Measured(maps=maps, scores=(1.0,), labels=(1,), threshold=0.5, regions=(2,))
+    assert measured.decision.recall == 1.0
+    assert measured.decision.false_alarm_rate is None
+    assert measured.false_regions is None
+    uncounted = Measured(maps=maps, scores=(1.0,), labels=(0,))
+    assert uncounted.false_regions is None

@@ -36,10 +36,11 @@ def images(draw: st.DrawFn) -> Image:
 SETS = st.lists(images(), min_size=1, max_size=4)
 
 
-def evaluate(
-    test_set: list[Image], *, limit: float = 0.3, memory_bytes: int = 1 << 20
-) -> MapScores:
-    evaluator = MapEvaluator(limit=limit, memory_bytes=memory_bytes)
+LIMITS = (0.3, 0.05, 0.5, 1.0)
+
+
+def evaluate(test_set: list[Image], *, memory_bytes: int = 1 << 20) -> MapScores:
+    evaluator = MapEvaluator(limits=LIMITS, memory_bytes=memory_bytes)
     for map_hw, mask_hw in test_set:
         evaluator.add(map_hw, mask_hw)
     return evaluator.result()
@@ -133,7 +134,8 @@ def test_a_map_that_says_nothing_scores_the_diagonal() -> None:
     maps = [np.full((8, 8), 3, np.float32)]
     # The curve is the line from (0, 0) to (1, 1): 0.3 x 0.3 / 2, over 0.3.
     assert map_scores(maps, [mask_hw]).pro == pytest.approx(0.15)
-    assert map_scores(maps, [mask_hw], limit=1.0).pro == pytest.approx(0.5)
+    assert map_scores(maps, [mask_hw]).pro_05 == pytest.approx(0.025)
+    assert evaluate([(maps[0], mask_hw)]).pro_up_to[1.0] == pytest.approx(0.5)
     assert map_scores(maps, [mask_hw]).pixel_auroc == 0.5
 
 
@@ -156,12 +158,23 @@ def test_the_counts_of_images_of_different_sizes() -> None:
 # --- against the definition --------------------------------------------------------------------
 
 
-@given(SETS, st.sampled_from([0.05, 0.3, 0.5, 1.0]))
+@given(SETS)
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_pro_equals_the_definition(test_set: list[Image], limit: float) -> None:
-    assert evaluate(test_set, limit=limit).pro == pytest.approx(
-        slow_pro(test_set, limit=limit), abs=1e-12
-    )
+def test_pro_equals_the_definition_at_every_limit(test_set: list[Image]) -> None:
+    scores = evaluate(test_set)
+    for limit in LIMITS:
+        expected = slow_pro(test_set, limit=limit)
+        assert scores.pro_up_to[limit] == pytest.approx(expected, abs=1e-12)
+    assert (scores.pro, scores.pro_05) == (scores.pro_up_to[0.3], scores.pro_up_to[0.05])
+
+
+@given(SETS)
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_one_limit_does_not_change_another(test_set: list[Image]) -> None:
+    alone = MapEvaluator(limits=(0.05,))
+    for map_hw, mask_hw in test_set:
+        alone.add(map_hw, mask_hw)
+    assert alone.result().pro_up_to == {0.05: evaluate(test_set).pro_05}
 
 
 @given(SETS)
@@ -188,7 +201,8 @@ def test_any_memory_gives_the_same_scores(
         patch.setattr(ranks, "SLICE", slice_size)
         bounded = evaluate(test_set, memory_bytes=memory_bytes)
     assert bounded.pixel_auroc == whole.pixel_auroc  # integers: not one bit differs
-    assert bounded.pro == pytest.approx(whole.pro, abs=1e-12)
+    for limit in LIMITS:
+        assert bounded.pro_up_to[limit] == pytest.approx(whole.pro_up_to[limit], abs=1e-12)
 
 
 @given(SETS, st.randoms(use_true_random=False))

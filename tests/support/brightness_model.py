@@ -70,9 +70,12 @@ def brightness_metadata(
             {
                 "dataset": "made up",
                 "pro": 0.95,
+                "pro_05": 0.85,
                 "pixel_auroc": 0.98,
                 "image_auroc": 0.99,
                 "f1": 0.9,
+                "recall": 0.8,
+                "false_alarm_rate": 0.05,
                 "images": 83,
                 "anomalies": 63,
             },

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.records import STAGES, PipelineSnapshot, SourceState, StageSummary
 from edgeseg.runtime.scoring.meters import Histogram
@@ -65,10 +66,23 @@ def test_latency_and_accuracy_stand_in_one_table() -> None:
     assert lines[0] == "brightness (none, fp32, 48x32) on numpy"
     assert lines[1].split() == ["latency,", "ms", "p50", "p95", "p99", "max"]
     assert lines[7].split() == ["end", "to", "end", "6.00", "6.00", "6.00", "6.00"]
-    assert lines[10].split()[-4:] == ["0.9500", "0.9800", "0.9900", "0.9000"]
-    assert len({len(line) for line in lines[1:11]}) == 1, "columns are aligned"
+    assert lines[10].split()[-7:] == [
+        "0.9500", "0.8500", "0.9800", "0.9900", "0.9000", "0.8000", "0.0500",
+    ]  # fmt: skip
+    assert len({len(line) for line in lines[1:9]}) == 1, "columns are aligned"
+    assert len({len(line) for line in lines[9:11]}) == 1, "columns are aligned"
     assert lines[11] == "frames: 158 in = 150 scored + 8 dropped (replaced 7, stalled 1)"
     assert lines[13] == "errors: events 3"
+
+
+def test_a_model_of_an_earlier_version_has_dashes_for_later_metrics() -> None:
+    (row,) = brightness_metadata().accuracy
+    later = {"pro_05", "recall", "false_alarm_rate"}
+    earlier = {key: value for key, value in row.items() if key not in later}
+    metadata = replace(brightness_metadata(), accuracy=(earlier,))
+    metadata = ModelMetadata.from_json(metadata.to_json(), source="part.onnx")
+    lines = report_text(build_report(SNAPSHOT, metadata, drift={})).splitlines()
+    assert lines[10].split()[-7:] == ["0.9500", "-", "0.9800", "0.9900", "0.9000", "-", "-"]
 
 
 def test_a_model_without_accuracy_says_so() -> None:
