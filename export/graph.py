@@ -180,12 +180,12 @@ def quadratic_form(proto: ModelProto) -> NodeProto:
 
 def ancestors(proto: ModelProto, tensor: str) -> list[NodeProto]:
     """Nodes that a tensor depends on, in the order of execution."""
-    wanted, found = {tensor}, []
+    wanted, makers = {tensor}, []
     for node in reversed(proto.graph.node):
         if wanted.intersection(node.output):
             wanted.update(node.input)
-            found.append(node)
-    return found[::-1]
+            makers.append(node)
+    return makers[::-1]
 
 
 def initializers(proto: ModelProto) -> dict[str, TensorProto]:

@@ -24,7 +24,7 @@ def write_triton(
             f"model name {name!r}: expected letters, digits, '_', '-' and '.', since Triton "
             "makes it part of an address"
         )
-    told = _check(model_path, metadata)
+    checked = _check(model_path, metadata)
     target = folder / name
     config = target / "config.pbtxt"
     if target.exists() and not (config.is_file() and _MARK in config.read_text(encoding="utf-8")):
@@ -32,16 +32,16 @@ def write_triton(
             f"{target}: exists and was not written by edgeseg; choose another name or folder"
         )
     version = target / _VERSION
-    file_name = _FILES[told.plan is not None]
+    file_name = _FILES[checked.plan is not None]
     _copy(model_path, version / file_name)
     kept = {file_name, "model.json"}
     external = model_path.with_name(f"{model_path.name}.data")  # weights of a graph over 2 GB
-    if told.plan is None and external.is_file():
+    if checked.plan is None and external.is_file():
         _copy(external, version / external.name)
         kept.add(external.name)
-    write_text(version / "model.json", told.to_json(indent=2) + "\n")
+    write_text(version / "model.json", checked.to_json(indent=2) + "\n")
     # The last file: a server that polls the repository must not see it before the model.
-    write_text(config, triton_config(told, name=name))
+    write_text(config, triton_config(checked, name=name))
     for stale in [*version.glob("model.*"), *version.glob("*.onnx.data")]:
         if stale.name not in kept:
             stale.unlink()
@@ -86,7 +86,7 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
         raise ExportError(f"{model_path}: no such file; make it with `edgeseg export`")
     if model_path.suffix not in MODEL_SUFFIXES:
         raise UsageError(f"{model_path}: expected {' or '.join(MODEL_SUFFIXES)}")
-    found = file_sha256(model_path)
+    digest = file_sha256(model_path)
     if model_path.suffix == ".onnx":
         metadata = replace(metadata, plan=None)
         expected = metadata.onnx_sha256
@@ -99,9 +99,9 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
         )
     else:
         expected = metadata.plan.plan_sha256
-    if expected not in (None, found):
+    if expected not in (None, digest):
         raise ExportError(
-            f"{model_path}: SHA-256 {found[:12]}..., expected {expected[:12]}... as in its "
+            f"{model_path}: SHA-256 {digest[:12]}..., expected {expected[:12]}... as in its "
             "metadata; export it again"
         )
     low, _, high = metadata.input.batch
@@ -110,7 +110,7 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
             f"{model_path}: batches of {low} to {high}, and Triton sends single frames too; "
             f"export it with batch={(1, low, high)}"
         )
-    return metadata if metadata.plan else replace(metadata, onnx_sha256=found)
+    return metadata if metadata.plan else replace(metadata, onnx_sha256=digest)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -87,20 +87,20 @@ def _check_files(onnx_path: Path, plan_path: Path, metadata: ModelMetadata) -> s
         raise UsageError(f"{plan_path}: expected a name that ends in {' or '.join(PLAN_SUFFIXES)}")
     if not onnx_path.is_file():
         raise ExportError(f"{onnx_path}: no such file; make it with `edgeseg export`")
-    found = file_sha256(onnx_path)
-    if metadata.onnx_sha256 not in (None, found):
+    digest = file_sha256(onnx_path)
+    if metadata.onnx_sha256 not in (None, digest):
         raise ExportError(
-            f"{onnx_path}: SHA-256 {found[:12]}..., expected {str(metadata.onnx_sha256)[:12]}... "
+            f"{onnx_path}: SHA-256 {digest[:12]}..., expected {str(metadata.onnx_sha256)[:12]}... "
             "as in its metadata; export it again"
         )
     # NAME.json describes both NAME.plan and NAME.onnx: they must be of the same graph.
     beside = plan_path.with_suffix(".onnx")
-    if beside.is_file() and file_sha256(beside) != found:
+    if beside.is_file() and file_sha256(beside) != digest:
         raise ExportError(
             f"{plan_path}: {beside.name} beside it is another graph than {onnx_path}, and they "
             f"would share {beside.with_suffix('.json').name}; choose another name"
         )
-    return found
+    return digest
 
 
 def _open(

@@ -53,11 +53,11 @@ def find_gpu() -> Gpu:
         raise ExportError("cuda-python is not installed; `pip install edgeseg[trt]`")
     status, device = cuda.cudaGetDevice()
     if int(status) == 0:
-        status, found = cuda.cudaGetDeviceProperties(device)
+        status, properties = cuda.cudaGetDeviceProperties(device)
     if int(status) != 0:
         raise no_gpu(cuda.cudaGetErrorString(status)[1].decode())
-    label = found.name.decode() if isinstance(found.name, bytes) else str(found.name)
-    return Gpu(name=label.rstrip("\0"), capability=f"sm{found.major}{found.minor}")
+    label = properties.name.decode() if isinstance(properties.name, bytes) else str(properties.name)
+    return Gpu(name=label.rstrip("\0"), capability=f"sm{properties.major}{properties.minor}")
 
 
 def no_gpu(reason: str) -> ExportError:
@@ -90,8 +90,8 @@ def make_log(package: Any) -> Any:
                 self.messages.append((kept[level], text))
 
         def errors(self) -> str:
-            found = [brief(text) for is_error, text in self.messages if is_error]
-            return " | ".join(found) or "it gave no reason"
+            errors = [brief(text) for is_error, text in self.messages if is_error]
+            return " | ".join(errors) or "it gave no reason"
 
     return Log()
 
