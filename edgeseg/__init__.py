@@ -19,7 +19,7 @@ __all__ = ["EdgesegError", "FitConfig", "FitOptions", "JudgedPrediction", "Model
 if TYPE_CHECKING:
     from edgeseg.api import Model, fit, load
     from edgeseg.config import FitConfig
-    from edgeseg.contract.prediction import JudgedPrediction
+    from edgeseg.contract.judgement import JudgedPrediction
     from edgeseg.errors import EdgesegError
     from edgeseg.fitting.options import FitOptions
 else:
@@ -31,7 +31,7 @@ else:
         "FitConfig": "edgeseg.config",
         "EdgesegError": "edgeseg.errors",
         "FitOptions": "edgeseg.fitting.options",
-        "JudgedPrediction": "edgeseg.contract.prediction",
+        "JudgedPrediction": "edgeseg.contract.judgement",
     }
 
     def __getattr__(name: str) -> object:

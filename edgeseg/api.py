@@ -20,7 +20,8 @@ from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.artefact.header import refuse_exported
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.contract.images import resize_image
-from edgeseg.contract.prediction import Channels, JudgedPrediction, Prediction, check_frame, judged
+from edgeseg.contract.judgement import JudgedPrediction, chance, judged
+from edgeseg.contract.prediction import Channels, Prediction, check_frame
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.in_memory import Data, Folder, open_data
 from edgeseg.errors import UsageError
@@ -42,6 +43,7 @@ class Model:
         self.artefact = artefact
         self._path = path  # the file that holds this artefact, if any
         self._predict = frame_predictor(torch_predictor(artefact.model()), artefact.config)
+        self._good_scores = artefact.calibration.statistics
 
     def __repr__(self) -> str:
         config, name = self.artefact.config, self.artefact.data["name"]
@@ -70,10 +72,11 @@ class Model:
         resized_hwc = resize_image(frame_hwc, self.artefact.config.image_hw)
         input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
         maps, scores = self._predict(np.ascontiguousarray(input_hwc)[None])
+        prediction = Prediction(map_hw=maps[0], score=float(scores[0]))
         return judged(
-            Prediction(map_hw=maps[0], score=float(scores[0])),
-            threshold=self.threshold,
-            pixel_threshold=self.artefact.calibration.pixel_threshold,
+            prediction,
+            thresholds=self.artefact.calibration.thresholds,
+            p_value=chance(prediction.score, self._good_scores),
             frame_hw=frame_hwc.shape[:2],
         )
 

@@ -1,8 +1,5 @@
 """The metadata of an exported model, from its artefact."""
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.contract.metadata import (
     BackboneFacts,
@@ -10,14 +7,11 @@ from edgeseg.contract.metadata import (
     InputFormat,
     ModelMetadata,
     Normalisation,
-    ScoreStatistics,
-    Thresholds,
     TileLayout,
 )
 from edgeseg.export.graph import INPUT
 from edgeseg.extras import versions
 
-_QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
 _MAKERS = ("edgeseg", "torch", "onnx", "onnxruntime")  # packages that made the graph
 
 
@@ -41,13 +35,8 @@ def describe_model(
         preprocess=Normalisation(
             mean=artefact.backbone.spec.mean, std=artefact.backbone.spec.std, inside_graph=True
         ),
-        threshold=Thresholds(
-            score=calibration.score_threshold,
-            pixel=calibration.pixel_threshold,
-            false_alarm_rate=calibration.answered_rate,
-            method=calibration.method,
-        ),
-        good_scores=_score_statistics(calibration.good.scores),
+        threshold=calibration.thresholds,
+        good_scores=calibration.statistics,
         drift=DriftBaseline.of(mean_hw=good.d2_mean, std_hw=good.d2_std, frame_d2=good.frame_d2),
         grid_hw=config.grid_hw,
         k=int(artefact.embedding.shape[1]),
@@ -65,15 +54,4 @@ def describe_model(
         tiles=None
         if config.frame_hw is None
         else TileLayout(frame_hw=config.frame_hw, overlap=config.overlap),
-    )
-
-
-def _score_statistics(scores: NDArray[np.float32]) -> ScoreStatistics:
-    return ScoreStatistics(
-        count=int(scores.size),
-        mean=float(scores.mean()),
-        std=float(scores.std()),
-        min=float(scores.min()),
-        max=float(scores.max()),
-        quantiles={str(q): float(np.quantile(scores, q)) for q in _QUANTILES},
     )

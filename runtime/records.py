@@ -7,9 +7,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.judgement import Verdict
 from edgeseg.contract.prediction import Prediction, Region
 
-Verdict = Literal["good", "defect", "invalid"]  # invalid: the model returned no finite score
 SourceEventKind = Literal["source_open", "source_lost", "source_back", "source_end"]
 SCHEMA = 1  # of the events that sinks write
 STAGES = ("capture_age", "queue", "pre", "infer", "post", "end_to_end")
@@ -49,7 +49,8 @@ class FrameResult:
     threshold_score: float
     threshold_pixel: float
     verdict: Verdict
-    alarm: bool  # k of the last n verdicts of this source were not good
+    p_value: float | None = None  # share of good parts that look this odd; None: not known
+    alarm: bool  # k of the last n verdicts of this source were neither good nor unsure
     alarm_started: bool  # true on the first frame of an alarm
     regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
     region_count: int  # before that limit

@@ -113,7 +113,7 @@ def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
             "model": metadata.name,
             "artefact_sha256": metadata.artefact_sha256,
             "backend": pipeline.session.backend,
-            "threshold": pipeline.scorer.threshold_score,
+            "threshold": pipeline.scorer.thresholds.score,
             "sources": [spec.name for spec in run.specs],
         }
     )

@@ -6,7 +6,7 @@ part. The text is stored in the ONNX file's metadata_props and in the sidecar be
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ PLAN_SUFFIXES = (".plan", ".engine")
 MODEL_SUFFIXES = (".onnx", *PLAN_SUFFIXES)
 AccuracyRow = dict[str, str | int | float | None]  # `dataset`, and figures by the names of METRICS
 Grid = tuple[tuple[float, ...], ...]
+_QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +55,30 @@ class Normalisation:
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """Above which score a frame, and above which value a pixel, is anomalous."""
+    """Above which score a frame, and above which value a pixel, is anomalous.
+
+    The score alone decides on a frame; the pixel threshold only says what is marked in it.
+    """
 
     score: float
     pixel: float
-    false_alarm_rate: float
+    false_alarm_rate: float  # what the good images behind it answer for; 1: nothing is known
     method: str
+    requested_rate: float | None = None  # files of earlier versions lack it
+    unsure: float | None = None  # scores above it and up to `score` are neither good nor a defect
+    unsure_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.unsure is not None and not self.unsure <= self.score:
+            raise ValueError(f"unsure: {self.unsure}, expected up to the score's {self.score}")
+
+    def moved(self, score: float) -> "Thresholds":
+        """With another threshold of the score; the others keep their ratio to it."""
+        if not self.score:
+            return replace(self, score=score, pixel=score, unsure=None)
+        factor = score / self.score
+        unsure = None if self.unsure is None else min(self.unsure * factor, score)
+        return replace(self, score=score, pixel=self.pixel * factor, unsure=unsure)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +91,49 @@ class ScoreStatistics:
     min: float
     max: float
     quantiles: dict[str, float] = field(default_factory=dict)
+    scores: tuple[float, ...] = ()  # of each image, ascending; earlier versions kept none
+    peaks: tuple[float, ...] = ()  # highest values of their maps, ascending
+
+    def __post_init__(self) -> None:
+        for name in ("scores", "peaks"):
+            values = getattr(self, name)
+            if len(values) not in (0, self.count) or list(values) != sorted(values):
+                raise ValueError(f"{name}: expected none or {self.count} in ascending order")
+
+    @classmethod
+    def of(
+        cls, scores: NDArray[np.floating[Any]], peaks: NDArray[np.floating[Any]]
+    ) -> "ScoreStatistics":
+        """From the score and the highest value of the map of every image, kept as they are."""
+        return cls(
+            count=int(scores.size),
+            mean=float(scores.mean()),
+            std=float(scores.std()),
+            min=float(scores.min()),
+            max=float(scores.max()),
+            quantiles={str(q): float(np.quantile(scores, q)) for q in _QUANTILES},
+            scores=tuple(np.sort(scores).tolist()),
+            peaks=tuple(np.sort(peaks).tolist()),
+        )
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """The scores as an array."""
+        return np.asarray(self.scores, np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """One change of the operating point after the export."""
+
+    when: str  # UTC
+    action: Literal["threshold", "calibrate"]
+    rule: str  # in words
+    images: int  # good images behind it
+    before: float  # threshold of the score
+    after: float
+    backend: str | None = None  # that gave the scores, of `calibrate`
+    precision: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +244,7 @@ class ModelMetadata:
     onnx_sha256: str | None = None  # sidecar only: a file cannot hold its own hash
     plan: PlanFacts | None = None  # sidecar of a plan only
     tiles: TileLayout | None = None
+    history: tuple[Decision, ...] = ()  # sidecar only: what was decided where it runs
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -215,15 +278,23 @@ class ModelMetadata:
             frame_hw=self.tiles.frame_hw, tile_hw=self.size_hw, overlap_hw=(overlap, overlap)
         )
 
-    def thresholds(self, asked: float | None = None) -> tuple[float, float]:
-        """Thresholds of the score and of the map; one that was asked for moves both alike."""
+    def thresholds(self, asked: float | None = None) -> Thresholds:
+        """Those in use; a threshold that was asked for moves all alike."""
         if asked is None:
-            return self.threshold.score, self.threshold.pixel
+            return self.threshold
         if not math.isfinite(asked):
             raise UsageError(f"threshold={asked}: expected a finite number")
-        if not self.threshold.score:
-            return asked, asked
-        return asked, self.threshold.pixel * (asked / self.threshold.score)
+        return self.threshold.moved(asked)
+
+    def decided(self, other: "ModelMetadata") -> "ModelMetadata":
+        """With what was decided on the device after the export, from the sidecar."""
+        return replace(
+            self,
+            threshold=other.threshold,
+            good_scores=other.good_scores,
+            drift=other.drift,
+            history=other.history,
+        )
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Stable text: same metadata, same bytes."""

@@ -1,6 +1,6 @@
-"""What a model says of one frame, and what follows from it: the verdict and the regions.
+"""What a model says of one frame, and the rules for what is above a threshold.
 
-    map, score --is_anomalous, above--> verdict, pixels --find_regions--> boxes
+    map, score --is_anomalous, above--> anomalous or not, pixels --find_regions--> boxes
 
 A value at the threshold is good and a value that is no number is not, here and everywhere.
 """
@@ -51,42 +51,6 @@ class Prediction:
     map_hw: NDArray[np.float32]  # (H, W): distance at image size, blurred
     score: float
     grid_hw: NDArray[np.float32] | None = None  # (h, w): distance of every grid cell
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgedPrediction(Prediction):
-    """A prediction held against the model's thresholds: what `predict` returns.
-
-    The map has the size of the model's input; regions are in pixels of the frame that was given.
-    """
-
-    threshold: float  # of the score
-    pixel_threshold: float  # of the map
-    regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
-
-    @property
-    def anomalous(self) -> bool:
-        """Whether the score is above the threshold, or no number."""
-        return is_anomalous(self.score, self.threshold)
-
-
-def judged(
-    prediction: Prediction,
-    *,
-    threshold: float,
-    pixel_threshold: float,
-    frame_hw: tuple[int, int],
-) -> JudgedPrediction:
-    """Hold a prediction against its thresholds."""
-    regions, _ = find_regions(prediction.map_hw, pixel_threshold, size_hw=frame_hw)
-    return JudgedPrediction(
-        map_hw=prediction.map_hw,
-        score=prediction.score,
-        grid_hw=prediction.grid_hw,
-        threshold=threshold,
-        pixel_threshold=pixel_threshold,
-        regions=regions,
-    )
 
 
 def check_frame(frame_hwc: NDArray[np.uint8], channels: str, *, name: str = "frame") -> None:

@@ -1,43 +1,17 @@
 """From the scores of good images that a model has not seen to a threshold with a stated rate."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.metadata import ScoreStatistics, Thresholds
+from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.contract.prediction import above
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.metrics import best_f1_threshold
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConformalThreshold:
-    """A threshold and the false-alarm rate it answers for."""
-
-    value: float
-    rate: float  # the smallest rate that the number of scores can answer for, if above the wish
-
-
-def conformal_threshold(scores: Sequence[float], *, false_alarm_rate: float) -> ConformalThreshold:
-    """The threshold that a new good image exceeds with at most the requested probability.
-
-    If the n scores and the new one are exchangeable, the new one is equally likely to have any of
-    the n + 1 ranks, so it exceeds the ceil((n + 1)(1 - rate))-th smallest with probability at most
-    `rate`: exact for every n and every distribution. With fewer than 1 / rate - 1 scores no finite
-    threshold can promise it, and the highest score answers for 1 / (n + 1).
-    """
-    if not scores:
-        raise DatasetError("no good images to calibrate on; expected at least one")
-    ordered = sorted(float(score) for score in scores)
-    count = len(ordered)
-    # The rounding guards (n + 1)(1 - rate) against the binary form of a decimal rate.
-    rank = math.ceil(round((count + 1) * (1 - false_alarm_rate), 9))
-    if rank > count:
-        return ConformalThreshold(value=ordered[-1], rate=1 / (count + 1))
-    return ConformalThreshold(value=ordered[max(rank, 1) - 1], rate=false_alarm_rate)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +23,7 @@ class GoodImageScores:
     frame_d2: NDArray[np.float32]  # (n,): mean of d^2 over each frame
     d2_mean: NDArray[np.float32]  # (h, w): mean of d^2 over images
     d2_std: NDArray[np.float32]  # (h, w)
+    images: tuple[str, ...] = ()  # where each is, as long as a fit knows it; no file keeps them
 
     @property
     def count(self) -> int:
@@ -68,6 +43,27 @@ class Calibration:
     expected_d2: float  # of d^2 on the fitted images, from the moments
     measured_d2: float  # the same, from the images themselves
     good: GoodImageScores
+    unsure_threshold: float | None = None  # chosen later, by `edgeseg threshold`
+    unsure_rate: float | None = None
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """As a graph is told them."""
+        return Thresholds(
+            score=self.score_threshold,
+            pixel=self.pixel_threshold,
+            false_alarm_rate=self.answered_rate,
+            method=self.method,
+            requested_rate=self.requested_rate,
+            unsure=self.unsure_threshold,
+            unsure_rate=self.unsure_rate,
+        )
+
+    @property
+    def statistics(self) -> ScoreStatistics:
+        """As a graph is told of the good images; scores of fitted images are no evidence."""
+        statistics = ScoreStatistics.of(self.good.scores, self.good.peaks)
+        return statistics if self.answered_rate < 1 else replace(statistics, scores=(), peaks=())
 
     def header(self) -> dict[str, Any]:
         """The plain values; the arrays are stored as tensors."""
@@ -76,6 +72,8 @@ class Calibration:
             "pixel_threshold": self.pixel_threshold,
             "requested_rate": self.requested_rate,
             "answered_rate": self.answered_rate,
+            "unsure_threshold": self.unsure_threshold,
+            "unsure_rate": self.unsure_rate,
             "method": self.method,
             "expected_d2": self.expected_d2,
             "measured_d2": self.measured_d2,
@@ -96,6 +94,8 @@ def calibrate(
 
     Images that were fitted on too (`unseen` is false) are no evidence of what others will score.
     """
+    if not good.count:
+        raise DatasetError("no good images to calibrate on; expected at least one")
     score = conformal_threshold(good.scores.tolist(), false_alarm_rate=false_alarm_rate)
     peak = conformal_threshold(good.peaks.tolist(), false_alarm_rate=false_alarm_rate)
     method = f"{how}, {good.count} good images"

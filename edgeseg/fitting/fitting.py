@@ -9,7 +9,6 @@ settings, weights, W, factors, moments, threshold -> artefact                 ar
 import platform
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 import torchvision
 
@@ -17,6 +16,7 @@ from edgeseg import __version__
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.history import FittedData, entry
 from edgeseg.config import FitConfig
+from edgeseg.contract.operating_point import needed_images
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
@@ -160,11 +160,6 @@ def warn_about(calibration: Calibration, options: FitOptions) -> None:
             f"{calibration.good.count} good images answer for a false-alarm rate of "
             f"{answer:.1%}, not {wish:.1%}; {needed_images(wish)} would do"
         )
-
-
-def needed_images(rate: float) -> int:
-    """How many good images can answer for a false-alarm rate."""
-    return int(np.ceil(1 / rate - 1))
 
 
 def versions() -> dict[str, str]:

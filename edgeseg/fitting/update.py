@@ -13,13 +13,14 @@ import torch
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.history import entry
+from edgeseg.contract.operating_point import needed_images
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.evaluation.threshold import GoodImageScores, calibrate
 from edgeseg.fitting.checkpoint import Collected, describe_space, difference
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import CPU, FeatureSpace
-from edgeseg.fitting.fitting import needed_images, share_facts, versions, warn_about
+from edgeseg.fitting.fitting import share_facts, versions, warn_about
 from edgeseg.fitting.group_sums import group_expected_d2, group_factors
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.judgement import JudgedPrediction, chance, judged
 from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.prediction import Channels, JudgedPrediction, check_frame, judged
+from edgeseg.contract.prediction import Channels, Prediction, check_frame
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
@@ -19,7 +20,7 @@ class Detector:
 
     def __init__(self, session: Session, *, threshold: float | None = None) -> None:
         self._session = session
-        self.threshold, self.pixel_threshold = session.metadata.thresholds(threshold)
+        self.thresholds = session.metadata.thresholds(threshold)
 
     def __repr__(self) -> str:
         return f"<edgeseg detector of {self.metadata.name}: {self.backend}>"
@@ -34,6 +35,16 @@ class Detector:
         """What the file says of itself."""
         return self._session.metadata
 
+    @property
+    def threshold(self) -> float:
+        """Scores above it are anomalous."""
+        return self.thresholds.score
+
+    @property
+    def pixel_threshold(self) -> float:
+        """Pixels of the map above it are marked."""
+        return self.thresholds.pixel
+
     def predict(
         self, frame_hwc: NDArray[np.uint8], *, channels: Channels = "rgb"
     ) -> JudgedPrediction:
@@ -42,6 +53,16 @@ class Detector:
         The frame is resized as it was for fitting, and cut if the model was fitted on tiles. The
         map has the model's size; regions are in pixels of the frame.
         """
+        prediction = self.score(frame_hwc, channels=channels)
+        return judged(
+            prediction,
+            thresholds=self.thresholds,
+            p_value=chance(prediction.score, self.metadata.good_scores),
+            frame_hw=frame_hwc.shape[:2],
+        )
+
+    def score(self, frame_hwc: NDArray[np.uint8], *, channels: Channels = "rgb") -> Prediction:
+        """The same without a verdict."""
         check_frame(frame_hwc, channels)
         swap = channels != self.metadata.input.channels.lower()
         tiling = self.metadata.tiling
@@ -50,13 +71,7 @@ class Detector:
         for piece_hwc, slot_hwc in zip(pieces, input_nhwc, strict=True):
             fit_into(piece_hwc, slot_hwc, swap=swap)
         predictions = self._session.infer(input_nhwc)
-        prediction = blend(predictions, tiling) if tiling else predictions[0]
-        return judged(
-            prediction,
-            threshold=self.threshold,
-            pixel_threshold=self.pixel_threshold,
-            frame_hw=frame_hwc.shape[:2],
-        )
+        return blend(predictions, tiling) if tiling else predictions[0]
 
     def close(self) -> None:
         """Release the device."""

@@ -224,7 +224,7 @@ class Pipeline:
         return PipelineSnapshot(
             model=self.session.metadata.name,
             backend=self.session.backend,
-            threshold_score=self.scorer.threshold_score,
+            threshold_score=self.scorer.thresholds.score,
             uptime_s=self._uptime_s(),
             fps_in=fps_in,
             fps_out=fps_out,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.judgement import chance, marked_regions, verdict_on
 from edgeseg.contract.prediction import Prediction, find_regions
 from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import RuntimeFailure, UsageError
@@ -14,7 +15,7 @@ from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, StageTimes
 from edgeseg.runtime.scoring.meters import Meters
 from edgeseg.runtime.scoring.model_input import Roi, blend, cut, fit_into
-from edgeseg.runtime.scoring.verdict import Alarm, Debounce, judge
+from edgeseg.runtime.scoring.verdict import Alarm, Debounce
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,8 @@ class Scorer:
     ) -> None:
         self._session, self._names, self._config, self._meters = session, names, config, meters
         self._channels = session.metadata.input.channels.lower()
-        self.threshold_score, self.threshold_pixel = session.metadata.thresholds(config.threshold)
+        self.thresholds = session.metadata.thresholds(config.threshold)
+        self._good_scores = session.metadata.good_scores
         self.alarms = [Alarm(config.debounce) for _ in names]
         self._input_nhwc = np.empty((0, *session.metadata.size_hw, 3), np.uint8)
         self._fitted_tiling = session.metadata.tiling
@@ -127,9 +129,9 @@ class Scorer:
         marks: Marks,
     ) -> FrameResult:
         index, roi = frame.source_index, self._config.roi
-        verdict = judge(prediction.score, self.threshold_score)
-        regions, region_count = find_regions(
-            prediction.map_hw, self.threshold_pixel, size_hw=crop_hwc.shape[:2]
+        verdict = verdict_on(prediction.score, self.thresholds)
+        regions, region_count = marked_regions(
+            prediction.map_hw, verdict, self.thresholds.pixel, size_hw=crop_hwc.shape[:2]
         )
         alarm = self.alarms[index]
         started = alarm.update(verdict)
@@ -145,15 +147,21 @@ class Scorer:
             frame_hwc=crop_hwc if frame.channels == "rgb" else crop_hwc[:, :, ::-1],
             roi_xy=(roi.x, roi.y) if roi else (0, 0),
             prediction=prediction,
-            threshold_score=self.threshold_score,
-            threshold_pixel=self.threshold_pixel,
+            threshold_score=self.thresholds.score,
+            threshold_pixel=self.thresholds.pixel,
             verdict=verdict,
+            p_value=self._chance(prediction.score),
             alarm=alarm.active,
             alarm_started=started,
             regions=regions,
             region_count=region_count,
             times=_times_ms(times_ns),
         )
+
+    def _chance(self, score: float) -> float | None:
+        # Tiles that only this stream cuts score unlike the whole images behind the good scores.
+        tiled_here = self._config.tile_overlap is not None
+        return None if tiled_here else chance(score, self._good_scores)
 
     def _tiling(self, frame_hw: tuple[int, int]) -> Tiling:
         if self._fitted_tiling is not None:

@@ -1,17 +1,15 @@
-"""From a score to a verdict and a debounced alarm."""
+"""From verdicts to a debounced alarm."""
 
-import math
 from collections import deque
 from dataclasses import dataclass
 
-from edgeseg.contract.prediction import is_anomalous
+from edgeseg.contract.judgement import Verdict
 from edgeseg.errors import UsageError
-from edgeseg.runtime.records import Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
 class Debounce:
-    """An alarm needs k verdicts of the last n that are not good."""
+    """An alarm needs k verdicts of the last n that are neither good nor unsure."""
 
     k: int = 1
     n: int = 1
@@ -40,7 +38,8 @@ class Alarm:
 
     def update(self, verdict: Verdict) -> bool:
         """Take one verdict; true when the alarm starts with it."""
-        self._recent.append(verdict != "good")  # no finite score: no reason to trust the part
+        # No finite score is no reason to trust the part; a doubt alone is no alarm.
+        self._recent.append(verdict not in ("good", "unsure"))
         before, self.active = self.active, sum(self._recent) >= self._needed
         return self.active and not before
 
@@ -48,10 +47,3 @@ class Alarm:
         """Start anew: frames on both sides of a lost connection are not neighbours."""
         self._recent.clear()
         self.active = False
-
-
-def judge(score: float, threshold: float) -> Verdict:
-    """The verdict on one frame."""
-    if not math.isfinite(score):
-        return "invalid"
-    return "defect" if is_anomalous(score, threshold) else "good"

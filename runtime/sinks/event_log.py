@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from edgeseg.contract.judgement import words_of
 from edgeseg.runtime.records import SCHEMA, STAGES, FrameResult, SourceEvent
 
 _MAX_LINES = 4096  # waiting for a slow disk; beyond that lines are lost and counted
@@ -30,6 +31,8 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "score": result.prediction.score if result.verdict != "invalid" else None,
         "threshold": result.threshold_score,
         "verdict": result.verdict,
+        "p_value": result.p_value,
+        "oddness": words_of(result.p_value),
         "alarm": result.alarm,
         "regions": [
             {

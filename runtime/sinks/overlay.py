@@ -4,15 +4,21 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.judgement import Verdict
 from edgeseg.contract.prediction import Region
-from edgeseg.runtime.records import FrameResult, Verdict
+from edgeseg.runtime.records import FrameResult
 
 Colour = tuple[int, int, int]  # RGB
 
 _GOOD: Colour = (46, 160, 87)
 _DEFECT: Colour = (226, 50, 54)
-_INVALID: Colour = (214, 142, 18)
-_COLOURS: dict[Verdict, Colour] = {"good": _GOOD, "defect": _DEFECT, "invalid": _INVALID}
+_DOUBT: Colour = (214, 142, 18)
+_COLOURS: dict[Verdict, Colour] = {
+    "good": _GOOD,
+    "unsure": _DOUBT,
+    "defect": _DEFECT,
+    "invalid": _DOUBT,
+}
 _STRIP: Colour = (22, 25, 30)
 _TRACK: Colour = (58, 64, 73)
 _TEXT: Colour = (238, 240, 243)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeseg.contract.images import encode_jpeg
+from edgeseg.contract.judgement import words_of
 from edgeseg.runtime.records import FrameResult
 from edgeseg.runtime.sinks.overlay import annotate_result
 
@@ -59,6 +60,7 @@ class AlarmCard:
     score: float | None
     threshold: float
     verdict: str
+    oddness: str | None
     region_count: int
     jpeg: bytes
 
@@ -130,6 +132,7 @@ def _card(number: int, result: FrameResult, jpeg: bytes) -> AlarmCard:
         score=score if math.isfinite(score) else None,
         threshold=result.threshold_score,
         verdict=result.verdict,
+        oddness=words_of(result.p_value),
         region_count=result.region_count,
         jpeg=jpeg,
     )

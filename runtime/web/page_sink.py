@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from importlib.resources import files
 
 from edgeseg.contract.images import encode_jpeg
+from edgeseg.contract.judgement import words_of
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.runtime.drift.sink import DriftSink, drift_picture
 from edgeseg.runtime.drift.watch import DriftState
@@ -197,6 +198,8 @@ class PageSink:
             "verdicts": dict(source.verdicts),
             "score": score if math.isfinite(score) else None,
             "verdict": newest.verdict if newest is not None else None,
+            "p_value": newest.p_value if newest is not None else None,
+            "oddness": words_of(newest.p_value) if newest is not None else None,
             "regions": newest.region_count if newest is not None else 0,
             "drift": drift.facts() if drift is not None else None,
         }

@@ -118,10 +118,11 @@ def test_a_threshold_that_is_no_number_is_refused(value):
 def test_thresholds_of_the_model_or_of_the_user():
     rate = {"false_alarm_rate": 0.01, "method": "made up"}
     metadata = replace(METADATA, threshold=Thresholds(score=10.0, pixel=8.0, **rate))
-    assert metadata.thresholds() == (10.0, 8.0)
-    assert metadata.thresholds(5.0) == (5.0, 4.0), "both move alike"
+    assert metadata.thresholds() is metadata.threshold
+    half = metadata.thresholds(5.0)
+    assert (half.score, half.pixel) == (5.0, 4.0), "both move alike"
     zero = replace(METADATA, threshold=Thresholds(score=0.0, pixel=0.0, **rate))
-    assert zero.thresholds(5.0) == (5.0, 5.0)
+    assert (zero.thresholds(5.0).score, zero.thresholds(5.0).pixel) == (5.0, 5.0)
     with pytest.raises(UsageError, match="threshold=nan: expected a finite number"):
         metadata.thresholds(float("nan"))
 

@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.contract.prediction import Prediction, above, find_regions, is_anomalous, judged
+from edgeseg.contract.judgement import judged, verdict_on
+from edgeseg.contract.metadata import Thresholds
+from edgeseg.contract.prediction import Prediction, above, find_regions, is_anomalous
 from edgeseg.evaluation.metrics import f1_at
 from edgeseg.evaluation.panels import DECISION, render_panel
-from edgeseg.runtime.scoring.verdict import judge
 from edgeseg.runtime.sinks.overlay import annotate
 
 SIDE = 256
 THRESHOLD = float(np.float32(1.7))
+BOTH = Thresholds(score=THRESHOLD, pixel=THRESHOLD, false_alarm_rate=0.01, method="made up")
 JUST_ABOVE = float(np.nextafter(np.float32(THRESHOLD), np.float32(9)))
 CASES = [(THRESHOLD, False), (JUST_ABOVE, True), (math.nan, True), (math.inf, True), (0.0, False)]
 
@@ -30,11 +32,9 @@ def spot(value: float) -> np.ndarray:
 def test_a_score(value: float, anomalous: bool) -> None:
     assert is_anomalous(value, THRESHOLD) is anomalous
     assert above(np.array([value], np.float32), THRESHOLD).tolist() == [anomalous]
-    assert (judge(value, THRESHOLD) != "good") is anomalous
+    assert (verdict_on(value, BOTH) != "good") is anomalous
     prediction = Prediction(map_hw=spot(0.0), score=value)
-    judgement = judged(
-        prediction, threshold=THRESHOLD, pixel_threshold=THRESHOLD, frame_hw=(SIDE, SIDE)
-    )
+    judgement = judged(prediction, thresholds=BOTH, frame_hw=(SIDE, SIDE))
     assert judgement.anomalous is anomalous
     if math.isfinite(value):
         scores = np.array([value], np.float32)

@@ -7,13 +7,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.errors import DatasetError
-from edgeseg.evaluation.threshold import (
-    Calibration,
-    GoodImageScores,
-    calibrate,
-    conformal_threshold,
-)
+from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
 from edgeseg.model.factors import Factors, make_factors
 from edgeseg.model.moments import Moments
 from tests.support.moment_rows import moments_of_rows
@@ -57,7 +53,7 @@ def test_a_rate_that_the_images_cannot_answer_for(count, rate):
 
 def test_no_scores_are_an_error():
     with pytest.raises(DatasetError) as caught:
-        conformal_threshold([], false_alarm_rate=0.1)
+        calibrated([])
     assert str(caught.value) == "no good images to calibrate on; expected at least one"
 
 
@@ -181,5 +177,5 @@ def test_header_is_plain_json():
     assert json.loads(json.dumps(header, allow_nan=False)) == header
     assert set(header) == {
         "score_threshold", "pixel_threshold", "requested_rate", "answered_rate", "method",
-        "expected_d2", "measured_d2",
+        "expected_d2", "measured_d2", "unsure_threshold", "unsure_rate",
     }  # fmt: skip

@@ -13,8 +13,9 @@ import pytest
 import edgeseg.runtime
 from edgeseg.api import Model, load
 from edgeseg.contract.images import read_image
-from edgeseg.contract.metadata import TileLayout
-from edgeseg.contract.prediction import JudgedPrediction, Prediction, judged
+from edgeseg.contract.judgement import JudgedPrediction, judged
+from edgeseg.contract.metadata import Thresholds, TileLayout
+from edgeseg.contract.prediction import Prediction
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
@@ -103,7 +104,8 @@ def test_a_frame_is_cut_where_the_model_was_fitted_on_tiles(tmp_path):
 
 def test_a_score_that_is_no_number_is_no_good_part():
     raw = Prediction(map_hw=np.full((4, 4), np.nan, np.float32), score=float("nan"))
-    assert judged(raw, threshold=1.0, pixel_threshold=1.0, frame_hw=(4, 4)).anomalous
+    limits = Thresholds(score=1.0, pixel=1.0, false_alarm_rate=0.01, method="made up")
+    assert judged(raw, thresholds=limits, frame_hw=(4, 4)).anomalous
 
 
 @pytest.mark.parametrize("threshold", [float("nan"), float("inf"), float("-inf")])

@@ -5,17 +5,16 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.prediction import Prediction
+from edgeseg.contract.judgement import Verdict
+from edgeseg.contract.prediction import Prediction, Region
 from edgeseg.runtime.drift.watch import DriftState
 from edgeseg.runtime.records import (
     STAGES,
     FrameResult,
     PipelineSnapshot,
-    Region,
     SourceState,
     StageSummary,
     StageTimes,
-    Verdict,
 )
 
 THRESHOLD = 10.0

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
+from edgeseg.contract.judgement import verdict_on
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.prediction import MAX_REGIONS, find_regions
 from edgeseg.errors import UsageError
-from edgeseg.runtime.scoring.verdict import Alarm, Debounce, judge
+from edgeseg.runtime.scoring.verdict import Alarm, Debounce
 
 
 @pytest.mark.parametrize(
@@ -25,7 +27,8 @@ from edgeseg.runtime.scoring.verdict import Alarm, Debounce, judge
     ],
 )
 def test_verdicts(score: float, verdict: str) -> None:
-    assert judge(score, 10.0) == verdict
+    limits = Thresholds(score=10.0, pixel=9.0, false_alarm_rate=0.01, method="made up")
+    assert verdict_on(score, limits) == verdict
 
 
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 6), st.integers(0, 5))
@@ -102,3 +105,11 @@ def test_a_box_never_leaves_the_frame(map_h: int, height: int, map_w: int, width
 
 def test_nothing_above() -> None:
     assert find_regions(np.zeros((4, 4), np.float32), 1.0, size_hw=(4, 4)) == ((), 0)
+
+
+def test_a_doubt_is_never_an_alarm_and_never_ends_one() -> None:
+    alarm = Alarm(Debounce(k=2, n=3))
+    assert not any(alarm.update("unsure") for _ in range(9))
+    alarm.update("defect")
+    alarm.update("unsure")
+    assert alarm.update("defect"), "two of the last three"

@@ -1,0 +1,105 @@
+"""A prediction held against the thresholds of its model: verdict, p-value and regions."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.metadata import ScoreStatistics, Thresholds
+from edgeseg.contract.operating_point import oddness, p_value
+from edgeseg.contract.prediction import Prediction, Region, find_regions, is_anomalous
+
+# unsure: between two thresholds, where a second one is stored; neither good nor an alarm
+# invalid: the model returned no finite score
+Verdict = Literal["good", "unsure", "defect", "invalid"]
+_AROUND_PEAK = 0.9  # of the highest value: how far the place reaches that raised an alarm
+
+
+def verdict_on(score: float, thresholds: Thresholds) -> Verdict:
+    """The one rule for every frame."""
+    if not math.isfinite(score):
+        return "invalid"
+    if is_anomalous(score, thresholds.score):
+        return "defect"
+    if thresholds.unsure is not None and is_anomalous(score, thresholds.unsure):
+        return "unsure"
+    return "good"
+
+
+def chance(score: float, good: ScoreStatistics) -> float | None:
+    """How often a good part looks this odd; None where the good scores are not known."""
+    return p_value(score, good.values) if good.scores else None
+
+
+def words_of(chance: float | None) -> str | None:
+    """A p-value as people say it."""
+    return None if chance is None else oddness(chance)
+
+
+def marked_regions(
+    map_hw: NDArray[np.float32],
+    verdict: Verdict,
+    pixel_threshold: float,
+    *,
+    size_hw: tuple[int, int],
+) -> tuple[tuple[Region, ...], int]:
+    """Regions above the pixel threshold; what is not good has at least the map's highest place.
+
+    The score may be above its threshold where no pixel is above the other one: the two are chosen
+    apart, from the scores and from the highest pixels of good images.
+    """
+    regions, count = find_regions(map_hw, pixel_threshold, size_hw=size_hw)
+    if count or verdict == "good":
+        return regions, count
+    peak = float(map_hw.max())
+    below = min(_AROUND_PEAK * peak, float(np.nextafter(np.float32(peak), np.float32(-np.inf))))
+    strongest, _ = find_regions(map_hw, below, size_hw=size_hw)
+    return strongest[:1], len(strongest[:1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedPrediction(Prediction):
+    """A prediction held against the model's thresholds: what `predict` returns.
+
+    The map has the size of the model's input; regions are in pixels of the frame that was given.
+    """
+
+    threshold: float  # of the score, which alone decides
+    pixel_threshold: float  # of the map: what is marked
+    verdict: Verdict
+    p_value: float | None  # share of good parts that look this odd; None: not known
+    regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
+
+    @property
+    def anomalous(self) -> bool:
+        """Whether the score is above the threshold, or no number."""
+        return is_anomalous(self.score, self.threshold)
+
+    @property
+    def oddness(self) -> str | None:
+        """The p-value as people say it: "one good part in 180 looks this odd"."""
+        return words_of(self.p_value)
+
+
+def judged(
+    prediction: Prediction,
+    *,
+    thresholds: Thresholds,
+    p_value: float | None = None,
+    frame_hw: tuple[int, int],
+) -> JudgedPrediction:
+    """Hold a prediction against its thresholds."""
+    verdict = verdict_on(prediction.score, thresholds)
+    regions, _ = marked_regions(prediction.map_hw, verdict, thresholds.pixel, size_hw=frame_hw)
+    return JudgedPrediction(
+        map_hw=prediction.map_hw,
+        score=prediction.score,
+        grid_hw=prediction.grid_hw,
+        threshold=thresholds.score,
+        pixel_threshold=thresholds.pixel,
+        verdict=verdict,
+        p_value=p_value,
+        regions=regions,
+    )

@@ -1,0 +1,80 @@
+"""A verdict people understand: what is marked, what is unsure, how odd it is."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgeseg.contract.judgement import chance, judged, marked_regions, verdict_on, words_of
+from edgeseg.contract.metadata import ScoreStatistics, Thresholds
+from edgeseg.contract.operating_point import conformal_threshold
+from edgeseg.contract.prediction import Prediction, find_regions
+
+LIMITS = Thresholds(score=10.0, pixel=12.0, false_alarm_rate=0.01, method="made up")
+BAND = replace(LIMITS, unsure=8.0, unsure_rate=0.05)
+
+
+@pytest.mark.parametrize(
+    ("score", "verdict"),
+    [(8.0, "good"), (8.1, "unsure"), (10.0, "unsure"), (10.1, "defect"), (np.nan, "invalid")],
+)
+def test_a_second_threshold_makes_a_band(score, verdict):
+    assert verdict_on(score, BAND) == verdict
+    assert verdict_on(score, LIMITS) == ("good" if verdict == "unsure" else verdict)
+
+
+def test_the_band_moves_with_the_threshold():
+    half = BAND.moved(5.0)
+    assert (half.score, half.pixel, half.unsure) == (5.0, 6.0, 4.0)
+    assert LIMITS.moved(5.0).unsure is None
+    with pytest.raises(ValueError, match=r"expected up to the score's 10\.0"):
+        replace(LIMITS, unsure=10.5)
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(-5, 12), st.floats(-3, 3))
+def test_what_is_not_good_is_marked_where_the_map_is_highest(seed, shift, spread):
+    map_hw = (np.random.default_rng(seed).normal(size=(9, 13)) * spread + shift).astype(np.float32)
+    map_hw = np.minimum(map_hw, np.float32(12.0))  # nothing above the pixel threshold
+    assert find_regions(map_hw, LIMITS.pixel, size_hw=(9, 13)) == ((), 0)
+    result = judged(Prediction(map_hw=map_hw, score=11.0), thresholds=LIMITS, frame_hw=(9, 13))
+    (region,) = result.regions
+    x, y, w, h = region.box_xywh
+    assert region.peak == map_hw[y : y + h, x : x + w].max() == map_hw.max()
+    assert result.verdict == "defect"
+
+
+def test_a_marked_place_is_what_belongs_to_the_peak():
+    map_hw = np.zeros((20, 20), np.float32)
+    map_hw[2:5, 3:7], map_hw[3, 4], map_hw[12:15, 12:15] = 7.5, 8.0, 7.0
+    (region,), count = marked_regions(map_hw, "defect", 12.0, size_hw=(20, 20))
+    assert (region.box_xywh, region.area_px, count) == ((3, 2, 4, 3), 12, 1)
+    assert marked_regions(map_hw, "good", 12.0, size_hw=(20, 20)) == ((), 0)
+    both = marked_regions(map_hw, "defect", 6.0, size_hw=(20, 20))
+    assert both == find_regions(map_hw, 6.0, size_hw=(20, 20)), "where pixels are above, only they"
+
+
+def test_a_p_value_and_the_verdict_agree():
+    scores = np.random.default_rng(0).gamma(3.0, size=199).astype(np.float32)
+    good = ScoreStatistics.of(scores, scores * 2)
+    limit = conformal_threshold(list(good.scores), false_alarm_rate=0.02).value
+    assert limit == conformal_threshold(scores.tolist(), false_alarm_rate=0.02).value
+    thresholds = replace(LIMITS, score=limit)
+    for score in np.random.default_rng(1).gamma(5.0, size=300).astype(np.float32):
+        odd = chance(float(score), good)
+        assert odd is not None
+        assert (verdict_on(float(score), thresholds) == "defect") == (odd <= 0.02)
+
+
+def test_nothing_is_said_of_what_is_not_known():
+    unknown = ScoreStatistics(count=5, mean=1.0, std=1.0, min=0.0, max=2.0)
+    assert chance(3.0, unknown) is None
+    assert words_of(None) is None
+    assert words_of(1 / 180) == "one good part in 180 looks this odd"
+
+
+@pytest.mark.parametrize("values", [(1.0, 3.0, 2.0), (1.0, 2.0)])
+def test_scores_that_are_damaged(values):
+    with pytest.raises(ValueError, match="scores: expected none or 3 in ascending order"):
+        ScoreStatistics(count=3, mean=1.0, std=1.0, min=0.0, max=2.0, scores=values)
