@@ -1,8 +1,10 @@
 """`edgeseg eval`: the accuracy of a model on a labelled test set."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,9 +12,15 @@ from edgeseg.artefact.header import read_config
 from edgeseg.cli.data_options import batch_option, dataset_option, fold_option, max_bad_option
 from edgeseg.contract.metrics import METRICS
 from edgeseg.data.datasets import open_dataset
-from edgeseg.files import check_writable, write_json
+from edgeseg.files import check_writable, write_json, write_text
 from edgeseg.options import FOLDER, PATH, listeners, quiet_option
 from edgeseg.progress import Note
+from edgeseg.tables import aligned
+
+if TYPE_CHECKING:
+    from edgeseg.evaluation.mistakes import Mistake
+
+SHOWN = 5  # mistakes in the terminal
 
 
 @click.command("eval")
@@ -22,12 +30,18 @@ from edgeseg.progress import Note
     "--json",
     "json_path",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="Write all figures to this file; - prints them instead of the table.",
+    help="Write all figures and mistakes to this file; - prints them instead of the table.",
+)
+@click.option(
+    "--csv",
+    "csv_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the misses and false alarms to this file, the worst first.",
 )
 @click.option(
     "--pictures",
     type=FOLDER,
-    help="Write a picture per test image and a contact sheet into this folder.",
+    help="Write a picture per test image and a contact sheet, mistakes first, into this folder.",
 )
 @click.option("--store", is_flag=True, help="Keep the figures in the model, for export and stream.")
 @dataset_option
@@ -39,6 +53,7 @@ def evaluate(
     artefact: Path,
     data: Path,
     json_path: Path | None,
+    csv_path: Path | None,
     pictures: Path | None,
     store: bool,
     layout: str | None,
@@ -54,14 +69,17 @@ def evaluate(
     """
     config = read_config(artefact)
     dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)
-    for path in (json_path, pictures / "sheet.png" if pictures else None):
+    for path in (json_path, csv_path, pictures / "sheet.png" if pictures else None):
         if path is not None and path != Path("-"):
             check_writable(path)
 
     from edgeseg.api import load
     from edgeseg.evaluation.gallery import Gallery
+    from edgeseg.evaluation.mistakes import limit_sentence, mistakes, mistakes_csv
 
     tell, progress = listeners(quiet=quiet)
+    for line in dataset.notes:
+        tell(line)
     model = load(artefact)
     gallery = Gallery(pictures, model.artefact.calibration) if pictures else None
     result = model.evaluate(
@@ -72,7 +90,14 @@ def evaluate(
         progress=progress,
         visit=gallery.add if gallery else None,
     )
-    _print_figures(result.to_dict() | {"config": config.to_dict()}, json_path, note=tell)
+    good_scores = model.artefact.calibration.good.scores
+    wrong = mistakes(result, good_scores)
+    limit = limit_sentence(result, good_scores, model=str(artefact))
+    told = {"config": config.to_dict(), "limit": limit, "mistakes": list(map(asdict, wrong))}
+    _print_figures(result.to_dict() | told, json_path, wrong, note=tell)
+    if csv_path:
+        write_text(csv_path, mistakes_csv(wrong))
+        tell(f"wrote {csv_path}")
     if gallery:
         tell(f"wrote {gallery.finish(title=result.dataset)}")
     if store:
@@ -80,11 +105,16 @@ def evaluate(
         tell(f"stored in {artefact}; next: edgeseg export {artefact}")
 
 
-def _print_figures(values: dict[str, Any], json_path: Path | None, *, note: Note) -> None:
+def _print_figures(
+    values: dict[str, Any], json_path: Path | None, wrong: Sequence["Mistake"], *, note: Note
+) -> None:
     if json_path == Path("-"):
         click.echo(json.dumps(values, indent=2, sort_keys=True, allow_nan=False))
         return
     _print_table(values)
+    _print_mistakes(wrong)
+    if values["limit"]:
+        click.echo(values["limit"])
     if json_path:
         write_json(json_path, values)
         note(f"wrote {json_path}")
@@ -96,7 +126,22 @@ def _print_table(values: dict[str, Any]) -> None:
         value = values[name]
         click.echo(f"{name:<{width}}{'-' if value is None else f'{value:.4f}'}")
     click.echo(f"{'threshold':<{width}}{values['threshold']:.4f}  ({values['threshold_method']})")
+    missed = len(values["mistakes"]) - values["false_alarms"]
     click.echo(
-        f"{'images':<{width}}{values['images']} ({values['anomalies']} anomalous, "
+        f"{'images':<{width}}{values['images']} ({values['anomalies']} anomalous, {missed} missed, "
         f"{values['false_alarms']} good ones flagged), {values['seconds']:.1f} s"
     )
+
+
+def _print_mistakes(wrong: Sequence["Mistake"]) -> None:
+    """The worst few; all of them are in the files."""
+    if not wrong:
+        return
+    rows = [
+        (each.error, each.kind, f"{each.score:.4f}", f"{each.p_value:.3f}", each.path)
+        for each in wrong[:SHOWN]
+    ]
+    for line in aligned([("worst", "kind", "score", "p-value", "path"), *rows], last_left=True):
+        click.echo(line)
+    if len(wrong) > SHOWN:
+        click.echo(f"... and {len(wrong) - SHOWN} more: --csv FILE has all of them")

@@ -1,5 +1,7 @@
-"""Pictures of predictions in a folder: one per image, and a contact sheet."""
+"""Pictures of predictions in a folder: one per image, and a contact sheet, mistakes first."""
 
+from collections import Counter
+from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 
@@ -8,10 +10,19 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import Sample
-from edgeseg.evaluation.panels import contact_sheet, render_panel
+from edgeseg.evaluation.mistakes import FALSE_ALARM, MISS, error_of
+from edgeseg.evaluation.panels import contact_sheet, headed, render_panel
 from edgeseg.evaluation.threshold import Calibration
 
-SHEET_ROWS = 12
+SHEET_ROWS = 12  # of mistakes, and of others
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrongPanel:
+    """The picture of a mistake, and how far its score is from the threshold."""
+
+    distance: float
+    picture: NDArray[np.uint8]
 
 
 class Gallery:
@@ -19,11 +30,14 @@ class Gallery:
 
     def __init__(self, folder: Path, calibration: Calibration):
         self.folder = folder
+        self.threshold = calibration.score_threshold
         self.pixel_threshold = calibration.pixel_threshold
         # Up to twice the threshold, whatever the image: noise is dark, and a strong defect does
         # not hide a weak one.
         self.value_range = (0.0, 2.0 * max(calibration.pixel_threshold, 1e-6))
-        self.panels: dict[str, list[NDArray[np.uint8]]] = {}
+        self.panels: dict[str, list[NDArray[np.uint8]]] = {}  # of images that were judged right
+        self.wrong: list[WrongPanel] = []  # the worst first
+        self.errors: Counter[str] = Counter()
         self._taken: set[Path] = set()
 
     def add(
@@ -34,13 +48,22 @@ class Gallery:
         map_hw: NDArray[np.float32],
         score: float,
     ) -> None:
-        """Write one test image's picture and keep a few of each kind for the sheet."""
+        """Write one test image's picture; keep the worst mistakes and some of each kind."""
         panel = self._panel(frame_hwc, map_hw, mask_hw)
         target = self._free_name(self.folder / sample.kind, sample.image, sample.image_index)
         write_image(target, panel)
-        kept = self.panels.setdefault(sample.kind, [])
-        if len(kept) < 3:
-            kept.append(panel)
+        error = error_of(score, self.threshold, label=sample.label)
+        name = f"{sample.kind}/{target.stem}, score {score:.4g}"
+        if error is None:
+            kept = self.panels.setdefault(sample.kind, [])
+            if len(kept) < 3:
+                kept.append(headed(panel, name))
+            return
+        self.errors[error] += 1
+        picture = headed(panel, f"{error}: {name}, threshold {self.threshold:.4g}")
+        self.wrong.append(WrongPanel(distance=abs(score - self.threshold), picture=picture))
+        self.wrong.sort(key=lambda each: -each.distance)
+        del self.wrong[SHEET_ROWS:]
 
     def picture(
         self, path: Path, frame_hwc: NDArray[np.uint8], map_hw: NDArray[np.float32]
@@ -59,10 +82,15 @@ class Gallery:
         return target
 
     def finish(self, *, title: str) -> Path:
-        """Write the contact sheet, a few images of every kind."""
+        """Write the contact sheet: the worst mistakes, then a few images of every kind."""
         kinds = sorted(self.panels, key=lambda kind: (kind == "good", kind))
         per_kind = max(1, SHEET_ROWS // max(len(kinds), 1))
-        panels = [panel for kind in kinds for panel in self.panels[kind][:per_kind]]
+        right = [panel for kind in kinds for panel in self.panels[kind][:per_kind]]
+        panels = [*(each.picture for each in self.wrong), *right]
+        misses, alarms = self.errors[MISS], self.errors[FALSE_ALARM]
+        title = f"{title}: {misses} misses and {alarms} false alarms" + (
+            ", the worst first" if self.wrong else ""
+        )
         target = self.folder / "sheet.png"
         write_image(target, contact_sheet(panels, columns=2, title=title))
         return target

@@ -15,7 +15,7 @@ from edgeseg.artefact.artefact import Artefact
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
-from edgeseg.evaluation.gallery import Gallery
+from edgeseg.evaluation.gallery import SHEET_ROWS, Gallery
 from edgeseg.evaluation.metrics import auroc
 from edgeseg.model.predictor import Predictor, torch_predictor
 from tests.support.map_scores import map_scores
@@ -163,9 +163,9 @@ def gallery(tmp_path: Path, small_artefact: Artefact) -> Gallery:
     return Gallery(tmp_path / "out", small_artefact.calibration)
 
 
-def put(gallery: Gallery, sample: Sample) -> None:
+def put(gallery: Gallery, sample: Sample, *, score: float = 0.0) -> None:
     frame = frames(1)[0]
-    gallery.add(sample, frame, np.zeros(SIZE_HW, np.bool_), np.zeros(SIZE_HW, np.float32), 0.0)
+    gallery.add(sample, frame, np.zeros(SIZE_HW, np.bool_), np.zeros(SIZE_HW, np.float32), score)
 
 
 def pictures(folder: Path) -> list[str]:
@@ -182,6 +182,42 @@ def test_a_picture_per_image_and_a_sheet(plate, gallery, small_artefact):
     picture, panel = cv2.imread(str(sheet)), cv2.imread(str(gallery.folder / "good/000.png"))
     assert picture.shape[0] > panel.shape[0] > SIZE_HW[0]
     assert panel.std() > 5  # something is drawn
+
+
+def test_the_sheet_shows_the_worst_mistakes_first_by_name(gallery, monkeypatch):
+    captions, sheets = [], []
+
+    def headed(picture: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
+        captions.append(text)
+        return np.full((9, 9, 3), len(captions), np.uint8)
+
+    def contact_sheet(panels: list[NDArray[np.uint8]], **options: object) -> NDArray[np.uint8]:
+        sheets.append(([captions[panel[0, 0, 0] - 1] for panel in panels], options["title"]))
+        return panels[0]
+
+    monkeypatch.setattr("edgeseg.evaluation.gallery.headed", headed)
+    monkeypatch.setattr("edgeseg.evaluation.gallery.contact_sheet", contact_sheet)
+    gallery.threshold = 50.0
+    dent = {"label": 1, "kind": "dent", "mask": Path("mask.png")}
+    put(gallery, Sample(image=Path("a.png")), score=10.0)
+    put(gallery, Sample(image=Path("b.png")), score=60.0)
+    put(gallery, Sample(image=Path("c.png"), **dent), score=70.0)
+    put(gallery, Sample(image=Path("d.png"), **dent), score=50.0)
+    for index in range(SHEET_ROWS):
+        put(gallery, Sample(image=Path(f"{index:02}.png"), **dent), score=30.0 + index)
+    gallery.finish(title="cup")
+    ((shown, title),) = sheets
+    assert title == "cup: 13 misses and 1 false alarms, the worst first"
+    assert shown[:2] == [
+        "miss: dent/00, score 30, threshold 50",
+        "miss: dent/01, score 31, threshold 50",
+    ]
+    assert shown[10:12] == [
+        "false alarm: good/b, score 60, threshold 50",
+        "miss: dent/10, score 40, threshold 50",
+    ]
+    assert shown[12:] == ["dent/c, score 70", "good/a, score 10"]
+    assert len(pictures(gallery.folder)) == 4 + SHEET_ROWS + 1
 
 
 def test_images_of_one_name_keep_a_picture_each(gallery):
