@@ -13,6 +13,7 @@ from torch import Tensor
 from edgeseg.artefact.header import KEY, SCHEMA, read_header
 from edgeseg.config import FitConfig
 from edgeseg.errors import ArtefactError, EdgesegError
+from edgeseg.evaluation.planted_scores import PlantedScores
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores
 from edgeseg.files import atomic_path
 from edgeseg.model.backbones import backbone_spec
@@ -37,6 +38,7 @@ class Artefact:
     calibration: Calibration
     data: dict[str, Any]
     versions: dict[str, str]
+    planted: PlantedScores | None = None  # None: none were made, or they were of other moments
     accuracy: list[dict[str, Any]] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)  # see edgeseg.artefact.history
 
@@ -48,7 +50,8 @@ class Artefact:
 
     def header(self) -> dict[str, Any]:
         """What `edgeseg info` shows."""
-        return {
+        planted = {} if self.planted is None else {"planted": {"kinds": list(self.planted.kinds)}}
+        return planted | {
             "schema": SCHEMA,
             "config": self.config.to_dict(),
             "weights": asdict(self.origin),
@@ -75,6 +78,9 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
     }
     for name in ("scores", "peaks", "frame_d2", "d2_mean", "d2_std"):
         tensors[f"good.{name}"] = torch.from_numpy(getattr(good, name))
+    if artefact.planted is not None:
+        for name in ("scores", "areas"):
+            tensors[f"planted.{name}"] = torch.from_numpy(getattr(artefact.planted, name))
     for name, tensor in weight_tensors(artefact.backbone):
         tensors[f"backbone.{name}"] = tensor
     if artefact.moments is not None:
@@ -111,6 +117,7 @@ def load_artefact(path: Path) -> Artefact:
         calibration = Calibration(good=GoodImageScores(**good), **header["calibration"])
         _check_shapes(config, tensors, features=sum(backbone.channels))
         saved = under("moments.", tensors)
+        planted = {name: tensor.numpy() for name, tensor in under("planted.", tensors).items()}
         artefact = Artefact(
             config=config,
             backbone=backbone,
@@ -123,6 +130,9 @@ def load_artefact(path: Path) -> Artefact:
             ),
             moments=Moments.unpacked(saved) if saved else None,
             calibration=calibration,
+            planted=PlantedScores(**planted, kinds=tuple(header["planted"]["kinds"]))
+            if planted
+            else None,
             data=header["data"],
             accuracy=header["accuracy"],
             history=header.get("history", []),  # the first files of this schema had none

@@ -6,6 +6,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+import numpy as np
+
+from edgeseg.evaluation.threshold import GoodImageScores
+
+MOST_NAMED = 10
+
 
 @dataclass(frozen=True, kw_only=True)
 class FittedData:
@@ -24,6 +30,20 @@ class FittedData:
             "held_out": self.held_out,
             "unreadable": sorted(PurePosixPath(path).name for path in bad),
         }
+
+
+def highest(good: GoodImageScores) -> list[dict[str, Any]]:
+    """Which good images scored highest and so decide the threshold; none if nobody knows names.
+
+    Names of files and not of folders: a model travels farther than its images.
+    """
+    if not good.images:
+        return []
+    order = np.argsort(-good.scores, kind="stable")[:MOST_NAMED].tolist()
+    return [
+        {"image": PurePosixPath(good.images[place]).name, "score": float(good.scores[place])}
+        for place in order
+    ]
 
 
 def entry(action: str, *, images: int, source: str, newest: float) -> dict[str, Any]:

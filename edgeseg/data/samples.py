@@ -59,26 +59,51 @@ class Batch:
     samples: tuple[Sample, ...]
     frames: NDArray[np.uint8]  # (N, H, W, 3) RGB
     masks: NDArray[np.bool_]  # (N, H, W); all False where nothing is marked
+    sizes_hw: tuple[tuple[int, int], ...]  # of the pictures as they are
 
 
 def read_sample(
     sample: Sample, size_hw: tuple[int, int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """Decode a sample's picture (H, W, 3) and mask (H, W) at the given size."""
+    decoded = _decode(sample, size_hw)
+    return decoded.frame_hwc, decoded.mask_hw
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Decoded:
+    sample: Sample
+    frame_hwc: NDArray[np.uint8]
+    mask_hw: NDArray[np.bool_]
+    size_hw: tuple[int, int]  # of the picture as it is
+
+
+def _decode(sample: Sample, size_hw: tuple[int, int]) -> _Decoded:
     image_hwc = _read(sample)
-    frame_hwc = resize_image(image_hwc, size_hw)
+    height, width = image_hwc.shape[:2]
+    return _Decoded(
+        sample=sample,
+        frame_hwc=resize_image(image_hwc, size_hw),
+        mask_hw=_read_mask(sample, (height, width), size_hw),
+        size_hw=(height, width),
+    )
+
+
+def _read_mask(
+    sample: Sample, image_hw: tuple[int, int], size_hw: tuple[int, int]
+) -> NDArray[np.bool_]:
     if sample.mask is None:
-        return frame_hwc, np.zeros(size_hw, np.bool_)
+        return np.zeros(size_hw, np.bool_)
     if sample.mask_index is None:
         mask_hw = read_mask(sample.mask)
     else:
         mask_hw = read_mask_stack(sample.mask, sample.mask_index)
-    if mask_hw.shape != image_hwc.shape[:2]:
+    if mask_hw.shape != image_hw:
         raise DatasetError(
             f"{sample.mask}: mask of {mask_hw.shape[0]}x{mask_hw.shape[1]} for a picture of "
-            f"{image_hwc.shape[0]}x{image_hwc.shape[1]} (height x width), expected the same size"
+            f"{image_hw[0]}x{image_hw[1]} (height x width), expected the same size"
         )
-    return frame_hwc, resize_mask(mask_hw, size_hw)
+    return resize_mask(mask_hw, size_hw)
 
 
 def _read(sample: Sample) -> NDArray[np.uint8]:
@@ -120,13 +145,14 @@ def load_batches(
     )
 
 
-_Decoded = tuple[Sample, NDArray[np.uint8], NDArray[np.bool_]]
-
-
-def _batches(decoded: Iterator[_Decoded], batch_size: int) -> Iterator[Batch]:
-    while group := list(islice(decoded, batch_size)):
-        samples, frames, masks = zip(*group, strict=True)
-        yield Batch(samples=samples, frames=np.stack(frames), masks=np.stack(masks))
+def _batches(pictures: Iterator[_Decoded], batch_size: int) -> Iterator[Batch]:
+    while group := list(islice(pictures, batch_size)):
+        yield Batch(
+            samples=tuple(decoded.sample for decoded in group),
+            frames=np.stack([decoded.frame_hwc for decoded in group]),
+            masks=np.stack([decoded.mask_hw for decoded in group]),
+            sizes_hw=tuple(decoded.size_hw for decoded in group),
+        )
 
 
 def _good_ones(
@@ -140,7 +166,7 @@ def _good_ones(
     bad = 0
     for sample, future in _decoded_ahead(samples, size_hw, workers):
         try:
-            frame_hwc, mask_hw = future.result()
+            decoded = future.result()
         except DatasetError as error:
             bad += 1
             if on_bad is not None:
@@ -148,20 +174,20 @@ def _good_ones(
             if bad > max_bad:
                 raise _too_many(error, bad, max_bad) from None
         else:
-            yield sample, frame_hwc, mask_hw
+            yield decoded
     if samples and bad == len(samples):
         raise DatasetError(f"none of the {bad} pictures can be read, {samples[0].image} the first")
 
 
 def _decoded_ahead(
     samples: Sequence[Sample], size_hw: tuple[int, int], workers: int
-) -> Iterator[tuple[Sample, Future[tuple[NDArray[np.uint8], NDArray[np.bool_]]]]]:
+) -> Iterator[tuple[Sample, Future[_Decoded]]]:
     """Decode in threads (OpenCV frees the interpreter lock), at most four a worker ahead."""
-    pending: deque[tuple[Sample, Future[tuple[NDArray[np.uint8], NDArray[np.bool_]]]]] = deque()
+    pending: deque[tuple[Sample, Future[_Decoded]]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
     try:
         for sample in samples:
-            pending.append((sample, pool.submit(read_sample, sample, size_hw)))
+            pending.append((sample, pool.submit(_decode, sample, size_hw)))
             if len(pending) > 4 * workers:
                 yield pending.popleft()
         while pending:

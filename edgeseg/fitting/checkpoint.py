@@ -16,7 +16,9 @@ from edgeseg.data.datasets import Sample
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.odd_inputs import Census
 from edgeseg.fitting.options import Checkpoints, FitOptions, Shard
+from edgeseg.fitting.planting import PlantedPictures
 from edgeseg.model.moments import Moments
 
 _KEY = "edgeseg-checkpoint"
@@ -32,6 +34,8 @@ class Collected:
     batches: int = 0  # done, of those to fit on
     bad: set[str] = field(default_factory=set)  # images that could not be read
     newest: float = 0.0  # seconds since 1970: when the newest image was last changed
+    census: Census = field(default_factory=Census)  # of what this process has decoded
+    planted: PlantedPictures | None = None  # None: none were asked for
 
 
 def parts_of(out: Path) -> Path:

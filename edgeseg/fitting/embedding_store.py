@@ -26,6 +26,7 @@ class EmbeddingStore:
             self._file = path.open("r+b")  # closed in __exit__
         self._shape = row_shape
         self._rows: dict[int, int] = {}  # place of the image -> row in the file
+        self.names: dict[int, str] = {}  # place of the image -> where it is, if known
 
     def __enter__(self) -> "EmbeddingStore":
         return self

@@ -14,7 +14,7 @@ import torchvision
 
 from edgeseg import __version__
 from edgeseg.artefact.artefact import Artefact
-from edgeseg.artefact.history import FittedData, entry
+from edgeseg.artefact.history import FittedData, entry, highest
 from edgeseg.config import FitConfig
 from edgeseg.contract.operating_point import needed_images
 from edgeseg.data.datasets import Dataset, Sample, load_batches
@@ -25,12 +25,13 @@ from edgeseg.fitting.feature_space import CPU, FeatureSpace
 from edgeseg.fitting.group_sums import group_expected_d2, group_factors, sum_moments_
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect, split
+from edgeseg.fitting.odd_inputs import foreign_sentence
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_predictor, torch_predictor
 from edgeseg.model.reference import ReferenceModel
 
-__all__ = ["FitOptions", "finish", "fit"]
+__all__ = ["FitOptions", "finish", "fit", "fit_in"]
 
 
 def fit(dataset: Dataset, config: FitConfig, options: FitOptions | None = None) -> Artefact:
@@ -40,14 +41,32 @@ def fit(dataset: Dataset, config: FitConfig, options: FitOptions | None = None) 
     """
     options = options or FitOptions()
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
-    train, held_out = split(dataset, config)
+    return fit_in(space, dataset, options)
+
+
+def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefact:
+    """The same in a space that is there already, whose embeddings may come from elsewhere."""
+    train, held_out = split(dataset, space.config)
     options.note(f"fitting on {len(train)} good images of {dataset.name}")
     shard = Shard(index=options.group.rank, count=options.group.size)
-    with collect(space, train, held_out, shard=shard, options=options) as collected:
+    planted = _planted(options)
+    with collect(
+        space, train, held_out, shard=shard, options=options, planted=planted
+    ) as collected:
         share_facts(collected, options)
+        for sentence in collected.census.sentences():
+            options.note(sentence)
         collected.moments = sum_moments_(collected.moments, options.group).to(CPU)
         data = FittedData(name=dataset.name, layout=dataset.layout, held_out=len(held_out))
         return finish(space, collected, data=data, options=options)
+
+
+def _planted(options: FitOptions) -> int:
+    """How many planted defects to judge by: they are cut out of images that one process has."""
+    if options.planted and options.group.size > 1:
+        options.note("no planted defects: they are made by one process; fit without torchrun")
+        return 0
+    return options.planted
 
 
 def share_facts(collected: Collected, options: FitOptions) -> None:
@@ -95,6 +114,9 @@ def finish(
         anomaly_scores=_anomaly_scores(model, config, options),
     )
     warn_about(calibration, options)
+    if sentence := foreign_sentence(good):
+        options.note(sentence)
+    data_facts = data.facts(images=moments.images, bad=collected.bad)
     return Artefact(
         config=config,
         backbone=space.backbone,
@@ -103,7 +125,8 @@ def finish(
         factors=factors,
         moments=moments if options.keep_moments else None,
         calibration=calibration,
-        data=data.facts(images=moments.images, bad=collected.bad),
+        planted=collected.planted.result() if collected.planted else None,
+        data=data_facts | {"highest": highest(good)},
         versions=versions(),
         history=[entry("fit", images=moments.images, source=data.name, newest=collected.newest)],
     )
@@ -119,13 +142,22 @@ def _good_images(
 ) -> tuple[GoodImageScores, str]:
     seen, unseen = counts
     config = scorer.space.config
+    planted = collected.planted
     if unseen:
+        if planted is not None:
+            planted.score(model, collected.unseen.places)
         return scorer.scores_by_model(model, collected.unseen), "split-conformal"
     folds = min(config.folds, seen)
     if folds < 2:
         alone = "the fitted image itself (no other was given)"
         return scorer.scores_by_model(model, collected.seen), alone
-    good = scorer.cross_fold_scores(pooled, collected.seen, folds=folds, seed=config.seed)
+    good = scorer.cross_fold_scores(
+        pooled,
+        collected.seen,
+        folds=folds,
+        seed=config.seed,
+        visit=None if planted is None else planted.score,
+    )
     return good, f"cross-conformal, {folds} folds"
 
 

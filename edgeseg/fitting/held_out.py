@@ -1,6 +1,6 @@
 """Scores of good images by models that were fitted without them, in one process or in many."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,8 @@ from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_scores
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Progress, silent
+
+Visitor = Callable[[ReferenceModel, Sequence[int]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +48,21 @@ class HeldOutScorer:
         """Scores of all stored images by one model."""
         tally = _Tally(self)
         tally.add(0, model, store, sorted(store.places))
-        return tally.result()
+        return tally.result(store.names)
 
     def cross_fold_scores(
-        self, pooled: Moments, store: EmbeddingStore, *, folds: int, seed: int
+        self,
+        pooled: Moments,
+        store: EmbeddingStore,
+        *,
+        folds: int,
+        seed: int,
+        visit: Visitor | None = None,
     ) -> GoodImageScores:
         """Each fold scored by the model of all other images behind `pooled`, the fold's taken out.
 
-        Which images make a fold depends on their places in the whole list alone.
+        Which images make a fold depends on their places in the whole list alone. `visit` is
+        called with each model and the places of the images that it has not seen.
         """
         places = sorted(place for part in self.group.gather(store.places) for place in part)
         order = permutation(len(places), seed)
@@ -63,8 +72,11 @@ class HeldOutScorer:
         for fold in steps:
             members = sorted(places[index] for index in order[fold::folds])
             here = [place for place in members if place in own]
-            tally.add(fold, self._without(pooled, store, here), store, here)
-        return tally.result()
+            model = self._without(pooled, store, here)
+            tally.add(fold, model, store, here)
+            if visit is not None:
+                visit(model, members)
+        return tally.result(store.names)
 
     def _without(
         self, pooled: Moments, store: EmbeddingStore, places: Sequence[int]
@@ -110,7 +122,7 @@ class _Tally:
             d2 = d2.to(torch.float64)
             self.sums += torch.stack([d2.sum(dim=0), d2.square().sum(dim=0)])
 
-    def result(self) -> GoodImageScores:
+    def result(self, names: Mapping[int, str]) -> GoodImageScores:
         """Of all processes, by fold and place in the list."""
         group = self.scorer.group
         rows = sorted(row for part in group.gather(self.rows) for row in part)
@@ -118,12 +130,14 @@ class _Tally:
         inputs = max(len(rows), 1) * self.scorer.space.tiles
         mean, square = (group.sum_(self.sums) / inputs).numpy()
         spread = np.sqrt(np.clip(square - mean**2, 0.0, None))
+        known = all(row[1] in names for row in rows)
         return GoodImageScores(
             scores=values[:, 0].copy(),
             peaks=values[:, 1].copy(),
             frame_d2=values[:, 2].copy(),
             d2_mean=mean.astype(np.float32),
             d2_std=spread.astype(np.float32),
+            images=tuple(names[row[1]] for row in rows) if known else (),
         )
 
 

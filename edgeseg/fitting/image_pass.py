@@ -17,7 +17,9 @@ from edgeseg.fitting.checkpoint import Checkpoint, Collected
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import CPU, FeatureSpace
 from edgeseg.fitting.held_out import permutation
+from edgeseg.fitting.odd_inputs import text_of
 from edgeseg.fitting.options import FitOptions, Shard
+from edgeseg.fitting.planting import Plan, PlantedPictures
 
 # More good images than this sharpen no threshold that anyone asks for, and the store stays small.
 CALIBRATION_LIMIT = 1000
@@ -40,8 +42,12 @@ def collect(
     *,
     shard: Shard,
     options: FitOptions,
+    planted: int = 0,
 ) -> Iterator[Collected]:
-    """Go through this shard's images; the stores last as long as the context."""
+    """Go through this shard's images; the stores last as long as the context.
+
+    `planted` is the most copies with a planted defect to collect beside them.
+    """
     options = options.for_images(space.config.image_hw)
     with ExitStack() as stack, torch.no_grad():
         checkpoint = Checkpoint.open(space, train, shard=shard, options=options)
@@ -55,7 +61,14 @@ def collect(
         checkpoint.restore(collected)
         image_pass = _ImagePass(space, shard=shard, options=options, collected=collected)
         image_pass.fit(train, after_batch=lambda: checkpoint.save_if_due(collected))
-        image_pass.keep(held_out)
+        kept = image_pass.keep(held_out)
+        if planted:
+            pictures = PlantedPictures(
+                space, store=stack.enter_context(EmbeddingStore()), options=options
+            )
+            samples = kept if len(collected.unseen) else train
+            image_pass.plant(pictures, samples, most=planted)
+            collected.planted = pictures
         space.backbone.to(CPU)
         yield collected
 
@@ -70,6 +83,7 @@ class _ImagePass:
     def fit(self, samples: Sequence[Sample], *, after_batch: Callable[[], None]) -> None:
         """Add images to the moments and keep some of their embeddings."""
         chosen = self._chosen(len(samples))
+        self.collected.seen.names = {place: text_of(samples[place]) for place in chosen}
         batches = self.shard.batches(len(samples), self.options.batch_size)[
             self.collected.batches :
         ]
@@ -81,13 +95,30 @@ class _ImagePass:
             self.collected.batches += 1
             after_batch()
 
-    def keep(self, samples: Sequence[Sample]) -> None:
+    def keep(self, samples: Sequence[Sample]) -> Sequence[Sample]:
         """Embed images for calibration alone; of many, only as many as it looks at."""
         chosen = sorted(self._chosen(len(samples)))
         kept = [samples[place] for place in chosen]
+        self.collected.unseen.names = {place: text_of(sample) for place, sample in enumerate(kept)}
         batches = self.shard.batches(len(kept), self.options.batch_size)
         for places, embedded in self._embedded(kept, batches, label="Calibrating"):
             _store(self.collected.unseen, places, embedded, set(places))
+        return kept
+
+    def plant(self, pictures: PlantedPictures, samples: Sequence[Sample], *, most: int) -> None:
+        """Embed copies of some images whose own embeddings were kept, with a defect each.
+
+        They are decoded again: a continued pass no longer has them.
+        """
+        config, collected = self.space.config, self.collected
+        stored = set((collected.unseen if len(collected.unseen) else collected.seen).places)
+        order = [place for place in permutation(len(samples), config.seed) if place in stored]
+        plan = Plan.of(most, images=len(order), image_hw=config.image_hw)
+        places = order[: plan.images]
+        chosen = [samples[place] for place in places]
+        batches = load_batches(chosen, size_hw=config.image_hw, batch_size=1)
+        frames = [batch.frames[0] for batch in batches]
+        pictures.add(frames, places, per_image=plan.per_image, embed=self.embed)
 
     def _chosen(self, count: int) -> set[int]:
         limit = min(CALIBRATION_LIMIT, max(2, STORE_BYTES // (4 * prod(self.space.row_shape))))
@@ -134,6 +165,7 @@ class _ImagePass:
         )
         try:
             for batch in loaded:
+                self.collected.census.add(batch.samples[0], batch.frames[0], batch.sizes_hw[0])
                 yield batch.samples[0], batch.frames[0]
         except DatasetError:
             # That no image of one shard can be read is no error yet: others may have some.

@@ -57,12 +57,17 @@ class FitOptions:
     batch_size: int = 8
     max_bad: int = 0
     keep_moments: bool = True
+    planted: int = 48  # at most so many copies of good images with a planted defect, to judge by
     anomalies: tuple[Sample, ...] = ()
     group: Group = ALONE  # of processes that share the images
     device: "torch.device" = field(default_factory=_cpu)  # of the backbone and the moments
     checkpoints: Checkpoints | None = None
     progress: Progress = field(default=silent)
     note: Note = field(default=ignore)
+
+    def __post_init__(self) -> None:
+        if self.planted < 0:
+            raise UsageError(f"planted={self.planted}: expected 0 (none) or more")
 
     def for_images(self, size_hw: tuple[int, int]) -> "FitOptions":
         """The same with smaller batches, if images are so large that memory asks for it."""

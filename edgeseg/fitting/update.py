@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from edgeseg.artefact.artefact import Artefact
-from edgeseg.artefact.history import entry
+from edgeseg.artefact.history import entry, highest
 from edgeseg.contract.operating_point import needed_images
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
@@ -172,7 +172,13 @@ def refreshed(
     if any(artefact.accuracy for artefact in earlier):
         options.note("stored figures of accuracy were of an earlier model and are dropped")
     return replace(
-        changed, factors=factors, calibration=calibration, accuracy=[], versions=versions()
+        changed,
+        factors=factors,
+        calibration=calibration,
+        planted=None,  # those of an earlier model say nothing of this one
+        data=changed.data | {"highest": highest(good)},
+        accuracy=[],
+        versions=versions(),
     )
 
 

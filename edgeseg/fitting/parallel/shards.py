@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
@@ -50,6 +50,7 @@ def write_shard(
             "newest": collected.newest,
             "seen": collected.seen.places,
             "unseen": collected.unseen.places,
+            "names": {name: _names(getattr(collected, name)) for name in _STORES},
         }
         tensors = {"embedding": space.embedding}
         tensors |= {f"moments.{name}": sums for name, sums in collected.moments.packed().items()}
@@ -57,6 +58,11 @@ def write_shard(
         tensors |= {name: getattr(collected, name).as_tensor() for name in _STORES}
         write_tensors(path, tensors, {KEY: json.dumps(header)})
     return collected.moments.images
+
+
+def _names(store: EmbeddingStore) -> list[str]:
+    """Of files, not of folders, in the order of `places`."""
+    return [PurePosixPath(store.names[place]).name for place in store.places]
 
 
 def is_shard(path: Path) -> bool:
@@ -81,6 +87,7 @@ def merge_shards(paths: Sequence[Path], options: FitOptions) -> Artefact:
             f"{collected.moments.images} good images of {first['origin']['name']} "
             f"in {len(headers)} shards"
         )
+        options.note("no planted defects: they are made where all images are at hand, by `fit`")
         return finish(space, collected, data=FittedData(**first["origin"]), options=options)
 
 
@@ -103,6 +110,8 @@ def _joined(
                 rows = file.get_slice(name)
                 for row, place in enumerate(header[name]):
                     store.append(rows[row : row + 1][0], place)
+                names = header.get("names", {name: []})[name]  # the first shards had none
+                store.names |= dict(zip(header[name], names, strict=False))
         collected.bad |= set(header["bad"])
         collected.newest = max(collected.newest, header["newest"])
     if space is None or collected is None:

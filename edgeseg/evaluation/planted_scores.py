@@ -1,0 +1,29 @@
+"""What a model says of planted defects: what a threshold costs before real ones are known."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantedScores:
+    """Of copies of good images with one planted defect each, by models without those images."""
+
+    scores: NDArray[np.float32]  # (m,)
+    areas: NDArray[np.float32]  # (m,): shares of the picture
+    kinds: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.scores.shape == self.areas.shape == (len(self.kinds),):
+            raise UsageError(
+                f"planted defects: {self.scores.shape} scores, {self.areas.shape} areas and "
+                f"{len(self.kinds)} kinds, expected one of each"
+            )
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.kinds)

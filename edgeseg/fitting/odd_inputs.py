@@ -1,0 +1,98 @@
+"""Sentences about good images that a user would want to look at: noted as they go by."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.data.samples import Sample
+from edgeseg.evaluation.threshold import GoodImageScores
+from edgeseg.fitting.screening.outliers import Yardstick, cut_for
+
+MOST_KNOWN = 100_000  # images whose fingerprints are kept: 10 MB
+FEWEST = 8  # scores: fewer do not tell what is usual
+FAR = 3.0  # times the median score: no good part looks so odd
+_SAME_SHAPE = 0.02  # aspect ratios closer than this differ by a crop of a few pixels
+_SHOWN = 5
+
+
+class Census:
+    """Sizes of the pictures of a pass, and which of them are copies of others.
+
+    Of the pictures that this process has decoded: of a continued pass the rest of them, of a
+    shard its share.
+    """
+
+    def __init__(self) -> None:
+        self.sizes: Counter[tuple[int, int]] = Counter()
+        self.copies: list[tuple[str, str]] = []  # a picture, and the first one like it
+        self._known: dict[bytes, str] = {}
+
+    def add(self, sample: Sample, frame_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> None:
+        """Note a decoded picture: at the model's size, and the size it has by itself."""
+        self.sizes[size_hw] += 1
+        # Of pixels and not of the file: the same picture may come in another container.
+        pixels = np.ascontiguousarray(frame_hwc)
+        print_ = hashlib.blake2b(pixels.data, digest_size=16, salt=b"%d" % size_hw[0]).digest()
+        name = text_of(sample)
+        if print_ in self._known:
+            self.copies.append((name, self._known[print_]))
+        elif len(self._known) < MOST_KNOWN:
+            self._known[print_] = name
+
+    def sentences(self) -> Iterator[str]:
+        """One of each thing that is odd."""
+        common = [f"{h}x{w} ({n})" for (h, w), n in self.sizes.most_common(3)]
+        more = ", ..." if len(self.sizes) > len(common) else ""
+        listed = f"{', '.join(common)}{more}, height x width (pictures)"
+        ratios = [width / height for height, width in self.sizes]
+        if ratios and max(ratios) > (1 + _SAME_SHAPE) * min(ratios):
+            yield (
+                f"pictures of different shapes are stretched to one: {listed}; crop them alike, "
+                "or fit each kind apart"
+            )
+        elif len(self.sizes) > 1:
+            yield (
+                f"pictures of different sizes are scaled to one: {listed}; expected one camera at "
+                "one distance"
+            )
+        if self.copies:
+            copy, first = (PurePosixPath(path).name for path in self.copies[0])
+            yield (
+                f"{len(self.copies)} of {sum(self.sizes.values())} pictures are exact copies of "
+                f"others ({copy} of {first}): the threshold counts them as more images than there "
+                "are; leave them out"
+            )
+
+
+def text_of(sample: Sample) -> str:
+    """Where an image is, and the frame where it is a video."""
+    path = sample.image.as_posix()
+    return path if sample.image_index is None else f"{path}#{sample.image_index}"
+
+
+def foreign_images(good: GoodImageScores) -> list[int]:
+    """Which good images score far outside the others, the worst first."""
+    if good.count < FEWEST:
+        return []
+    scores = good.scores.astype(np.float64)
+    spreads = Yardstick.of(scores).spreads(scores)
+    far = (spreads > cut_for(good.count)) | (scores > FAR * np.median(scores))
+    return sorted(np.flatnonzero(far).tolist(), key=lambda place: -scores[place])
+
+
+def foreign_sentence(good: GoodImageScores) -> str | None:
+    """Names images that do not look like the others; None if all do or names are not known."""
+    places = foreign_images(good)
+    if not places or not good.images:
+        return None
+    names = [PurePosixPath(good.images[place]).name for place in places]
+    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    times = float(good.scores[places[0]] / np.median(good.scores))
+    return (
+        f"{len(names)} of {good.count} images do not look like the others, up to {times:.1f} times "
+        f"the usual score: {shown}; look at them; --robust drop leaves such images out"
+    )

@@ -1,0 +1,115 @@
+"""Planted defects of a fit: copies of some good images, scored by models without those images.
+
+good images --planted_set--> copies --embedder--> store --models of the folds--> PlantedScores
+
+They never enter moments or scores of good images: a fit without them gives the same model.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from edgeseg.data.planted.planting import Planted, planted_set
+from edgeseg.errors import DatasetError
+from edgeseg.evaluation.planted_scores import PlantedScores
+from edgeseg.fitting.embedding_store import EmbeddingStore
+from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.options import FitOptions
+from edgeseg.model.predictor import frame_scores
+from edgeseg.model.reference import ReferenceModel
+
+FRAME_BYTES = 256 << 20  # of good images held at once: large ones get fewer copies
+_PER_IMAGE = 2  # copies of an image, where there are few
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How many images get copies, and how many each."""
+
+    images: int
+    per_image: int
+
+    @classmethod
+    def of(cls, most: int, *, images: int, image_hw: tuple[int, int]) -> "Plan":
+        """At most so many copies of so many images."""
+        per_image = 1 if images >= most else min(_PER_IMAGE, most)
+        room = max(1, FRAME_BYTES // (3 * image_hw[0] * image_hw[1]))
+        return cls(images=min(images, most // per_image, room), per_image=per_image)
+
+
+class PlantedPictures:
+    """Embedded copies, each known by the place of its image, and what fold models say of them."""
+
+    def __init__(self, space: FeatureSpace, *, store: EmbeddingStore, options: FitOptions) -> None:
+        self.space, self.store, self.options = space, store, options
+        self.copies: list[tuple[int, str, float]] = []  # place, kind, share of the picture
+        self._scores: dict[int, float] = {}  # by number
+
+    def add(
+        self,
+        frames: Sequence[NDArray[np.uint8]],
+        places: Sequence[int],
+        *,
+        per_image: int,
+        embed: Callable[[Tensor], Tensor],
+    ) -> None:
+        """Plant on these images, which stand at these places of the list."""
+        waiting: list[NDArray[np.uint8]] = []
+        copies = copies_of(frames, per_image=per_image, seed=self.space.config.seed)
+        length = len(frames) * per_image
+        for index, planted in self.options.progress(copies, length=length, label="Planting"):
+            share = planted.area_px / planted.mask_hw.size
+            self.copies.append((places[index], planted.kind, share))
+            waiting.append(planted.image_hwc)
+            if len(waiting) == self.options.batch_size:
+                self._keep(embed(torch.from_numpy(np.stack(waiting))))
+                waiting = []
+        if waiting:
+            self._keep(embed(torch.from_numpy(np.stack(waiting))))
+
+    def _keep(self, embedded: Tensor) -> None:
+        for row in embedded:
+            self.store.append(row, len(self.store))
+
+    def score(self, model: ReferenceModel, places: Sequence[int]) -> None:
+        """Let a model judge the copies of images that it has not seen."""
+        unseen = set(places)
+        numbers = [number for number, copy in enumerate(self.copies) if copy[0] in unseen]
+        scores: list[float] = []
+        for rows in self.store.batches(numbers, size=self.options.batch_size):
+            distances = model.distances(self.space.inputs(rows))
+            score, _ = frame_scores(*model.to_image(distances), tiling=self.space.config.tiling)
+            scores += score.tolist()
+        self._scores.update(zip(numbers, scores, strict=True))
+
+    def result(self) -> PlantedScores | None:
+        """What was said of those that were judged; None if there are none."""
+        if not self._scores:
+            return None
+        numbers = sorted(self._scores)
+        return PlantedScores(
+            scores=np.array([self._scores[number] for number in numbers], np.float32),
+            areas=np.array([self.copies[number][2] for number in numbers], np.float32),
+            kinds=tuple(self.copies[number][1] for number in numbers),
+        )
+
+
+def copies_of(
+    frames: Sequence[NDArray[np.uint8]], *, per_image: int, seed: int
+) -> Iterator[tuple[int, Planted]]:
+    """Planted copies with the number of their image; one that takes no visible defect has none."""
+    start = 0
+    while start < len(frames):
+        left = range(start, len(frames))
+        done = 0
+        try:
+            for planted in planted_set(frames, per_image=per_image, seed=seed, places=left):
+                yield start + done // per_image, planted
+                done += 1
+            return
+        except DatasetError:
+            start += done // per_image + 1
