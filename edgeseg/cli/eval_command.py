@@ -18,6 +18,8 @@ from edgeseg.progress import Note
 from edgeseg.tables import aligned
 
 if TYPE_CHECKING:
+    from edgeseg.api import Model
+    from edgeseg.evaluation.evaluate import Evaluation
     from edgeseg.evaluation.mistakes import Mistake
 
 SHOWN = 5  # mistakes in the terminal
@@ -75,7 +77,6 @@ def evaluate(
 
     from edgeseg.api import load
     from edgeseg.evaluation.gallery import Gallery
-    from edgeseg.evaluation.mistakes import limit_sentence, mistakes, mistakes_csv
 
     tell, progress = listeners(quiet=quiet)
     for line in dataset.notes:
@@ -90,14 +91,7 @@ def evaluate(
         progress=progress,
         visit=gallery.add if gallery else None,
     )
-    good_scores = model.artefact.calibration.good.scores
-    wrong = mistakes(result, good_scores)
-    limit = limit_sentence(result, good_scores, model=str(artefact))
-    told = {"config": config.to_dict(), "limit": limit, "mistakes": list(map(asdict, wrong))}
-    _print_figures(result.to_dict() | told, json_path, wrong, note=tell)
-    if csv_path:
-        write_text(csv_path, mistakes_csv(wrong))
-        tell(f"wrote {csv_path}")
+    _give(model, result, json_path=json_path, csv_path=csv_path, model_path=artefact, note=tell)
     if gallery:
         tell(f"wrote {gallery.finish(title=result.dataset)}")
     if store:
@@ -105,19 +99,38 @@ def evaluate(
         tell(f"stored in {artefact}; next: edgeseg export {artefact}")
 
 
-def _print_figures(
-    values: dict[str, Any], json_path: Path | None, wrong: Sequence["Mistake"], *, note: Note
+def _give(
+    model: "Model",
+    result: "Evaluation",
+    *,
+    model_path: Path,
+    json_path: Path | None,
+    csv_path: Path | None,
+    note: Note,
 ) -> None:
+    """Figures and mistakes, to the terminal and to files."""
+    from edgeseg.evaluation.mistakes import limit_sentence, mistakes, mistakes_csv
+
+    good_scores = model.artefact.calibration.good.scores
+    wrong = mistakes(result, good_scores)
+    values = result.to_dict() | {
+        "config": model.artefact.config.to_dict(),
+        "limit": limit_sentence(result, good_scores, model=str(model_path)),
+        "mistakes": [asdict(each) for each in wrong],
+    }
     if json_path == Path("-"):
         click.echo(json.dumps(values, indent=2, sort_keys=True, allow_nan=False))
-        return
-    _print_table(values)
-    _print_mistakes(wrong)
-    if values["limit"]:
-        click.echo(values["limit"])
-    if json_path:
-        write_json(json_path, values)
-        note(f"wrote {json_path}")
+    else:
+        _print_table(values)
+        _print_mistakes(wrong)
+        if values["limit"]:
+            click.echo(values["limit"])
+        if json_path:
+            write_json(json_path, values)
+            note(f"wrote {json_path}")
+    if csv_path:
+        write_text(csv_path, mistakes_csv(wrong))
+        note(f"wrote {csv_path}")
 
 
 def _print_table(values: dict[str, Any]) -> None:

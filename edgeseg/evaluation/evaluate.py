@@ -97,11 +97,7 @@ def evaluate(
     visit: Visitor | None = None,
 ) -> Evaluation:
     """Score every test image and compare with its mask, on maps as they are."""
-    if not dataset.test:
-        raise DatasetError(
-            f"{dataset.root}: no test images; evaluation needs a labelled test set "
-            "(test/<kind> and ground_truth/<kind>), or use `edgeseg predict` for pictures"
-        )
+    _check_labelled(dataset)
     started = time.perf_counter()
     batch_size = frames_at_once(size_hw, most=batch_size)
     batches = load_batches(
@@ -126,6 +122,14 @@ def evaluate(
         paths=tuple(_name(sample) for sample in samples),
         kinds=tuple(sample.kind for sample in samples),
     )
+
+
+def _check_labelled(dataset: Dataset) -> None:
+    if not dataset.test:
+        raise DatasetError(
+            f"{dataset.root}: no test images; evaluation needs a labelled test set "
+            "(test/<kind> and ground_truth/<kind>), or use `edgeseg predict` for pictures"
+        )
 
 
 def _measured(
