@@ -12,9 +12,9 @@ class SessionOptions:
 
     threads: int | None = None  # of the processor; None: all cores that this process may use
     # Idle threads of ONNX Runtime watch for the next run instead of sleeping; OpenVINO has no such
-    # option. On a computer with nothing else to do that saves 1.4 to 2.5 ms of a frame. At 30 frames
-    # a second it costs 1.4 to 3.8 times the processor's time, and on two cores that decode or run a
-    # second camera, too, each waits 1.6 to 3.1 times as long for its answer: so it is off.
+    # option. With nothing else to do that saves 1.4 to 2.5 ms of a frame. At 30 frames a second it
+    # costs 1.4 to 3.8 times the processor's time, and on two cores that decode or run a second
+    # camera, too, each waits 1.6 to 3.1 times as long for its answer: so it is off.
     spin: bool = False
 
     def __post_init__(self) -> None:
