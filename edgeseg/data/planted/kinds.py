@@ -84,10 +84,8 @@ def _missing(site: Site) -> Change:
 
 def _without_detail(site: Site, shape: Shape) -> Plane:
     """The place without what is darker than its surroundings there, or without what is lighter."""
-    side = (
-        2 * max(1, round(0.5 * min(math.sqrt(site.area_px), 16 * unit(site.good.part_hw.shape))))
-        + 1
-    )
+    detail = min(math.sqrt(site.area_px), 16 * unit(site.good.part_hw.shape))
+    side = 2 * max(1, round(0.5 * detail)) + 1
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
     how = (cv2.MORPH_CLOSE, cv2.MORPH_OPEN)[int(site.rng.integers(2))]
     bare = cv2.morphologyEx(site.good.image_hwc[shape.box], how, kernel).astype(np.float32)
