@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import file_sha256
+from edgeseg.runtime.backends.model_file import read_sidecar
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
@@ -33,7 +34,10 @@ def _describe_onnx(path: Path) -> dict[str, Any]:
     }
     if KEY not in properties:
         return facts | {"metadata": "none: this file was not exported by edgeseg"}
-    return facts | {"metadata": _readable(_metadata(properties[KEY], path))}
+    metadata, sidecar = _metadata(properties[KEY], path), read_sidecar(path)
+    if sidecar is not None and sidecar.onnx_sha256 == file_sha256(path):
+        metadata = metadata.decided(sidecar)
+    return facts | {"metadata": _readable(metadata)}
 
 
 def _describe_plan(path: Path) -> dict[str, Any]:

@@ -4,12 +4,17 @@ A safetensors file is eight bytes with the length of its header, the header, the
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgeseg.config import FitConfig
 from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.errors import ArtefactError, EdgesegError, UsageError
+from edgeseg.files import atomic_path
 
 SCHEMA = 1
 KEY = "edgeseg"  # of our header among the metadata of the file
@@ -78,7 +83,39 @@ def _check_schema(path: Path, header: Any) -> None:
         raise ArtefactError(f"{path}: schema {schema!r}, expected {SCHEMA}; fit the model again")
 
 
+def read_floats(path: Path, name: str) -> NDArray[np.float32] | None:
+    """The values of a float32 tensor, of a file that read_header takes; None without such one."""
+    header, begin = _layout(path)
+    tensor = header.get(name)
+    if tensor is None or tensor.get("dtype") != "F32":
+        return None
+    first, end = tensor["data_offsets"]
+    with path.open("rb") as file:
+        file.seek(begin + first)
+        values: NDArray[np.float32] = np.frombuffer(file.read(end - first), "<f4")
+    return values
+
+
+def replace_header(path: Path, header: dict[str, Any]) -> None:
+    """Write another header in one step; the tensors are copied as they are."""
+    whole, begin = _layout(path)
+    stored = json.dumps(header, sort_keys=True, allow_nan=False)
+    named = {"__metadata__": {**whole.pop("__metadata__"), KEY: stored}} | whole
+    text = json.dumps(named, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % _PREFIX)  # tensors begin at a multiple of eight bytes
+    with atomic_path(path) as temporary, temporary.open("wb") as out, path.open("rb") as file:
+        out.write(len(text).to_bytes(_PREFIX, "little") + text)
+        file.seek(begin)
+        shutil.copyfileobj(file, out)
+
+
 def _metadata(path: Path) -> dict[str, str]:
+    metadata = _layout(path)[0].get("__metadata__", {})
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _layout(path: Path) -> tuple[dict[str, Any], int]:
+    """The header of the whole file, and where its tensors begin."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_PREFIX), "little")
@@ -91,11 +128,11 @@ def _metadata(path: Path) -> dict[str, str]:
         header = json.loads(file.read(length))
     if not isinstance(header, dict):
         raise _Damaged("its header is no JSON object")
-    metadata = header.pop("__metadata__", {})
+    tensors = [value for name, value in header.items() if name != "__metadata__"]
     try:
-        ends = [int(tensor["data_offsets"][1]) for tensor in header.values()]
+        ends = [int(tensor["data_offsets"][1]) for tensor in tensors]
     except (LookupError, TypeError):
         raise _Damaged("its header describes no tensors") from None
     if _PREFIX + length + max(ends, default=0) != size:
         raise _Damaged("incomplete metadata, file not fully covered", cut=True)
-    return metadata if isinstance(metadata, dict) else {}
+    return header, _PREFIX + length

@@ -14,6 +14,7 @@ from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.files import check_writable, size_text
 from edgeseg.options import FOLDER, PATH, note, quiet_option
 
+_LISTED = 12  # values of a list that are shown one by one
 artefact_argument = click.argument("artefact", type=PATH)
 
 
@@ -97,5 +98,8 @@ def _print_nested(facts: dict[str, Any], *, indent: int) -> None:
                 click.echo(" " * (indent + 2) + line)
         elif isinstance(value, list) and value and isinstance(value[0], list):
             click.echo(" " * indent + f"{name:<20} {len(value)} x {len(value[0])} values")
+        elif isinstance(value, list) and len(value) > _LISTED:
+            words = f"{len(value)} values, {value[0]} to {value[-1]}"
+            click.echo(" " * indent + f"{name:<20} {words}")
         else:
             click.echo(" " * indent + f"{name:<20} {value}")

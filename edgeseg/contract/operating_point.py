@@ -6,11 +6,12 @@ another false-alarm rate, and saying how odd a new part is, needs these scores a
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.prediction import above
 from edgeseg.errors import UsageError
 
@@ -35,8 +36,7 @@ def conformal_threshold(scores: Sequence[float], *, false_alarm_rate: float) -> 
     """
     if not len(scores):
         raise UsageError("no scores of good images to choose a threshold from; calibrate first")
-    if not 0 < false_alarm_rate < 1:
-        raise UsageError(f"false_alarm_rate={false_alarm_rate}: expected above 0 and below 1")
+    check_rate(false_alarm_rate)
     ordered = sorted(float(score) for score in scores)
     count = len(ordered)
     # The rounding guards (n + 1)(1 - rate) against the binary form of a decimal rate.
@@ -44,6 +44,12 @@ def conformal_threshold(scores: Sequence[float], *, false_alarm_rate: float) -> 
     if rank > count:
         return ConformalThreshold(value=ordered[-1], rate=1 / (count + 1))
     return ConformalThreshold(value=ordered[max(rank, 1) - 1], rate=false_alarm_rate)
+
+
+def check_rate(rate: float) -> None:
+    """Refuse what is no rate."""
+    if not 0 < rate < 1:
+        raise UsageError(f"rate={rate}: expected above 0 and below 1, for example 0.01")
 
 
 def needed_images(rate: float) -> int:
@@ -82,6 +88,16 @@ class OperatingPoint:
     exceeding: int = 0  # of these good images themselves
 
     @property
+    def shortfall(self) -> str | None:
+        """What is missing, if the images cannot answer for the rate that was asked for."""
+        if self.kept:
+            return None
+        return (
+            f"{self.images} good images answer for a false-alarm rate of {self.promised_rate:.1%}, "
+            f"not {self.requested_rate:.1%}; {self.needed} would do"
+        )
+
+    @property
     def kept(self) -> bool:
         """Whether the images can answer for the rate that was asked for."""
         return self.promised_rate <= self.requested_rate
@@ -109,3 +125,73 @@ def operating_point(
         recall=float(np.mean(above(defects, chosen.value))) if defects.size else None,
         exceeding=int(np.count_nonzero(above(good, chosen.value))),
     )
+
+
+def by_rate(stored: Thresholds, point: OperatingPoint) -> Thresholds:
+    """The stored thresholds after the choice of another rate; a band that no longer fits goes."""
+    return replace(
+        stored,
+        score=point.score,
+        pixel=point.pixel,
+        false_alarm_rate=point.promised_rate,
+        requested_rate=point.requested_rate,
+        method=f"{_origin(stored)}; chosen for {percent(point.requested_rate)} false alarms",
+        unsure=None,
+        unsure_rate=None,
+    )
+
+
+def by_value(stored: Thresholds, scores: Sequence[float], value: float) -> Thresholds:
+    """The same after the choice of a value; its rate is an estimate, chosen by hand."""
+    if not math.isfinite(value) or value < min(scores):
+        raise UsageError(
+            f"value={value}: every good image would be an alarm; expected a number from "
+            f"{min(scores):.4g}, the lowest of their scores"
+        )
+    exceeding = int(np.count_nonzero(above(np.asarray(scores, np.float64), value)))
+    rate = (1 + exceeding) / (len(scores) + 1)
+    return replace(
+        stored.moved(value),
+        false_alarm_rate=rate,
+        requested_rate=rate,
+        method=f"{_origin(stored)}; the value {value:g} chosen by hand",
+        unsure=None,
+        unsure_rate=None,
+    )
+
+
+def with_band(chosen: Thresholds, scores: Sequence[float], *, rate: float) -> Thresholds:
+    """A second threshold for a larger rate: what lies between the two is unsure."""
+    wish = chosen.requested_rate or chosen.false_alarm_rate
+    lower = conformal_threshold(scores, false_alarm_rate=rate).value
+    if rate <= wish or lower > chosen.score:
+        raise UsageError(
+            f"unsure_rate={rate}: expected above {wish:g}, the rate of the threshold itself, so "
+            "that scores between the two are unsure"
+        )
+    return replace(chosen, unsure=lower, unsure_rate=rate)
+
+
+def guarantee(method: str) -> str:
+    """What is known of the promise, by the way in which the good scores came about."""
+    if method.startswith("split-conformal"):
+        return (
+            "exact (split conformal): a new good part exceeds it at most this often, whatever the "
+            "scores' distribution, if it is like the good images, and they were not fitted on"
+        )
+    if method.startswith("cross-conformal"):
+        return (
+            "not exact (cross conformal): every image was judged by a model without it, but not "
+            "by the final one; in simulations alarms stayed below the rate"
+        )
+    return "an estimate: these scores do not come from images kept apart for this model"
+
+
+def percent(rate: float) -> str:
+    """A rate as people write it: 0.5 %, 1 %, 12 %."""
+    return f"{100 * rate:.3g} %"
+
+
+def _origin(stored: Thresholds) -> str:
+    """Where the good scores come from, without what was chosen since."""
+    return stored.method.split("; ")[0]

@@ -1,10 +1,12 @@
 """Is this file the model its metadata speaks of, and may it be used?"""
 
+from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.errors import RuntimeFailure
-from edgeseg.files import file_sha256
+from edgeseg.files import file_sha256, write_text
+from edgeseg.runtime.backends.onnx_properties import embedded_text
 
 
 class BackendUnavailable(RuntimeFailure):
@@ -20,16 +22,20 @@ def read_sidecar(model: Path) -> ModelMetadata | None:
 
 
 def onnx_metadata(model: Path, embedded: str | None) -> ModelMetadata:
-    """The metadata inside a .onnx file, after comparing the file with its sidecar's hash."""
+    """The metadata inside a .onnx file, with what its sidecar says was decided since.
+
+    A sidecar of another file is refused.
+    """
     if embedded is None:
         raise RuntimeFailure(
             f"{model}: no edgeseg metadata inside, so its size, channels and threshold are "
             "unknown; expected a file written by `edgeseg export`"
         )
-    sidecar = read_sidecar(model)
-    if sidecar is not None and sidecar.onnx_sha256 is not None:
-        _compare(model, sidecar.onnx_sha256)
-    return ModelMetadata.from_json(embedded, source=str(model))
+    metadata, sidecar = ModelMetadata.from_json(embedded, source=str(model)), read_sidecar(model)
+    if sidecar is None or sidecar.onnx_sha256 is None:
+        return metadata
+    _compare(model, sidecar.onnx_sha256)
+    return metadata.decided(sidecar)
 
 
 def plan_metadata(model: Path) -> ModelMetadata:
@@ -42,6 +48,25 @@ def plan_metadata(model: Path) -> ModelMetadata:
         )
     _compare(model, metadata.plan.plan_sha256)
     return metadata
+
+
+def file_metadata(model: Path) -> ModelMetadata:
+    """What a .onnx or .plan file and its sidecar say, without a library that runs it."""
+    if not model.is_file():
+        raise RuntimeFailure(f"{model}: no such file; make one with `edgeseg export`")
+    if model.suffix in PLAN_SUFFIXES:
+        return plan_metadata(model)
+    return onnx_metadata(model, embedded_text(model))
+
+
+def write_sidecar(model: Path, metadata: ModelMetadata) -> Path:
+    """Store what was decided of a file that file_metadata has read; a plan's facts stay."""
+    target, before = model.with_suffix(".json"), read_sidecar(model)
+    if model.suffix not in PLAN_SUFFIXES:
+        plan = None if before is None else before.plan
+        metadata = replace(metadata, onnx_sha256=file_sha256(model), plan=plan)
+    write_text(target, metadata.to_json(indent=2) + "\n")
+    return target
 
 
 def _compare(model: Path, expected: str) -> None:

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from edgeseg.artefact.artefact import load_artefact
-from edgeseg.artefact.header import SCHEMA, read_header
+from edgeseg.artefact.header import SCHEMA, read_floats, read_header, replace_header
 from edgeseg.errors import ArtefactError
 from tests.support.commands import fail
 
@@ -103,3 +103,27 @@ def test_info_needs_no_torch(small_artefact_path):
     )  # fmt: skip
     assert done.stderr == "\n"
     assert json.loads(done.stdout)["schema"] == SCHEMA
+
+
+def test_a_header_is_written_as_the_heavy_writer_does(artefact_copy):
+    before = artefact_copy.read_bytes()
+    replace_header(artefact_copy, read_header(artefact_copy))
+    assert artefact_copy.read_bytes() == before
+
+
+def test_another_header_leaves_the_tensors_alone(artefact_copy):
+    before, header = load_artefact(artefact_copy), read_header(artefact_copy)
+    header["data"]["name"] = "größer als vorher"
+    replace_header(artefact_copy, header)
+    after = load_artefact(artefact_copy)
+    assert after.data["name"] == "größer als vorher"
+    assert torch.equal(after.embedding, before.embedding)
+    assert torch.equal(after.factors.factor, before.factors.factor)
+
+
+def test_floats_are_read_without_torch(artefact_copy):
+    good = load_artefact(artefact_copy).calibration.good
+    assert read_floats(artefact_copy, "good.scores").tolist() == good.scores.tolist()
+    assert read_floats(artefact_copy, "good.peaks").tolist() == good.peaks.tolist()
+    assert read_floats(artefact_copy, "moments.mean") is None, "float64"
+    assert read_floats(artefact_copy, "nothing") is None

@@ -3,13 +3,18 @@
 import numpy as np
 import pytest
 
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.operating_point import (
     RATES,
+    by_rate,
+    by_value,
     conformal_threshold,
+    guarantee,
     needed_images,
     oddness,
     operating_point,
     p_value,
+    with_band,
 )
 from edgeseg.errors import UsageError
 
@@ -74,3 +79,46 @@ def test_rates_that_are_none(rate):
 def test_no_scores():
     with pytest.raises(UsageError, match="no scores of good images"):
         conformal_threshold([], false_alarm_rate=0.1)
+
+
+STORED = Thresholds(
+    score=10.0, pixel=8.0, false_alarm_rate=0.05, method="split-conformal, 100 good images"
+)
+GOOD = [float(score) for score in range(100)]
+
+
+def test_another_rate_keeps_the_origin_of_the_scores():
+    twice = STORED
+    for rate in (0.02, 0.05):
+        twice = by_rate(twice, operating_point(GOOD, GOOD, rate=rate))
+    assert (twice.score, twice.pixel, twice.requested_rate) == (95.0, 95.0, 0.05)
+    assert twice.method == "split-conformal, 100 good images; chosen for 5 % false alarms"
+    assert guarantee(twice.method).startswith("exact")
+    assert guarantee("cross-conformal, 5 folds, 40 good images").startswith("not exact")
+    assert guarantee("best F1, 5 good images and 2 anomalies").startswith("an estimate")
+
+
+def test_a_value_says_what_it_answers_for():
+    chosen = by_value(STORED, GOOD, 89.0)
+    assert (chosen.score, chosen.pixel) == (89.0, pytest.approx(8.0 * 8.9))
+    assert chosen.false_alarm_rate == 11 / 101, "ten good images exceed it"
+    for value in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="expected a number from 0"):
+            by_value(STORED, GOOD, value)
+
+
+def test_a_band_lies_below_the_threshold():
+    chosen = by_rate(STORED, operating_point(GOOD, GOOD, rate=0.01))
+    banded = with_band(chosen, GOOD, rate=0.05)
+    assert (banded.unsure, banded.unsure_rate, banded.score) == (95.0, 0.05, chosen.score)
+    for rate in (0.01, 0.005):
+        with pytest.raises(UsageError, match=r"expected above 0\.01, the rate of the threshold"):
+            with_band(chosen, GOOD, rate=rate)
+
+
+def test_too_few_images_are_told():
+    point = operating_point(GOOD[:20], GOOD[:20], rate=0.01)
+    assert point.shortfall == (
+        "20 good images answer for a false-alarm rate of 4.8%, not 1.0%; 99 would do"
+    )
+    assert operating_point(GOOD, GOOD, rate=0.01).shortfall is None

@@ -1,0 +1,155 @@
+"""`edgeseg calibrate`: threshold and drift baseline of exactly the numerics that run here."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgeseg.contract.metadata import Decision, ScoreStatistics, Thresholds
+from edgeseg.contract.operating_point import (
+    by_rate,
+    check_rate,
+    operating_point,
+    percent,
+    with_band,
+)
+from edgeseg.options import FILE, PATH, listeners, note, quiet_option
+from edgeseg.progress import Note, Progress
+from edgeseg.runtime.backends.choose import backend_names
+from edgeseg.runtime.options import StreamOptions
+
+if TYPE_CHECKING:
+    from edgeseg.runtime.scoring.detector import Detector
+
+
+@click.command()
+@click.argument("model", type=FILE)
+@click.argument("good_images", type=PATH)
+@click.option("--rate", type=float, help="False-alarm rate; default: the stored one.")
+@click.option(
+    "--backend",
+    type=click.Choice(backend_names()),
+    default=StreamOptions.backend,
+    show_default=True,
+    help="That will run it: auto is TensorRT, else CUDA, else CPU.",
+)
+@click.option("--threads", type=int, help="Processor threads; default: all cores.")
+@click.option(
+    "--spin/--no-spin",
+    default=StreamOptions.spin,
+    help="Let ONNX Runtime's idle threads watch for the next frame, awake.",
+)
+@click.option("--allow-random-weights", is_flag=True, help="Run a model that was never trained.")
+@quiet_option
+def calibrate(
+    model: Path,
+    good_images: Path,
+    rate: float | None,
+    backend: str,
+    threads: int | None,
+    spin: bool,
+    allow_random_weights: bool,
+    quiet: bool,
+) -> None:
+    """Choose the threshold of MODEL on this computer, from its scores of GOOD_IMAGES.
+
+    MODEL is a .onnx or .plan file. The session that will run it scores the good images, decoded and
+    resized as the stream does; threshold, good scores and drift baseline go into the sidecar
+    beside MODEL, with their history, and are used from then on. No torch, no onnx.
+
+    Take good images that the model was not fitted on: those that it knows score lower than new
+    ones, and a threshold from them gives more false alarms than it promises.
+
+    \b
+    edgeseg calibrate part.plan parts/good-of-this-camera
+    edgeseg calibrate part.onnx parts/good --backend openvino --rate 0.02
+    """
+    from edgeseg.runtime.backends.session_options import SessionOptions
+    from edgeseg.runtime.scoring.detector import open_detector
+
+    note_to, progress = listeners(quiet=quiet)
+    with open_detector(
+        model,
+        backend=backend,
+        options=SessionOptions(threads=threads, spin=spin),
+        threshold=None,
+        allow_random_weights=allow_random_weights,
+        note=note_to,
+    ) as detector:
+        click.echo(
+            calibrate_here(detector, model, good_images, rate=rate, note=note_to, progress=progress)
+        )
+    note(f"wrote {model.with_suffix('.json')}; see it with: edgeseg threshold {model}")
+
+
+def calibrate_here(
+    detector: "Detector",
+    model: Path,
+    folder: Path,
+    *,
+    rate: float | None,
+    note: Note,
+    progress: Progress,
+) -> str:
+    """Score the images, store what follows from them, and say it in a line."""
+    from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
+    from edgeseg.runtime.capture.image_files import image_paths
+    from edgeseg.runtime.scoring.good_images import score_good_images
+
+    metadata = file_metadata(model)
+    before = metadata.threshold
+    wish = rate if rate is not None else _stored_rate(before)
+    check_rate(wish)
+    paths = image_paths(str(folder))
+    note("images that the model was fitted on score too low: calibrate on others")
+    good = score_good_images(
+        detector, progress(paths, length=len(paths), label="Scoring good images"), note=note
+    )
+    chosen = _chosen(before, good.statistics, wish, backend=detector.backend, note=note)
+    decision = Decision(
+        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        action="calibrate",
+        rule=f"{percent(wish)} false alarms",
+        images=len(good.scores),
+        before=before.score,
+        after=chosen.score,
+        backend=detector.backend,
+        precision=metadata.precision,
+    )
+    if good.drift is None:
+        note("the model gives no grid of the whole frame: its drift baseline stays")
+    write_sidecar(
+        model,
+        replace(
+            metadata,
+            threshold=chosen,
+            good_scores=good.statistics,
+            drift=good.drift or metadata.drift,
+            history=(*metadata.history, decision),
+        ),
+    )
+    return (
+        f"threshold {chosen.score:.4f} (was {before.score:.4f}), {chosen.method}; answers for "
+        f"{percent(chosen.false_alarm_rate)} false alarms"
+    )
+
+
+def _chosen(
+    before: Thresholds, good: ScoreStatistics, wish: float, *, backend: str, note: Note
+) -> Thresholds:
+    point = operating_point(good.scores, good.peaks, rate=wish)
+    if point.shortfall is not None:
+        note(point.shortfall)
+    how = f"split-conformal on {backend}, {point.images} good images"
+    chosen = by_rate(replace(before, method=how), point)
+    chosen = replace(chosen, method=how)
+    if before.unsure_rate is not None and before.unsure_rate > wish:
+        return with_band(chosen, good.scores, rate=before.unsure_rate)
+    return chosen
+
+
+def _stored_rate(stored: Thresholds) -> float:
+    """What was asked for when the threshold was chosen; earlier files only say what it answers."""
+    return stored.requested_rate or stored.false_alarm_rate

@@ -1,0 +1,125 @@
+"""`edgeseg threshold`: what is stored is what the fit would have chosen, and what runs."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgeseg.artefact.artefact import load_artefact
+from edgeseg.artefact.header import read_header
+from edgeseg.contract.images import read_image
+from edgeseg.contract.metadata import ScoreStatistics
+from edgeseg.contract.operating_point import conformal_threshold
+from edgeseg.evaluation.threshold import calibrate
+from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.model_file import file_metadata
+from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.commands import fail, succeed
+
+SCORES = np.linspace(100.0, 199.0, 100, dtype=np.float32)
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    """A graph that carries the scores of a hundred good images."""
+    good = ScoreStatistics.of(SCORES, SCORES + 10)
+    metadata = replace(brightness_metadata(threshold=199.0), good_scores=good)
+    write_brightness_model(tmp_path / "m.onnx", metadata=metadata)
+    return tmp_path / "m.onnx"
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.35])
+def test_a_fitted_model_gets_what_the_fit_would_have_chosen(artefact_copy: Path, rate: float):
+    before = load_artefact(artefact_copy)
+    succeed("threshold", artefact_copy, "--rate", rate)
+    after = load_artefact(artefact_copy)
+    fitted = calibrate(
+        before.calibration.good, false_alarm_rate=rate, how="", expected_d2=0.0, measured_d2=0.0
+    )
+    for name in ("score_threshold", "pixel_threshold", "requested_rate", "answered_rate"):
+        assert getattr(after.calibration, name) == getattr(fitted, name), name
+    assert after.config == before.config
+    entry = after.history[-1]
+    assert (entry["action"], entry["images"]) == ("threshold", before.calibration.good.count)
+    change = f"{before.calibration.score_threshold:.4f} to {fitted.score_threshold:.4f}"
+    assert entry["from"] == f"chosen for {100 * rate:g} % false alarms: {change}"
+
+
+def test_a_graph_runs_with_what_was_stored(graph: Path):
+    succeed("threshold", graph, "--rate", 0.05, "--unsure-rate", 0.2)
+    limit = conformal_threshold(SCORES.tolist(), false_alarm_rate=0.05).value
+    lower = conformal_threshold(SCORES.tolist(), false_alarm_rate=0.2).value
+    with open_session(graph, backend="cpu") as session:
+        stored = session.metadata.threshold
+    assert (stored.score, stored.pixel, stored.unsure) == (limit, limit + 10, lower)
+    (decision,) = file_metadata(graph).history
+    assert (decision.before, decision.after, decision.images) == (199.0, limit, 100)
+    assert decision.when.endswith("Z")
+    succeed("threshold", graph, "--value", 150)
+    again = file_metadata(graph)
+    assert (again.threshold.score, again.threshold.unsure) == (150.0, None), "no band left below"
+    assert [entry.after for entry in again.history] == [limit, 150.0]
+
+
+def test_a_band_stays_while_it_fits_and_goes_when_told(graph: Path):
+    succeed("threshold", graph, "--rate", 0.01, "--unsure-rate", 0.05)
+    succeed("threshold", graph, "--rate", 0.02)
+    assert file_metadata(graph).threshold.unsure_rate == 0.05
+    succeed("threshold", graph, "--unsure-rate", 0)
+    stored = file_metadata(graph).threshold
+    assert (stored.unsure, stored.unsure_rate, stored.requested_rate) == (None, None, 0.02)
+
+
+def test_the_table_and_the_histogram(graph: Path):
+    before = {path: path.read_bytes() for path in graph.parent.iterdir()}
+    text = succeed("threshold", graph).stdout
+    rows = [line.split() for line in text.splitlines() if " % " in line and "answers" not in line]
+    assert [row[0] for row in rows] == ["0.5", "1", "2", "5"]
+    assert rows[0][2:4] == ["0.99", "%"], "what a hundred images can promise"
+    assert rows[3][-4:] == ["195.0000", "205.0000", "4", "-"]
+    bars = [line for line in text.splitlines() if "#" in line]
+    assert sum(int(line.split()[-1]) for line in bars) == 100
+    assert "---- threshold 199.0000" in text
+    assert "score 199.0000 decides, pixel 199.0000 marks" in text
+    assert {path: path.read_bytes() for path in graph.parent.iterdir()} == before
+
+
+def test_json_and_files(artefact_copy: Path, tmp_path: Path):
+    printed = succeed("threshold", artefact_copy, "--json", "--out", tmp_path / "out")
+    told = json.loads(printed.stdout)
+    header = read_header(artefact_copy)["calibration"]
+    assert told["stored"]["score"] == header["score_threshold"]
+    assert {0.005, 0.01, 0.02, 0.05} <= {row["requested_rate"] for row in told["rates"]}
+    assert read_image(tmp_path / "out" / "threshold.png").shape[2] == 3
+    page = (tmp_path / "out" / "threshold.html").read_text()
+    assert "threshold.png" in page
+    assert "false alarms" in page
+
+
+def test_mistakes(graph: Path, tmp_path: Path):
+    both = fail("threshold", graph, "--rate", 0.1, "--value", 3, code=2)
+    assert both == "--rate 0.1 and --value 3.0: expected one of the two"
+    assert fail("threshold", graph, "--rate", 2, code=2).startswith("--rate 2.0: expected above 0")
+    assert "--unsure-rate 0.01: expected above 0.05" in fail(
+        "threshold", graph, "--rate", 0.05, "--unsure-rate", 0.01, code=2
+    )
+    assert file_metadata(graph).history == (), "nothing was stored"
+    old = tmp_path / "old.onnx"
+    write_brightness_model(old)
+    assert f"run `edgeseg calibrate {old} GOOD_IMAGES`" in fail("threshold", old, code=1)
+
+
+def test_no_torch_and_no_onnx(graph: Path, artefact_copy: Path):
+    code = (
+        "import sys\n"
+        "from edgeseg.cli.group import cli\n"
+        f"cli(['threshold', {str(graph)!r}, '--rate', '0.05', '-q'], standalone_mode=False)\n"
+        f"cli(['threshold', {str(artefact_copy)!r}, '--rate', '0.2'], standalone_mode=False)\n"
+        "print({'torch', 'onnx', 'safetensors', 'onnxruntime'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"

@@ -1,0 +1,135 @@
+"""`edgeseg calibrate`: the threshold of exactly what runs here."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from edgeseg import runtime
+from edgeseg.contract.images import images_in, read_image, write_image
+from edgeseg.contract.metadata import ModelMetadata, TileLayout
+from edgeseg.contract.operating_point import conformal_threshold
+from edgeseg.runtime.backends.model_file import file_metadata
+from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.commands import fail, succeed
+
+COUNT = 30
+CPU = ("--backend", "cpu", "--threads", 1)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    write_brightness_model(tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    """Grey pictures of another size than the model's, each with a spot of its own brightness."""
+    folder = tmp_path / "good"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for index in range(COUNT):
+        picture = np.full((64, 96, 3), 100, np.uint8)
+        picture[20:40, 30:60] = rng.integers(110, 180)
+        write_image(folder / f"{index:02}.png", picture)
+    return folder
+
+
+def resized(path: Path, metadata: ModelMetadata) -> np.ndarray:
+    height, width = metadata.size_hw
+    small = cv2.resize(read_image(path), (width, height), interpolation=cv2.INTER_AREA)
+    return small.mean(axis=2)
+
+
+def test_scores_threshold_and_baseline_are_those_of_the_images(model: Path, good: Path):
+    succeed("calibrate", model, good, "--rate", 0.1, *CPU)
+    stored = file_metadata(model)
+    maps = np.stack([resized(path, stored) for path in images_in(good)])
+    scores = np.sort(maps.max(axis=(1, 2)))
+    np.testing.assert_allclose(stored.good_scores.scores, scores, atol=1.0)
+    kept = list(stored.good_scores.scores)
+    assert stored.threshold.score == conformal_threshold(kept, false_alarm_rate=0.1).value
+    assert stored.good_scores.peaks == stored.good_scores.scores, "the score is the highest pixel"
+    rows, columns = stored.grid_hw
+    cells = maps.reshape(COUNT, rows, 8, columns, 8).mean(axis=(2, 4))
+    np.testing.assert_allclose(stored.drift.mean_hw, (cells**2).mean(axis=0), rtol=0.02)
+    np.testing.assert_allclose(stored.drift.std_hw, (cells**2).std(axis=0), rtol=0.05, atol=60)
+    assert stored.drift.frame_mean == pytest.approx((cells**2).mean(), rel=0.02)
+
+
+def test_what_it_writes_is_what_runs_and_what_it_says(model: Path, good: Path):
+    printed = succeed("calibrate", model, good, "--rate", 0.1, *CPU)
+    assert "split-conformal on ONNX Runtime CPU, 1 thread, 30 good images" in printed.stdout
+    assert "calibrate on others" in printed.stderr
+    paths = images_in(good)
+    with runtime.open(model, backend="cpu", threads=1) as detector:
+        results = [detector.predict(read_image(path)) for path in paths]
+        stored = detector.metadata
+    assert sorted(result.score for result in results) == list(stored.good_scores.scores)
+    assert sum(result.anomalous for result in results) <= 0.1 * COUNT
+    scores = np.array([result.score for result in results])
+    expected = [(1 + np.count_nonzero(scores >= score)) / (COUNT + 1) for score in scores]
+    assert [result.p_value for result in results] == expected
+    (decision,) = stored.history
+    assert (decision.action, decision.images, decision.precision) == ("calibrate", COUNT, "fp32")
+    assert decision.backend == "ONNX Runtime CPU, 1 thread"
+    assert (decision.before, decision.after) == (200.0, stored.threshold.score)
+
+
+def test_another_rate_needs_no_images(model: Path, good: Path):
+    succeed("calibrate", model, good, "--rate", 0.1, *CPU)
+    succeed("threshold", model, "--rate", 0.2)
+    succeed("calibrate", model, good, *CPU)
+    stored = file_metadata(model)
+    assert stored.threshold.requested_rate == 0.2, "the stored one"
+    assert [entry.action for entry in stored.history] == ["calibrate", "threshold", "calibrate"]
+
+
+def test_too_few_images_are_told_and_answer_for_what_they_can(model: Path, good: Path):
+    printed = succeed("calibrate", model, good, *CPU)
+    assert "30 good images answer for a false-alarm rate of 3.2%, not 1.0%; 99 would do" in (
+        printed.stderr
+    )
+    stored = file_metadata(model).threshold
+    assert stored.false_alarm_rate == 1 / 31
+    assert stored.requested_rate == 0.01
+
+
+def test_tiles_are_cut_as_in_the_stream(tmp_path: Path, good: Path):
+    model = tmp_path / "tiled.onnx"
+    metadata = brightness_metadata(batch=(1, 1, 4))
+    metadata = replace(metadata, tiles=TileLayout(frame_hw=(64, 96), overlap=0))
+    write_brightness_model(model, metadata=metadata)
+    printed = succeed("calibrate", model, good, "--rate", 0.1, *CPU)
+    assert "its drift baseline stays" in printed.stderr
+    stored = file_metadata(model)
+    highest = sorted(float(read_image(path).mean(axis=2).max()) for path in images_in(good))
+    np.testing.assert_allclose(stored.good_scores.scores, highest, atol=1e-3)
+    assert stored.drift == metadata.drift
+
+
+def test_unreadable_images_and_mistakes(model: Path, good: Path, tmp_path: Path):
+    (good / "broken.png").write_bytes(b"no picture")
+    printed = succeed("calibrate", model, good, "--rate", 0.1, *CPU)
+    assert "skipped" in printed.stderr
+    assert file_metadata(model).good_scores.count == COUNT
+    (tmp_path / "empty").mkdir()
+    assert "no images there" in fail("calibrate", model, tmp_path / "empty", *CPU, code=2)
+    assert "--rate 7.0: expected above 0" in fail("calibrate", model, good, "--rate", 7, code=2)
+
+
+def test_no_torch_and_no_onnx(model: Path, good: Path):
+    code = (
+        "import sys\n"
+        "from edgeseg.cli.group import cli\n"
+        f"cli(['calibrate', {str(model)!r}, {str(good)!r}, '--backend', 'cpu', '-q'],"
+        " standalone_mode=False)\n"
+        "print({'torch', 'onnx', 'safetensors'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
