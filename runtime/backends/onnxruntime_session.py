@@ -122,7 +122,9 @@ def _exactly(runtime: Any, settings: Any) -> None:
 
 
 def _provider_options(device: str, model: Path | bytes) -> dict[str, str]:
-    if device != "tensorrt" or isinstance(model, bytes):
+    if device == "cuda":
+        return {"use_tf32": "0"}  # its default rounds an fp32 file to ten bits
+    if device == "cpu" or isinstance(model, bytes):
         return {}
     # Building takes minutes: keep the engine where the next start finds it.
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "edgeseg" / model.stem

@@ -97,13 +97,16 @@ def test_a_provider_that_does_not_start_is_noticed(
     providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: providers)
     real = onnxruntime.InferenceSession
+    asked: list[object] = []
 
-    def falls_back(path: str, options: object, providers: object) -> object:
+    def falls_back(path: str, options: object, providers: list[object]) -> object:
+        asked.append(providers[0])
         return real(path, options, providers=["CPUExecutionProvider"])
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", falls_back)
     with pytest.raises(RuntimeFailure, match="the CUDA provider did not start"):
         OrtSession(model, SessionOptions(), device="cuda")
+    assert asked == [("CUDAExecutionProvider", {"use_tf32": "0"})], "float32 is not rounded to TF32"
 
 
 def test_threads_are_named(model: Path) -> None:
