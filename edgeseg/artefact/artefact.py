@@ -113,7 +113,9 @@ def load_artefact(path: Path) -> Artefact:
         weights = under("backbone.", tensors)
         load_checked(backbone, weights, source=path)
         origin = WeightsOrigin(**header["weights"])
-        good = {name: tensor.numpy() for name, tensor in under("good.", tensors).items()}
+        good: dict[str, Any] = {
+            name: tensor.numpy() for name, tensor in under("good.", tensors).items()
+        }
         calibration = Calibration(good=GoodImageScores(**good), **header["calibration"])
         _check_shapes(config, tensors, features=sum(backbone.channels))
         saved = under("moments.", tensors)

@@ -22,8 +22,9 @@ from edgeseg.cli.fit_settings import FitSettings, settings_options
 from edgeseg.config import FitConfig
 from edgeseg.data.layouts import find_folder
 from edgeseg.errors import UsageError
-from edgeseg.files import size_text
+from edgeseg.files import check_writable, size_text
 from edgeseg.fitting.group import ALONE, Group
+from edgeseg.fitting.options import FitOptions
 from edgeseg.options import FOLDER, PATH, SIZE, note
 
 if TYPE_CHECKING:
@@ -64,6 +65,18 @@ if TYPE_CHECKING:
     help="Folder of defective images: choose the threshold by F1 instead.",
 )
 @click.option("--no-moments", is_flag=True, help="Smaller file that cannot be updated later.")
+@click.option(
+    "--planted",
+    type=click.IntRange(0),
+    default=FitOptions.planted,
+    show_default=True,
+    help="Most planted defects to try the threshold on; they are no part of the fit. 0: none.",
+)
+@click.option(
+    "--report",
+    type=FOLDER,
+    help="Folder for what the fit says at its end, with pictures of the images that decide.",
+)
 @pass_options
 def fit(
     data: Path,
@@ -75,9 +88,14 @@ def fit(
     settings: FitSettings,
     anomalies: Path | None,
     no_moments: bool,
+    planted: int,
+    report: Path | None,
     images: PassOptions,
 ) -> None:
     """Fit a model on the good images in DATA.
+
+    It ends with what false-alarm rates cost in planted defects, and with the good images whose
+    scores decide the threshold.
 
     \b
     edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
@@ -89,6 +107,10 @@ def fit(
     """
     if skip_existing and not every:
         raise UsageError("--skip-existing is for many datasets; add --all")
+    if report is not None and every:
+        raise UsageError("--report is of one dataset; leave it or --all out")
+    if report is not None:
+        check_writable(report / "fit.txt")
     with _together() as group:
         _check(data, out, every=every, robust=robust, anomalies=anomalies, group=group)
         job = FitJob(
@@ -98,6 +120,9 @@ def fit(
             anomalies=_defects(anomalies),
             keep_moments=not no_moments,
             group=group,
+            planted=planted,
+            closing=not every,
+            report=report,
         )
         if every:
             fit_all(job, data, out, skip_existing=skip_existing, as_json=as_json)

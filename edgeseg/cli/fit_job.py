@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeseg.cli.data_options import PassOptions
@@ -14,6 +15,8 @@ from edgeseg.fitting.options import Checkpoints, FitOptions
 from edgeseg.progress import Note
 
 if TYPE_CHECKING:
+    from edgeseg.artefact.artefact import Artefact
+    from edgeseg.data.datasets import Dataset
     from edgeseg.fitting.screening.screen import Screening
 
 
@@ -27,6 +30,9 @@ class FitJob:
     anomalies: tuple[Sample, ...]
     keep_moments: bool
     group: Group
+    planted: int = FitOptions.planted
+    closing: bool = False  # say what each rate costs and which images decide the threshold
+    report: Path | None = None  # a folder for the same, with pictures
 
     def options(self) -> FitOptions:
         """For the library; torch is loaded."""
@@ -36,6 +42,7 @@ class FitJob:
             keep_moments=self.keep_moments,
             anomalies=self.anomalies,
             group=self.group,
+            planted=self.planted,
         )
 
     def run(self, plan: FitPlan, options: FitOptions, *, note: Note) -> FitOutcome:
@@ -66,12 +73,24 @@ class FitJob:
             artefact = replace(artefact, data=artefact.data | {"left_out": sorted(suspects or ())})
         if options.group.rank == 0:
             save_artefact(artefact, plan.out)
+            self._close(artefact, dataset, note=options.note)
         discard(options)
         return replace(
             FitOutcome.of(artefact.header(), plan.out, name=dataset.name),
             seconds=time.perf_counter() - started,
             suspects=suspects,
         )
+
+    def _close(self, artefact: "Artefact", dataset: "Dataset", *, note: Note) -> None:
+        """What a user would want to know before relying on the model."""
+        from edgeseg.cli.closing_report import closing_lines, write_report
+
+        if self.closing:
+            for line in closing_lines(artefact):
+                note(line)
+        if self.report is not None:
+            written = write_report(artefact, dataset, self.report)
+            note(f"wrote {' and '.join(map(str, written))}")
 
     def _screen(
         self, plan: FitPlan, options: FitOptions, *, note: Note

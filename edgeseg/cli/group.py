@@ -20,7 +20,7 @@ COMMANDS = {
     "moments": "edgeseg.cli.grow_commands:moments",
     "merge": "edgeseg.cli.grow_commands:merge",
     "eval": "edgeseg.cli.eval_command:evaluate",
-    "predict": "edgeseg.cli.model_commands:predict",
+    "predict": "edgeseg.cli.predict_command:predict",
     "threshold": "edgeseg.cli.threshold_command:threshold",
     "calibrate": "edgeseg.runtime.calibrate:calibrate",
     "info": "edgeseg.cli.model_commands:info",

@@ -1,67 +1,17 @@
-"""`edgeseg predict` and `edgeseg info`."""
+"""`edgeseg info`."""
 
 import json
-import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from edgeseg.artefact.header import read_config, read_header
-from edgeseg.contract.images import read_image, resize_image
+from edgeseg.artefact.header import read_header
 from edgeseg.contract.metadata import MODEL_SUFFIXES
-from edgeseg.files import check_writable, size_text
-from edgeseg.options import FOLDER, PATH, note, quiet_option
+from edgeseg.files import size_text
+from edgeseg.options import PATH
 
 _LISTED = 12  # values of a list that are shown one by one
-artefact_argument = click.argument("artefact", type=PATH)
-
-
-@click.command()
-@artefact_argument
-@click.argument("images", nargs=-1, required=True, type=PATH)
-@click.option("--out", "-o", type=FOLDER, required=True, help="Folder for the pictures.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per image.")
-@quiet_option
-def predict(
-    artefact: Path, images: tuple[Path, ...], out: Path, as_json: bool, quiet: bool
-) -> None:
-    """Score IMAGES and draw where they are wrong.
-
-    \b
-    edgeseg predict bottle.edgeseg part1.png part2.png --out out/
-    """
-    read_config(artefact)
-    for path in images:
-        if not path.is_file():
-            read_image(path)  # says so
-    check_writable(out / "picture.png")
-
-    from edgeseg.api import load
-    from edgeseg.evaluation.gallery import Gallery
-
-    started = time.perf_counter()
-    model = load(artefact)
-    gallery = Gallery(out, model.artefact.calibration)
-    for path in images:
-        image_hwc = read_image(path)
-        result = model.predict(image_hwc)
-        frame_hwc = resize_image(image_hwc, result.map_hw.shape)
-        row = {
-            "image": str(path),
-            "score": result.score,
-            "threshold": result.threshold,
-            "anomalous": result.anomalous,
-            "regions": [asdict(region) for region in result.regions],
-            "picture": str(gallery.picture(path, frame_hwc, result.map_hw)),
-        }
-        verdict = "anomalous" if result.anomalous else "good"
-        text = f"{path}: {verdict}, {result.score:.3f} (threshold {result.threshold:.3f})"
-        click.echo(json.dumps(row) if as_json else text)
-    if not quiet:
-        seconds = time.perf_counter() - started
-        note(f"wrote {len(images)} pictures to {out} in {seconds:.1f} s")
 
 
 @click.command()

@@ -29,6 +29,36 @@ def test_fit_is_the_fit_of_the_library(plate, tmp_path, small_artefact_path):
     assert (tmp_path / "a.edgeseg").read_bytes() == small_artefact_path.read_bytes()
 
 
+def test_fit_ends_with_what_the_threshold_costs_and_rests_on(plate, tmp_path):
+    out, report = tmp_path / "part.edgeseg", tmp_path / "report"
+    result = succeed("fit", plate, "--out", out, *FIT, "--report", report, "--planted", 6)
+    lines = result.stderr.splitlines()
+    head = next(place for place, line in enumerate(lines) if line.startswith("false alarms"))
+    rates = [line.split(" %")[0] for line in lines[head + 1 : head + 6]]
+    assert rates == ["0.5", "1", "2", "5", "10"]
+    model = load_artefact(out)
+    recall = float((model.planted.scores > model.calibration.score_threshold).mean())
+    assert f"{recall:.0%}" in lines[head + 5].split()
+    at = next(place for place, line in enumerate(lines) if line.startswith("score  "))
+    highest = model.data["highest"][0]
+    assert lines[at + 1].split()[0] == f"{highest['score']:.4f}"
+    assert lines[at + 1].endswith(f"{plate}/train/good/{highest['image']}")
+    written = (report / "fit.txt").read_text().splitlines()
+    assert written == lines[head : head + len(written)]
+    assert (report / "highest.png").is_file()
+    assert sorted(path.name for path in report.iterdir()) == ["fit.txt", "highest.png"]
+
+
+def test_fit_without_planted_defects(plate, tmp_path):
+    out = tmp_path / "part.edgeseg"
+    result = succeed("fit", plate, "--out", out, *FIT, "--planted", 0)
+    assert "no planted defects were scored" in result.stderr
+    assert load_artefact(out).planted is None
+    assert "Invalid value for '--planted'" in fail(
+        "fit", plate, "--out", out, *FIT, "--planted", -1, code=2
+    )
+
+
 def test_fit_quietly(plate, tmp_path):
     result = succeed("fit", plate, "--out", tmp_path / "m.edgeseg", *FIT, "-k", "500", "--quiet")
     assert result.output == ""

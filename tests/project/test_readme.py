@@ -98,7 +98,7 @@ def shown_outputs() -> dict[str, list[str]]:
 
 def shape(text: str) -> str:
     """A line without what depends on the data and the computer."""
-    text = re.sub(r"\b(anomalous|good),", "VERDICT,", text)
+    text = re.sub(r"\b(defect|unsure|good),", "VERDICT,", text)
     text = re.sub(r"\d[\d.]*(e[+-]\d+)?%?( [kM]?B)?", "N", text)
     return " ".join(text.split())
 

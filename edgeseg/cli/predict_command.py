@@ -1,0 +1,259 @@
+"""`edgeseg predict`: what a model says of pictures, as lines, as a table, and drawn."""
+
+import csv
+import io
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, Protocol
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.artefact.header import read_config
+from edgeseg.contract.images import is_image_file, read_image, resize_image, write_image
+from edgeseg.contract.judgement import JudgedPrediction
+from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.contract.prediction import Region
+from edgeseg.errors import DatasetError, UsageError
+from edgeseg.files import check_writable, write_text
+from edgeseg.options import FILE, FOLDER, PATH, listeners, quiet_option
+from edgeseg.progress import Note
+
+COLUMNS = ("path", "score", "threshold", "p_value", "verdict", "regions", "error")
+
+
+class Judge(Protocol):
+    """A fitted model or an exported one."""
+
+    def predict(self, frame_hwc: NDArray[np.uint8]) -> JudgedPrediction:
+        """Score one frame of any size."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What became of one picture."""
+
+    path: Path
+    verdict: str
+    score: float | None = None  # None: it could not be read, or the score is no number
+    threshold: float | None = None
+    p_value: float | None = None
+    regions: tuple[Region, ...] = ()
+    picture: Path | None = None
+    error: str | None = None  # why it could not be read
+
+    @classmethod
+    def of(cls, path: Path, result: JudgedPrediction, *, picture: Path | None) -> "Row":
+        """From a prediction."""
+        return cls(
+            path=path,
+            verdict=result.verdict,
+            score=result.score if math.isfinite(result.score) else None,
+            threshold=result.threshold,
+            p_value=result.p_value,
+            regions=result.regions,
+            picture=picture,
+        )
+
+    @property
+    def oddness(self) -> float:
+        """For the order: what has no score comes first."""
+        return math.inf if self.score is None else self.score
+
+    def text(self) -> str:
+        """For people."""
+        if self.error is not None:
+            return f"{self.path}: invalid ({self.error})"
+        score = "no number" if self.score is None else f"{self.score:.3f}"
+        return f"{self.path}: {self.verdict}, {score} (threshold {self.threshold:.3f})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        facts: dict[str, Any] = {
+            "image": str(self.path),
+            "score": self.score,
+            "threshold": self.threshold,
+            "p_value": self.p_value,
+            "verdict": self.verdict,
+            "anomalous": self.verdict in ("defect", "invalid"),
+            "regions": [_finite(asdict(region)) for region in self.regions],
+        }
+        if self.picture is not None:
+            facts["picture"] = str(self.picture)
+        if self.error is not None:
+            facts["error"] = self.error
+        return facts
+
+    def cells(self) -> list[Any]:
+        """Of the table, in the order of COLUMNS; regions are x y width height, strongest first."""
+        boxes = "; ".join(" ".join(map(str, region.box_xywh)) for region in self.regions)
+        numbers = [self.score, self.threshold, self.p_value]
+        return [self.path, *numbers, self.verdict, boxes, self.error]
+
+
+def _finite(facts: dict[str, Any]) -> dict[str, Any]:
+    peak = facts["peak"]
+    return facts | {"peak": peak if math.isfinite(peak) else None}
+
+
+class Drawings:
+    """Pictures of predictions in a folder, with one range of colours for all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._taken: set[Path] = set()
+
+    def draw(self, path: Path, image_hwc: NDArray[np.uint8], result: JudgedPrediction) -> Path:
+        """Write the picture of one image."""
+        from edgeseg.evaluation.panels import render_panel
+
+        height, width = result.map_hw.shape
+        limit = result.pixel_threshold
+        panel = render_panel(
+            resize_image(image_hwc, (height, width)),
+            result.map_hw,
+            pixel_threshold=limit,
+            value_range=(0.0, 2.0 * max(limit, 1e-6)),  # as in the pictures of `edgeseg eval`
+        )
+        target = self._free_name(path)
+        write_image(target, panel)
+        return target
+
+    def _free_name(self, path: Path) -> Path:
+        """Images of one name in several folders keep a picture each."""
+        stem = path.stem
+        names = chain((stem, f"{path.parent.name}-{stem}"), (f"{stem}-{n}" for n in count(2)))
+        target = next(
+            each for name in names if (each := self.folder / f"{name}.png") not in self._taken
+        )
+        self._taken.add(target)
+        return target
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.argument("images", nargs=-1, required=True, type=PATH)
+@click.option("--out", "-o", type=FOLDER, help="Folder for pictures of where they are wrong.")
+@click.option("--csv", "table", type=FILE, help="Write a table of all images here.")
+@click.option("--sort", "worst_first", is_flag=True, help="The worst first, when all are scored.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per image.")
+@click.option("--allow-random-weights", is_flag=True, help="Run a graph that was never trained.")
+@quiet_option
+def predict(
+    model: Path,
+    images: tuple[Path, ...],
+    out: Path | None,
+    table: Path | None,
+    worst_first: bool,
+    as_json: bool,
+    allow_random_weights: bool,
+    quiet: bool,
+) -> None:
+    """Score IMAGES and draw where they are wrong.
+
+    MODEL is an .edgeseg, .onnx or .plan file; IMAGES are pictures, or folders of pictures. One
+    that cannot be read is `invalid`, never good.
+
+    \b
+    edgeseg predict bottle.edgeseg part1.png part2.png --out out/
+    edgeseg predict part.onnx parts/today --csv out.csv --sort
+    """
+    paths = _pictures(images)
+    if model.suffix not in MODEL_SUFFIXES:
+        read_config(model)
+    for target in (table, out and out / "picture.png"):
+        if target is not None:
+            check_writable(target)
+    note, progress = listeners(quiet=quiet)
+    started = time.perf_counter()
+    rows: list[Row] = []
+    with _opened(model, allow_random_weights=allow_random_weights, note=note) as judge:
+        drawings = None if out is None else Drawings(out)
+        for path in progress(paths, length=len(paths), label="Scoring"):
+            rows.append(_judge(judge, path, drawings))
+            if not worst_first:
+                _print(rows[-1:], as_json=as_json)
+    if worst_first:
+        rows.sort(key=lambda row: -row.oddness)
+        _print(rows, as_json=as_json)
+    if table is not None:
+        write_text(table, _csv(rows))
+    seconds = time.perf_counter() - started
+    drawn = sum(row.picture is not None for row in rows)
+    if out is not None:
+        note(f"wrote {drawn} pictures to {out} in {seconds:.1f} s")
+    note(_summary(rows, table, seconds=seconds))
+    if all(row.error is not None for row in rows):
+        raise DatasetError(f"none of the {len(rows)} pictures can be read: {rows[0].error}")
+
+
+def _pictures(given: Sequence[Path]) -> list[Path]:
+    """Pictures as they were named, and all below folders by name; a wrong path is an error."""
+    paths: list[Path] = []
+    for path in given:
+        if path.is_dir():
+            below = sorted(each for each in path.rglob("*") if is_image_file(each))
+            if not below:
+                raise UsageError(f"{path}: no pictures in this folder or below it")
+            paths += below
+        else:
+            if not path.is_file():
+                read_image(path)  # says so
+            paths.append(path)
+    return paths
+
+
+@contextmanager
+def _opened(model: Path, *, allow_random_weights: bool, note: Note) -> Iterator[Judge]:
+    if model.suffix not in MODEL_SUFFIXES:
+        from edgeseg.api import load
+
+        yield load(model)
+        return
+    from edgeseg import runtime  # without torch
+
+    with runtime.open(model, allow_random_weights=allow_random_weights, note=note) as detector:
+        yield detector
+
+
+def _judge(judge: Judge, path: Path, drawings: Drawings | None) -> Row:
+    try:
+        image_hwc = read_image(path)
+    except DatasetError as error:
+        return Row(path=path, verdict="invalid", error=str(error).removeprefix(f"{path}: "))
+    result = judge.predict(image_hwc)
+    picture = None if drawings is None else drawings.draw(path, image_hwc, result)
+    return Row.of(path, result, picture=picture)
+
+
+def _print(rows: Sequence[Row], *, as_json: bool) -> None:
+    for row in rows:
+        click.echo(json.dumps(row.to_dict(), allow_nan=False) if as_json else row.text())
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    table.writerows(row.cells() for row in rows)
+    return text.getvalue()
+
+
+def _summary(rows: Sequence[Row], table: Path | None, *, seconds: float) -> str:
+    counts = Counter(row.verdict for row in rows)
+    verdicts = ", ".join(
+        f"{counts[verdict]} {verdict}"
+        for verdict in ("good", "unsure", "defect", "invalid")
+        if counts[verdict]
+    )
+    wrote = "" if table is None else f"; wrote {table}"
+    return f"scored {len(rows)} images in {seconds:.1f} s: {verdicts}{wrote}"

@@ -1,0 +1,42 @@
+"""Which good images decide the threshold: with few of them it is the highest score or the next."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgeseg.contract.operating_point import conformal_threshold, p_value
+from edgeseg.evaluation.threshold import GoodImageScores
+
+MOST = 10
+LEAST = 3  # images to show even where fewer decide
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecidingImage:
+    """A good image among the highest scores, and what it does to the threshold."""
+
+    image: str  # where it is
+    score: float  # by a model without it
+    p_value: float  # among the other good images
+    threshold_without: float  # if this image and those above it had not been there
+
+
+def deciding_images(good: GoodImageScores, *, rate: float) -> tuple[DecidingImage, ...]:
+    """Good images from the threshold up, a few in any case; none if nobody knows where they are."""
+    if not good.images or good.count < 2:
+        return ()
+    order = np.argsort(-good.scores, kind="stable")
+    falling = good.scores[order].astype(np.float64)
+    threshold = conformal_threshold(falling.tolist(), false_alarm_rate=rate).value
+    count = max(int(np.count_nonzero(falling >= threshold)), LEAST)
+    return tuple(
+        DecidingImage(
+            image=good.images[order[place]],
+            score=float(falling[place]),
+            p_value=p_value(float(falling[place]), np.delete(falling, place)),
+            threshold_without=conformal_threshold(
+                falling[place + 1 :].tolist(), false_alarm_rate=rate
+            ).value,
+        )
+        for place in range(min(count, MOST, good.count - 1))
+    )
