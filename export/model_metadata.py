@@ -1,5 +1,7 @@
 """The metadata of an exported model, from its artefact."""
 
+import numpy as np
+
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.contract.metadata import (
     BackboneFacts,
@@ -51,6 +53,9 @@ def describe_model(
         target=target,
         accuracy=tuple(artefact.accuracy),
         versions=versions(_MAKERS),
+        planted_scores=()
+        if artefact.planted is None
+        else tuple(np.sort(artefact.planted.scores).tolist()),
         tiles=None
         if config.frame_hw is None
         else TileLayout(frame_hw=config.frame_hw, overlap=config.overlap),

@@ -127,6 +127,7 @@ def calibrate_here(
             threshold=chosen,
             good_scores=good.statistics,
             drift=good.drift or metadata.drift,
+            planted_scores=(),  # they were of other numerics
             history=(*metadata.history, decision),
         ),
     )

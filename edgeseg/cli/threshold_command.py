@@ -98,6 +98,7 @@ def _read_graph(model: Path) -> Stored:
         thresholds=metadata.threshold,
         scores=good.scores,
         peaks=good.peaks,
+        planted=metadata.planted_scores,
     )
 
 

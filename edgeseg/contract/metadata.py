@@ -244,6 +244,7 @@ class ModelMetadata:
     onnx_sha256: str | None = None  # sidecar only: a file cannot hold its own hash
     plan: PlanFacts | None = None  # sidecar of a plan only
     tiles: TileLayout | None = None
+    planted_scores: tuple[float, ...] = ()  # of defects planted on good images: what is found
     history: tuple[Decision, ...] = ()  # sidecar only: what was decided where it runs
     schema: int = SCHEMA
 
@@ -293,6 +294,7 @@ class ModelMetadata:
             threshold=other.threshold,
             good_scores=other.good_scores,
             drift=other.drift,
+            planted_scores=other.planted_scores,
             history=other.history,
         )
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.artefact.artefact import load_artefact
+from edgeseg.artefact.artefact import Artefact, load_artefact
 from edgeseg.artefact.header import read_header
 from edgeseg.contract.images import read_image
-from edgeseg.contract.metadata import ScoreStatistics
-from edgeseg.contract.operating_point import conformal_threshold
+from edgeseg.contract.metadata import ModelMetadata, ScoreStatistics
+from edgeseg.contract.operating_point import conformal_threshold, operating_point
 from edgeseg.evaluation.threshold import calibrate
+from edgeseg.export.model_metadata import describe_model
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import file_metadata
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -123,3 +124,38 @@ def test_no_torch_and_no_onnx(graph: Path, artefact_copy: Path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_a_graph_carries_what_its_model_knows(small_artefact: Artefact):
+    told = describe_model(
+        small_artefact,
+        artefact_sha256="0" * 64,
+        precision="fp32",
+        target="cpu",
+        batch=(1, 1, 1),
+        outputs=["map", "score"],
+    )
+    again = ModelMetadata.from_json(told.to_json(), source="part.onnx")
+    calibration = small_artefact.calibration
+    assert again.threshold == calibration.thresholds
+    rate = calibration.requested_rate
+    scores, peaks = again.good_scores.scores, again.good_scores.peaks
+    point = operating_point(scores, peaks, rate=rate)
+    assert (point.score, point.pixel) == (calibration.score_threshold, calibration.pixel_threshold)
+    fitted_only = replace(calibration, answered_rate=1.0)
+    assert fitted_only.statistics.scores == (), "scores of fitted images are no evidence"
+
+
+def test_planted_defects_are_counted_in_both_files(artefact_copy: Path, tmp_path: Path):
+    artefact = load_artefact(artefact_copy)
+    assert artefact.planted is not None
+    told = json.loads(succeed("threshold", artefact_copy, "--json").stdout)
+    for row in told["rates"]:
+        assert row["recall"] == np.mean(artefact.planted.scores > row["score"])
+    good = artefact.calibration.statistics
+    planted = tuple(artefact.planted.scores.tolist())
+    metadata = replace(brightness_metadata(), good_scores=good, planted_scores=planted)
+    write_brightness_model(tmp_path / "m.onnx", metadata=metadata)
+    same = json.loads(succeed("threshold", tmp_path / "m.onnx", "--json").stdout)
+    rows = {row["requested_rate"]: row for row in told["rates"]}
+    assert all(row == rows[row["requested_rate"]] for row in same["rates"])

@@ -32,6 +32,7 @@ def make_result(
     source_index: int = 0,
     frame_index: int = 0,
     wall_s: float | None = None,
+    p_value: float | None = None,
 ) -> FrameResult:
     """One scored frame; its verdict follows from its score."""
     frame = np.full((48, 64, 3), 90, np.uint8) if frame_hwc is None else frame_hwc
@@ -53,6 +54,7 @@ def make_result(
         threshold_score=THRESHOLD,
         threshold_pixel=THRESHOLD,
         verdict=verdict,
+        p_value=p_value,
         alarm=alarm_started if alarm is None else alarm,
         alarm_started=alarm_started,
         regions=regions,

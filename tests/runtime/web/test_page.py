@@ -19,6 +19,7 @@ from tests.support.scored_frames import THRESHOLD, FakeView, make_result, passin
 
 TOKEN = "a-token-of-the-test-0123456789"
 PHONE, DESK = (390, 844), (1400, 1000)
+ODD = "one good part in 80 looks this odd"
 
 
 class FakeRecorder:
@@ -75,6 +76,7 @@ class Run:
                 for source in range(self._sources):
                     result = make_result(
                         score=20.0 if bad else 5.0,
+                        p_value=0.0125,
                         frame_hwc=passing_part(index),
                         map_hw=heat_hw if bad else None,
                         grid_hw=np.full((4, 6), self.distance, np.float32),
@@ -130,7 +132,7 @@ def test_shows_everything_without_sideways_scrolling(
     tab.wait_for("document.querySelector('#alarm-list img')?.naturalWidth === 448")
     tab.wait_for("document.getElementById('drift-picture').naturalWidth === 64")
     text = tab.evaluate("document.body.innerText")
-    for part in ("Line 3", "onnxruntime cpu", "12.3", "29.8", "overwritten", "PRO 0.950"):
+    for part in ("Line 3", "onnxruntime cpu", "12.3", "29.8", "overwritten", "PRO 0.950", ODD):
         assert part in text
     assert "camera <b>0</b>" in text
     assert tab.evaluate("document.getElementById('threshold').textContent") == "10.0"

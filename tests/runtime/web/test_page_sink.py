@@ -89,6 +89,19 @@ def test_state_holds_the_numbers_of_the_run(site: Site) -> None:
     assert site.state("?source=-1&after=x")["scores"] != []
 
 
+def test_how_odd_a_part_is_in_words(site: Site) -> None:
+    site.page.on_frame(make_result(score=5.5))
+    unknown = site.state()["sources"][0]
+    assert (unknown["p_value"], unknown["oddness"]) == (None, None)
+    odd = make_result(score=20.0, alarm_started=True, p_value=0.0125)
+    site.page.on_frame(odd)
+    wait(lambda: bool(site.state()["alarms"]), "the alarm is listed")
+    state = site.state()
+    words = "one good part in 80 looks this odd"
+    assert (state["sources"][0]["p_value"], state["sources"][0]["oddness"]) == (0.0125, words)
+    assert state["alarms"][0]["oddness"] == words
+
+
 def test_an_invalid_score_is_null_not_nan(site: Site) -> None:
     site.page.on_frame(make_result(score=math.nan, alarm_started=True))
     state = site.state()

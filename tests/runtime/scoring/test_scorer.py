@@ -1,0 +1,81 @@
+"""What the scorer says of a frame is what a program is told of it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgeseg.contract.metadata import ModelMetadata, ScoreStatistics
+from edgeseg.contract.operating_point import p_value
+from edgeseg.runtime.capture.frame_buffer import Frame
+from edgeseg.runtime.records import FrameResult
+from edgeseg.runtime.scoring.detector import Detector
+from edgeseg.runtime.scoring.meters import Meters
+from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
+from edgeseg.runtime.scoring.verdict import Debounce
+from edgeseg.runtime.sinks.event_log import frame_event
+from tests.support.brightness_model import brightness_metadata
+from tests.support.fakes import BrightnessSession, grey
+
+GOOD = np.linspace(100.0, 198.0, 99, dtype=np.float32)
+LEVELS = (90, 150, 185, 205, 240)
+VERDICTS = ["good", "good", "unsure", "defect", "defect"]
+
+
+def banded() -> ModelMetadata:
+    """Unsure from 180, a defect from 200, marked from 220 on."""
+    metadata = brightness_metadata(threshold=200.0)
+    limits = replace(metadata.threshold, pixel=220.0, unsure=180.0, unsure_rate=0.2)
+    return replace(metadata, threshold=limits, good_scores=ScoreStatistics.of(GOOD, GOOD))
+
+
+def scored(config: ScorerConfig) -> list[FrameResult]:
+    scorer = Scorer(BrightnessSession(banded()), ["camera"], config=config, meters=Meters(1))
+    results = []
+    for index, level in enumerate(LEVELS):
+        frame = Frame(
+            source_index=0,
+            frame_index=index,
+            image_hwc=grey(level),
+            channels="rgb",
+            grabbed_ns=0,
+            wall_s=0.0,
+            name="",
+        )
+        results += scorer.score([(frame, 0)])
+    return results
+
+
+def test_verdicts_p_values_and_marks():
+    results = scored(ScorerConfig())
+    assert [result.verdict for result in results] == VERDICTS
+    assert [result.alarm for result in results] == [False, False, False, True, True]
+    for result, level in zip(results, LEVELS, strict=True):
+        assert result.p_value == p_value(level, GOOD)
+        assert (result.region_count > 0) == (result.verdict != "good"), "what is not good is marked"
+    event = frame_event(results[-1])
+    assert (event["p_value"], event["oddness"]) == (0.01, "one good part in 100 looks this odd")
+
+
+def test_a_program_is_told_the_same():
+    detector = Detector(BrightnessSession(banded()))
+    for level, result in zip(LEVELS, scored(ScorerConfig()), strict=True):
+        told = detector.predict(grey(level))
+        assert (told.verdict, told.p_value, told.regions) == (
+            result.verdict, result.p_value, result.regions,
+        )  # fmt: skip
+
+
+def test_a_threshold_of_the_user_moves_the_band():
+    assert [result.verdict for result in scored(ScorerConfig(threshold=100.0))] == [
+        "good", "defect", "defect", "defect", "defect",
+    ]  # fmt: skip
+    doubts = scored(ScorerConfig(threshold=210.0, debounce=Debounce(k=1, n=5)))
+    assert [result.verdict for result in doubts][-2:] == ["unsure", "defect"]
+    assert not doubts[-2].alarm
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.25])
+def test_tiles_that_only_this_stream_cuts_have_no_p_value(overlap):
+    results = scored(ScorerConfig(tile_overlap=overlap))
+    assert [result.p_value for result in results] == [None] * len(LEVELS)
