@@ -3,11 +3,10 @@
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from edgeseg.contract.metadata import Decision, ScoreStatistics, Thresholds
+from edgeseg.contract.metadata import Decision, ModelMetadata, ScoreStatistics, Thresholds
 from edgeseg.contract.operating_point import (
     by_rate,
     check_rate,
@@ -18,10 +17,12 @@ from edgeseg.contract.operating_point import (
 from edgeseg.options import FILE, PATH, listeners, note, quiet_option
 from edgeseg.progress import Note, Progress
 from edgeseg.runtime.backends.choose import backend_names
+from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
+from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.capture.image_files import image_paths
 from edgeseg.runtime.options import StreamOptions
-
-if TYPE_CHECKING:
-    from edgeseg.runtime.scoring.detector import Detector
+from edgeseg.runtime.scoring.detector import Detector, open_detector
+from edgeseg.runtime.scoring.good_images import GoodImages, score_good_images
 
 
 @click.command()
@@ -66,9 +67,6 @@ def calibrate(
     edgeseg calibrate part.plan parts/good-of-this-camera
     edgeseg calibrate part.onnx parts/good --backend openvino --rate 0.02
     """
-    from edgeseg.runtime.backends.session_options import SessionOptions
-    from edgeseg.runtime.scoring.detector import open_detector
-
     note_to, progress = listeners(quiet=quiet)
     with open_detector(
         model,
@@ -85,7 +83,7 @@ def calibrate(
 
 
 def calibrate_here(
-    detector: "Detector",
+    detector: Detector,
     model: Path,
     folder: Path,
     *,
@@ -94,43 +92,19 @@ def calibrate_here(
     progress: Progress,
 ) -> str:
     """Score the images, store what follows from them, and say it in a line."""
-    from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
-    from edgeseg.runtime.capture.image_files import image_paths
-    from edgeseg.runtime.scoring.good_images import score_good_images
-
     metadata = file_metadata(model)
     before = metadata.threshold
-    wish = rate if rate is not None else _stored_rate(before)
+    wish = _stored_rate(before) if rate is None else rate
     check_rate(wish)
     paths = image_paths(str(folder))
     note("images that the model was fitted on score too low: calibrate on others")
     good = score_good_images(
         detector, progress(paths, length=len(paths), label="Scoring good images"), note=note
     )
-    chosen = _chosen(before, good.statistics, wish, backend=detector.backend, note=note)
-    decision = Decision(
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        action="calibrate",
-        rule=f"{percent(wish)} false alarms",
-        images=len(good.scores),
-        before=before.score,
-        after=chosen.score,
-        backend=detector.backend,
-        precision=metadata.precision,
-    )
     if good.drift is None:
         note("the model gives no grid of the whole frame: its drift baseline stays")
-    write_sidecar(
-        model,
-        replace(
-            metadata,
-            threshold=chosen,
-            good_scores=good.statistics,
-            drift=good.drift or metadata.drift,
-            planted_scores=(),  # they were of other numerics
-            history=(*metadata.history, decision),
-        ),
-    )
+    chosen = _chosen(before, good.statistics, wish, backend=detector.backend, note=note)
+    write_sidecar(model, _decided(metadata, good, chosen, backend=detector.backend))
     return (
         f"threshold {chosen.score:.4f} (was {before.score:.4f}), {chosen.method}; answers for "
         f"{percent(chosen.false_alarm_rate)} false alarms"
@@ -144,11 +118,33 @@ def _chosen(
     if point.shortfall is not None:
         note(point.shortfall)
     how = f"split-conformal on {backend}, {point.images} good images"
-    chosen = by_rate(replace(before, method=how), point)
-    chosen = replace(chosen, method=how)
+    chosen = replace(by_rate(before, point), method=how)
     if before.unsure_rate is not None and before.unsure_rate > wish:
         return with_band(chosen, good.scores, rate=before.unsure_rate)
     return chosen
+
+
+def _decided(
+    metadata: ModelMetadata, good: GoodImages, chosen: Thresholds, *, backend: str
+) -> ModelMetadata:
+    decision = Decision(
+        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        action="calibrate",
+        rule=f"{percent(chosen.requested_rate or 0)} false alarms",
+        images=len(good.scores),
+        before=metadata.threshold.score,
+        after=chosen.score,
+        backend=backend,
+        precision=metadata.precision,
+    )
+    return replace(
+        metadata,
+        threshold=chosen,
+        good_scores=good.statistics,
+        drift=good.drift or metadata.drift,
+        planted_scores=(),  # they were of other numerics
+        history=(*metadata.history, decision),
+    )
 
 
 def _stored_rate(stored: Thresholds) -> float:
