@@ -9,6 +9,7 @@
 A user's mistake is an EdgesegError of one sentence.
 """
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ from edgeseg.data.in_memory import Data, Folder, open_data
 from edgeseg.errors import UsageError
 from edgeseg.evaluation.evaluate import Evaluation, Visitor
 from edgeseg.evaluation.evaluate import evaluate as evaluate_on
-from edgeseg.export.calibration_frames import calibration_frames
 from edgeseg.export.options import ExportOptions
 from edgeseg.files import check_writable
 from edgeseg.fitting.fitting import fit as fit_artefact
@@ -144,20 +144,21 @@ class Model:
         if target.suffix != ".onnx":
             raise UsageError(f"{target}: expected a name ending in .onnx")
         options = ExportOptions(precision=precision, allow_random_weights=allow_random_weights)
-        frames_nhwc = None
-        if calibrate is not None:
-            size_hw = config.image_hw
-            with open_data(calibrate, size_hw=size_hw, channels=channels, seed=config.seed) as data:
-                frames_nhwc = calibration_frames(data, config)
-        export_onnx(
-            self.artefact,
-            target,
-            options=options,
-            artefact_path=self._path,
-            calibration=frames_nhwc,
-            note=note,
-            progress=progress,
-        )
+        with ExitStack() as stack:
+            good = None
+            if calibrate is not None:
+                size_hw, seed = config.image_hw, config.seed
+                opened = open_data(calibrate, size_hw=size_hw, channels=channels, seed=seed)
+                good = stack.enter_context(opened)
+            export_onnx(
+                self.artefact,
+                target,
+                options=options,
+                artefact_path=self._path,
+                good=good,
+                note=note,
+                progress=progress,
+            )
         return target
 
 

@@ -1,46 +1,50 @@
-"""PRO before and after export, on a labelled data set."""
+"""Accuracy of the reference and of the file, on a labelled data set."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.artefact.artefact import Artefact
-from edgeseg.contract.metadata import KEY
+from edgeseg.contract.metadata import KEY, NUMERICS, ModelMetadata, Thresholds
 from edgeseg.contract.metrics import stored_metrics
+from edgeseg.contract.precisions import EXACT
 from edgeseg.data.datasets import Dataset
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.export.onnx_export import Exported
-from edgeseg.export.verify import installed_backends
+from edgeseg.export.sessions import installed_backends
 from edgeseg.files import file_sha256, write_text
 from edgeseg.model.predictor import Predictor, frame_predictor, torch_predictor
 from edgeseg.progress import Note
+from edgeseg.tables import aligned
 
 
 def measure_accuracy(
     exported: Exported, artefact: Artefact, dataset: Dataset, *, note: Note
 ) -> Exported:
-    """Evaluate the reference and the file, and keep the file's figures in its metadata."""
+    """Evaluate reference and file, each at its own threshold, and keep the figures of both.
+
+    Every row of the metadata says in which precision its figures were measured.
+    """
     stated = exported.metadata
     backends = installed_backends(
         exported.path, precision=stated.precision, target=stated.target, batch=stated.input.batch
     )
     name, candidate = next(iter(backends.items()))
 
-    def run(predict: Predictor) -> Evaluation:
+    def run(predict: Predictor, thresholds: Thresholds) -> Evaluation:
         return evaluate(
             frame_predictor(predict, artefact.config),
             dataset,
             size_hw=artefact.config.image_hw,
-            threshold=artefact.calibration.score_threshold,
-            pixel_threshold=artefact.calibration.pixel_threshold,
-            threshold_method=artefact.calibration.method,
+            threshold=thresholds.score,
+            pixel_threshold=thresholds.pixel,
+            threshold_method=thresholds.method,
             batch_size=1,
         )
 
-    before, after = run(torch_predictor(artefact.model())), run(candidate())
-    for figure in (metric.key for metric in stored_metrics()):
-        note(f"{figure:<12} reference {_text(before, figure)}, {name} {_text(after, figure)}")
-    kept = [row for row in stated.accuracy if row["dataset"] != dataset.name]
-    metadata = replace(stated, accuracy=(*kept, after.summary()), onnx_sha256=None, plan=None)
+    before = run(torch_predictor(artefact.model()), artefact.calibration.thresholds)
+    after = run(candidate(), stated.threshold)
+    note(_table(before, after, name=f"{stated.precision}, {name}"))
+    metadata = _with_rows(stated, before, after)
     _rewrite(exported.path, metadata.to_json())
     metadata = replace(metadata, onnx_sha256=file_sha256(exported.path))
     write_text(exported.path.with_suffix(".json"), metadata.to_json(indent=2) + "\n")
@@ -48,9 +52,21 @@ def measure_accuracy(
     return replace(exported, metadata=metadata, report=report)
 
 
-def _text(result: Evaluation, figure: str) -> str:
-    value = result.figures[figure]
-    return "-" if value is None else f"{value:.4f}"
+def _with_rows(stated: ModelMetadata, before: Evaluation, after: Evaluation) -> ModelMetadata:
+    kept = [row for row in stated.accuracy if row["dataset"] != after.dataset]
+    rows = {EXACT: before.summary(), stated.precision: after.summary()}
+    marked = [row | {NUMERICS: precision} for precision, row in rows.items()]
+    return replace(stated, accuracy=(*kept, *marked), onnx_sha256=None, plan=None)
+
+
+def _table(before: Evaluation, after: Evaluation, *, name: str) -> str:
+    """What the file costs in accuracy, metric by metric."""
+    rows = [[f"accuracy on {after.dataset}", f"{EXACT}, as fitted", name]]
+    for metric in stored_metrics():
+        figures = (result.figures[metric.key] for result in (before, after))
+        texts = ("-" if value is None else f"{value:.4f}" for value in figures)
+        rows.append([metric.label, *texts])
+    return "\n".join(aligned(rows))
 
 
 def _rewrite(path: Path, text: str) -> None:

@@ -1,17 +1,23 @@
 """Which good images a graph is quantised with and verified on."""
 
+from contextlib import suppress
+
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
+from edgeseg.data.planted.planting import planted_set
 from edgeseg.data.samples import frames_at_once, load_batches
+from edgeseg.data.synthetic.scene import SceneGenerator
+from edgeseg.errors import DatasetError
 
 # Enough to cover the range of activations; the quantiser looks at each of them once.
 CALIBRATION_IMAGES = 64
 # Fewer of larger frames: each of them covers the range many times.
 CALIBRATION_PIXELS = CALIBRATION_IMAGES * 512 * 512
 LEAST_IMAGES = 8
+_SYNTHETIC = 8
 
 
 def calibration_frames(dataset: Dataset, config: FitConfig) -> NDArray[np.uint8]:
@@ -39,3 +45,19 @@ def calibration_frames(dataset: Dataset, config: FitConfig) -> NDArray[np.uint8]
             for offset in range(each)
         ]
     )
+
+
+def synthetic_frames(config: FitConfig) -> NDArray[np.uint8]:
+    """Pictures of a part that the model does not know, where no others were given."""
+    scene = SceneGenerator(size_hw=config.size_hw, seed=config.seed)
+    return np.stack([scene.good(index) for index in range(_SYNTHETIC)])
+
+
+def planted_copies(images: NDArray[np.uint8], *, seed: int) -> NDArray[np.uint8]:
+    """A copy of each image with a planted defect; of those on which one can be seen."""
+    copies = []
+    for place in range(len(images)):
+        with suppress(DatasetError):
+            (planted,) = planted_set(list(images), places=(place,), per_image=1, seed=seed)
+            copies.append(planted.image_hwc)
+    return np.stack(copies) if copies else images[:0]

@@ -13,8 +13,8 @@ from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.precisions import PRECISIONS, Precision
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.errors import UsageError
-from edgeseg.export.calibration_frames import calibration_frames
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
+from edgeseg.export.engine.packages import import_package
 from edgeseg.export.options import TARGETS, ExportOptions
 from edgeseg.files import check_writable, size_text
 from edgeseg.options import (
@@ -220,6 +220,8 @@ def export(
     started = time.perf_counter()
     note, progress = listeners(quiet=quiet)
     # All that was asked for is looked at before the work starts, and before torch is loaded.
+    if engine is not None:
+        import_package(BUILDERS[engine.builder])
     seed = read_config(artefact).seed
     out = out or artefact.with_suffix(".onnx")
     if out.suffix != ".onnx":
@@ -264,12 +266,11 @@ def _export(
         out,
         options=graph,
         artefact_path=artefact,
-        calibration=None if good is None else calibration_frames(good, loaded.config),
+        good=good,
         note=note,
         progress=progress,
     )
-    for name, value in exported.report.items():
-        note(f"{name}: {value}")
+    note(f"precision: {exported.report['precision']}")
     if labelled is not None:
         exported = measure_accuracy(exported, loaded, labelled, note=note)
     return exported

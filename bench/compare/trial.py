@@ -17,7 +17,6 @@ from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.runtime.backends.session_options import SessionOptions
 
-CALIBRATION_IMAGES = 32
 _PANELS = 3
 
 
@@ -35,14 +34,13 @@ def export_and_measure(
     A precision that cannot be exported is a result that says how it failed.
     """
     results: Result = {}
-    calibration = _calibration_frames(dataset, artefact.config.size_hw)
     for precision in precisions:
         path = folder / f"{precision}.onnx"
         options = ExportOptions(
             precision=precision, allow_random_weights=artefact.origin.random, verify=False
         )
         try:
-            export_onnx(artefact, path, options=options, calibration=calibration)
+            export_onnx(artefact, path, options=options, good=dataset)
         except ExportError as error:
             results[precision] = {FAILED: str(error)}
             continue
@@ -103,9 +101,3 @@ def _one_of_each_kind(samples: tuple[Sample, ...]) -> list[Sample]:
         if sample.label:
             kinds.setdefault(sample.kind, sample)
     return list(kinds.values())
-
-
-def _calibration_frames(dataset: Dataset, size_hw: tuple[int, int]) -> NDArray[np.uint8]:
-    step = max(1, len(dataset.train) // CALIBRATION_IMAGES)
-    chosen = dataset.train[::step][:CALIBRATION_IMAGES]
-    return np.stack([read_sample(sample, size_hw)[0] for sample in chosen])

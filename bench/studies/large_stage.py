@@ -20,7 +20,6 @@ def export(request: dict[str, Any]) -> dict[str, Any]:
 
     from edgeseg.artefact.artefact import load_artefact
     from edgeseg.data.datasets import open_dataset
-    from edgeseg.export.calibration_frames import calibration_frames
     from edgeseg.export.onnx_export import export_onnx
     from edgeseg.export.options import ExportOptions
 
@@ -28,8 +27,8 @@ def export(request: dict[str, Any]) -> dict[str, Any]:
     artefact, out = load_artefact(Path(request["artefact"])), Path(request["graph"])
     options = ExportOptions(precision=request["precision"], allow_random_weights=True)
     started = time.perf_counter()
-    frames = calibration_frames(open_dataset(Path(request["data"])), artefact.config)
-    exported = export_onnx(artefact, out, options=options, calibration=frames)
+    good = open_dataset(Path(request["data"]))
+    exported = export_onnx(artefact, out, options=options, good=good)
     files = [path for path in (out, out.with_name(f"{out.name}.data")) if path.is_file()]
     return {
         "seconds": time.perf_counter() - started,

@@ -22,6 +22,7 @@ KEY = "edgeseg"  # the key in an ONNX file's metadata_props
 PLAN_SUFFIXES = (".plan", ".engine")
 MODEL_SUFFIXES = (".onnx", *PLAN_SUFFIXES)
 AccuracyRow = dict[str, str | int | float | None]  # `dataset`, and figures by the names of METRICS
+NUMERICS = "numerics"  # in a row: the precision that its figures were measured in
 Grid = tuple[tuple[float, ...], ...]
 _QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
 

@@ -28,6 +28,13 @@ PRECISIONS = {
             folds_scale=False,  # half weights divided by 58 would lose digits
             needs_rounding=True,
         ),
+        Precision(
+            name="bf16",
+            meaning="for processors that have bfloat16, in OpenVINO",
+            arithmetic="bfloat16",
+            needs_images=True,
+            runs_on_dla=False,
+        ),
         Precision(name="int8", meaning="smallest and fastest", needs_images=True),
     )
 }

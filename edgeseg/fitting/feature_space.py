@@ -31,6 +31,9 @@ class FeatureSpace:
     backbone: Backbone
     origin: WeightsOrigin
     embedding: Tensor  # W (F, k) float32
+    # Inputs (N, H, W, 3) to their embeddings (N, k, P) by another way than this backbone: an
+    # exported graph whose rounding is to become part of the moments.
+    through: Callable[[Tensor], Tensor] | None = None
 
     @classmethod
     def load(cls, config: FitConfig, *, weights: str | None, note: Note) -> "FeatureSpace":
@@ -97,19 +100,7 @@ class FeatureSpace:
 
     def embedder(self, device: torch.device = CPU) -> Callable[[Tensor], Tensor]:
         """A function from images (N, H, W, 3) to embeddings (N, *row_shape) on the device."""
-        blank = Factors(
-            mean=torch.zeros(self.windows.count, self.k), factor=torch.zeros(1, self.k, 1)
-        )
-        model = self.model(blank).to(device)
-        most = frames_at_once(self.config.size_hw, most=8)
-
-        def embed(frames: Tensor) -> Tensor:
-            # Convolutions of a single image take another path, 1e-6 apart. As a pair with itself
-            # its embedding does not depend on the batch it came in, so sums can be taken apart.
-            # Images so large that each goes alone take that path always.
-            pair = frames.repeat(2, 1, 1, 1) if len(frames) == 1 < most else frames
-            return model.embed(pair.to(device)).flatten(2)[: len(frames)]
-
+        embed, most = self.through or self._by_backbone(device), self._at_once
         tiling = self.config.tiling
         if tiling is None:
             return embed
@@ -120,6 +111,25 @@ class FeatureSpace:
             return torch.cat(parts).view(len(frames), *self.row_shape)
 
         return embed_tiles
+
+    @property
+    def _at_once(self) -> int:
+        return frames_at_once(self.config.size_hw, most=8)
+
+    def _by_backbone(self, device: torch.device) -> Callable[[Tensor], Tensor]:
+        blank = Factors(
+            mean=torch.zeros(self.windows.count, self.k), factor=torch.zeros(1, self.k, 1)
+        )
+        model, most = self.model(blank).to(device), self._at_once
+
+        def embed(frames: Tensor) -> Tensor:
+            # Convolutions of a single image take another path, 1e-6 apart. As a pair with itself
+            # its embedding does not depend on the batch it came in, so sums can be taken apart.
+            # Images so large that each goes alone take that path always.
+            pair = frames.repeat(2, 1, 1, 1) if len(frames) == 1 < most else frames
+            return model.embed(pair.to(device)).flatten(2)[: len(frames)]
+
+        return embed
 
 
 def _check_size(config: FitConfig, *, largest_stride: int) -> None:

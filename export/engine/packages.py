@@ -27,9 +27,10 @@ def import_package(builder: Builder) -> Any:
     except (ImportError, OSError) as error:
         # The package without its shared libraries is as good as missing, but for another reason.
         reason = "" if isinstance(error, ModuleNotFoundError) else f" ({brief(str(error))})"
+        other = "; builder=rtx builds plans without a GPU" if builder.extra == "trt" else ""
         raise ExportError(
             f"{builder.name} cannot be imported{reason}; "
-            f"install it with `pip install edgeseg[{builder.extra}]`"
+            f"install it with `pip install edgeseg[{builder.extra}]`{other}"
         ) from None
     oldest = OLDEST[builder.module]
     if int(str(package.__version__).split(".")[0]) < oldest:

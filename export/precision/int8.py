@@ -7,7 +7,6 @@ quadratic form in fp16, where 15 MB are nothing to a GPU.
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,6 @@ from edgeseg.export.graph import (
     quiet_logs,
 )
 from edgeseg.export.precision.exact_session import exact_session
-from edgeseg.export.precision.half import emulated
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
 from edgeseg.runtime.backends.session_options import SessionOptions
 
@@ -41,13 +39,6 @@ _LARGEST_WEIGHT = 64
 _LEAST_REACH = 0.02
 
 
-@dataclass(frozen=True, kw_only=True)
-class Int8Plan:
-    """Which nodes stay in fp32, by name."""
-
-    keep: tuple[str, ...] = ()
-
-
 def quantisable(proto: ModelProto, *, target: str = "trt") -> list[NodeProto]:
     """Nodes of the backbone and the projection that may become int8, in order."""
     form = quadratic_form(proto)
@@ -55,7 +46,7 @@ def quantisable(proto: ModelProto, *, target: str = "trt") -> list[NodeProto]:
 
 
 class Quantiser:
-    """Calibrates once on good images (N, H, W, 3), then quantises under any plan."""
+    """Calibrates once on good images (N, H, W, 3), then quantises."""
 
     def __init__(self, proto: ModelProto, frames: NDArray[np.uint8], *, target: str):
         self._proto, self._target = proto, target
@@ -80,8 +71,8 @@ class Quantiser:
             calibrator.collect_data(_Frames(frames, size=batch_size(self._proto)))
             return calibrator.compute_data()
 
-    def quantise(self, plan: Int8Plan) -> ModelProto:
-        """A copy whose convolutions are int8, except the ones that the plan keeps."""
+    def quantise(self) -> ModelProto:
+        """A copy whose backbone and projection are int8."""
         for_cpu = self._target == "cpu"
         copy = ModelProto()
         copy.CopyFrom(self._shaped)
@@ -94,7 +85,7 @@ class Quantiser:
             weight_qType=QuantType.QInt8,
             activation_qType=QuantType.QUInt8 if for_cpu else QuantType.QInt8,
             tensors_range=self._ranges,
-            nodes_to_quantize=[name for name in names if name not in plan.keep],
+            nodes_to_quantize=names,
             nodes_to_exclude=[],
             op_types_to_quantize=list(kinds),
             extra_options={
@@ -147,49 +138,6 @@ def _each_exactly(
     size = batch_size(proto)
     for number, batch in enumerate(_batches(frames, size)):
         yield from session.run([output], {INPUT: batch})[0][: len(frames) - number * size]
-
-
-def correct_mean(
-    quantised: ModelProto, exact: NDArray[np.float64], frames: NDArray[np.uint8]
-) -> ModelProto:
-    """Move the mean of every location by what rounding moved the embedding, on good images.
-
-    `exact` is the mean embedding of the same frames before rounding. Rounded weights shift features
-    by a constant more than they scatter them, and a distance counts that constant at every frame.
-    It is known from the good images, so it is taken out.
-    """
-    shift = mean_embedding(quantised, frames) - exact
-    moved = ModelProto()
-    moved.CopyFrom(quantised)
-    name = _centring(moved).input[1]
-    tensor = initializers(moved)[name]
-    mean = numpy_helper.to_array(tensor)
-    tensor.CopyFrom(numpy_helper.from_array((mean + shift).astype(mean.dtype), name))
-    return moved
-
-
-def _centring(proto: ModelProto) -> NodeProto:
-    """The subtraction of the mean in front of the quadratic form."""
-    chain = ancestors(proto, quadratic_form(proto).input[0])
-    return next(node for node in reversed(chain) if node.op_type == "Sub")
-
-
-def mean_embedding(proto: ModelProto, frames: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """The embedding of every location in front of the subtraction of its mean, over all frames."""
-    probe = ModelProto()
-    probe.CopyFrom(proto)
-    name = _centring(probe).input[0]
-    probe.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
-    # A compiler that fuses layers rounds less often than an fp16 graph says: something between
-    # every result and none, so the mean is taken in the middle. Without fp16 both are the same.
-    variants = [emulated(probe, rounds=rounds) for rounds in (True, False)]
-    used = variants[:1] if variants[0] is probe else variants
-    # A sum: the embeddings of all frames at once would be gigabytes where frames are large.
-    total = np.zeros((), np.float64)
-    for graph in used:
-        for row in _each_exactly(graph, name, frames):
-            total = total + row
-    return np.asarray(total / (len(used) * len(frames)))
 
 
 def quantise_form(proto: ModelProto, *, largest: float | NDArray[np.float32]) -> ModelProto:

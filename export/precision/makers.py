@@ -1,6 +1,6 @@
 """A graph in each precision, made of the one that was traced: one maker for each of PRECISIONS."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,19 +10,9 @@ from onnx import ModelProto
 
 from edgeseg.contract.precisions import EXACT
 from edgeseg.export.precision.half import HalfPlan, to_half
-from edgeseg.export.precision.int8 import quantise_form
-from edgeseg.export.precision.search import Choice, choose_half, choose_int8
+from edgeseg.export.precision.int8 import Quantiser, quantise_form
+from edgeseg.export.precision.refit import Embedder, with_factors
 from edgeseg.model.reference import ReferenceModel
-from edgeseg.progress import Progress
-
-
-@dataclass(frozen=True, kw_only=True)
-class Frames:
-    """Images (N, H, W, 3) to calibrate and to verify on, and where they are from."""
-
-    images: NDArray[np.uint8]
-    source: str = "calibration images"
-    good: bool = True  # of the part that the model knows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,47 +20,101 @@ class Task:
     """What a maker has to work with."""
 
     graph: ModelProto  # as traced, in fp32
-    model: ReferenceModel
-    frames: Frames
+    images: NDArray[np.uint8]  # (N, H, W, 3), of the part where a precision asks for images
     target: str
-    progress: Progress
 
 
-def _exact(task: Task) -> Choice:
-    return Choice(graph=task.graph, report={"precision": f"all {EXACT}"})
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """What a graph does behind its embedding, and the embeddings it does it with."""
+
+    model: ReferenceModel  # with the mean and the factors that the file will have
+    embed: Embedder  # as the rounded graph gives them
 
 
-def _half(task: Task) -> Choice:
-    return choose_half(task.graph, task.model, task.frames.images, good=task.frames.good)
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A graph up to its embedding as it will run, and how the rest is put behind it."""
+
+    text: str  # what is in which precision, for the report
+    rounded: ModelProto
+    finished: Callable[[Head], ModelProto]
 
 
-def _int8(task: Task) -> Choice:
-    images = task.frames.images
-    return choose_int8(
-        task.graph,
-        task.model,
-        images,
-        target=task.target,
-        finish=int8_form(task.model, images) if task.target == "cpu" else half_form,
-        progress=task.progress,
+# The smallest first. The first that decides as the reference does is taken, and the others are
+# not even made.
+Maker = Callable[[Task], Iterator[Candidate]]
+
+
+def _as_traced(text: str) -> Maker:
+    def candidates(task: Task) -> Iterator[Candidate]:
+        yield Candidate(
+            text=text,
+            rounded=task.graph,
+            finished=lambda head: with_factors(task.graph, head.model),
+        )
+
+    return candidates
+
+
+def _half(task: Task) -> Iterator[Candidate]:
+    plans = (
+        HalfPlan(embedding=True),
+        HalfPlan(embedding=False),
+        HalfPlan(embedding=False, backbone=False),
     )
+    for plan in plans:
+        yield Candidate(
+            text=plan.text,
+            rounded=to_half(task.graph, plan),
+            finished=lambda head, plan=plan: to_half(  # type: ignore[misc]
+                with_factors(task.graph, head.model), plan
+            ),
+        )
 
 
-MAKERS: dict[str, Callable[[Task], Choice]] = {EXACT: _exact, "fp16": _half, "int8": _int8}
+def _int8(task: Task) -> Iterator[Candidate]:
+    quantised = Quantiser(task.graph, task.images, target=task.target).quantise()
+    factors = "int8" if task.target == "cpu" else "fp16"
+    texts = {
+        f"backbone int8, factors {factors}": quantised,
+        f"backbone fp32, factors {factors}": task.graph,
+    }
+    for text, graph in texts.items():
+        yield Candidate(
+            text=text,
+            rounded=graph,
+            finished=lambda head, graph=graph: _with_form(  # type: ignore[misc]
+                with_factors(graph, head.model), head, task
+            ),
+        )
 
 
-def int8_form(
-    model: ReferenceModel, frames: NDArray[np.uint8]
-) -> Callable[[ModelProto], ModelProto]:
-    """The quadratic form in int8, scaled by what the frames reach in each block."""
+MAKERS: dict[str, Maker] = {
+    EXACT: _as_traced(f"all {EXACT}"),
+    "fp16": _half,
+    "bf16": _as_traced("stored in fp32, computed in bf16"),
+    "int8": _int8,
+}
+
+
+def _with_form(graph: ModelProto, head: Head, task: Task) -> ModelProto:
+    if task.target == "cpu":
+        return quantise_form(graph, largest=reach(head, task.images))
+    return half_form(graph)
+
+
+@torch.no_grad()
+def reach(head: Head, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """The highest absolute value of the centred embedding in each block, or in all."""
+    model = head.model
     cells = torch.zeros(model.windows.cells)
-    with torch.no_grad():
-        for frame in frames:
-            centred = model.embed(torch.from_numpy(frame[None])).flatten(2).mT - model.mean
-            cells = torch.maximum(cells, centred[0].abs().amax(dim=1))
+    for image in images:
+        centred = head.embed(torch.from_numpy(image[None])).mT - model.mean
+        cells = torch.maximum(cells, centred[0].abs().amax(dim=1))
     blocks = model.windows.by_block(cells[None, :, None]).amax(dim=(1, 2))
-    largest = blocks if model.factor.shape[0] > 1 else blocks.max()
-    return lambda graph: quantise_form(graph, largest=largest.numpy())
+    largest: NDArray[np.float32] = (blocks if model.factor.shape[0] > 1 else blocks.max()).numpy()
+    return largest
 
 
 def half_form(graph: ModelProto) -> ModelProto:

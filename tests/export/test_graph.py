@@ -23,7 +23,8 @@ from edgeseg.export.graph import (
     save_graph,
 )
 from edgeseg.export.precision.tolerances import TOLERANCES
-from edgeseg.export.verify import Agreement, agreement, installed_backends
+from edgeseg.export.sessions import installed_backends
+from edgeseg.export.verify import Agreement, Verified, agreement
 from edgeseg.model.backbones import BACKBONES
 from edgeseg.model.predictor import torch_predictor
 from tests.support import REPO
@@ -71,16 +72,16 @@ def compare(
     images = frames(7, size_hw=config.size_hw)
     predict = torch_predictor(artefact(config).model())
     scores = np.sort([predict(image[None])[1][0] for image in images])
+    limit = float(scores[2:4].mean())  # some frames on either side
     backends = installed_backends(path, precision="fp32", target="cpu", batch=options.batch)
     assert set(backends) == {"ONNX Runtime", "OpenVINO"}
     return [
         agreement(
             predict,
             open_predictor(),
-            images,
+            Verified(images=images, source="test"),
             backend=name,
-            source="test",
-            threshold=float(scores[2:4].mean()),  # some frames on either side
+            thresholds=(limit, limit),
             tolerance=TOLERANCES["fp32"],
         )
         for name, open_predictor in backends.items()

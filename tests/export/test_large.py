@@ -8,9 +8,10 @@ import onnx
 import pytest
 from onnx import helper
 
+from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import ExportError, VerificationError
+from edgeseg.export import candidates as api
 from edgeseg.export import graph
-from edgeseg.export import onnx_export as api
 from edgeseg.export.graph import GraphOptions, clean, initializers, is_large, save_graph
 from edgeseg.export.onnx_export import Exported, export_onnx
 from edgeseg.export.options import ExportOptions
@@ -19,6 +20,7 @@ from edgeseg.runtime.backends.choose import open_session
 from tests.support.export_models import (
     SHORT,
     artefact,
+    data,
     frames,
     good_frames,
     names,
@@ -44,7 +46,7 @@ def low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def export(out: Path, *, precision: str = "fp32") -> Exported:
     options = ExportOptions(precision=precision)
-    return export_onnx(artefact(SHORT), out, options=options, calibration=IMAGES)
+    return export_onnx(artefact(SHORT), out, options=options, good=open_dataset(data()))
 
 
 def test_two_files_hold_the_graph(tmp_path: Path) -> None:

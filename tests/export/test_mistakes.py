@@ -110,8 +110,13 @@ def test_things_that_are_not_there(fitted: Path, tmp_path: Path) -> None:
 def test_tensorrt_that_is_not_installed(fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorrt", None)
     message = fail("export", fitted, "--trt", "--no-verify", code=1)
-    assert message == ("TensorRT cannot be imported; install it with `pip install edgeseg[trt]`")
-    assert names(fitted.parent) == ["bottle.edgeseg", "bottle.json", "bottle.onnx"]
+    assert message == (
+        "TensorRT cannot be imported; install it with `pip install edgeseg[trt]`; "
+        "--builder rtx builds plans without a GPU"
+    )
+    assert names(fitted.parent) == ["bottle.edgeseg"]
+    gone = fitted.with_name("gone.edgeseg")
+    assert fail("export", gone, "--trt", code=1) == message, "before the artefact is looked at"
 
 
 def test_what_the_builder_cannot_do(fitted: Path) -> None:

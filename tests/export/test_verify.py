@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from edgeseg.contract.precisions import PRECISIONS
+from edgeseg.errors import ExportError
 from edgeseg.export.precision.makers import MAKERS
 from edgeseg.export.precision.tolerances import TOLERANCES, Tolerance
+from edgeseg.export.sessions import in_batches, installed_backends
 from edgeseg.export.verify import (
     Agreement,
+    Verified,
     agreement,
-    in_batches,
-    installed_backends,
     ordered,
     rank_correlation,
     table,
@@ -43,16 +45,20 @@ def compare(
     reference: Predictor = brightness,
     frames: NDArray[np.uint8] = FRAMES,
     threshold: float = 100.0,
+    own_threshold: float | None = None,
     tolerance: Tolerance = TOLERANCES["fp32"],
+    planted: int = 0,
+    refitted: bool = False,
+    head_error: float | None = None,
 ) -> Agreement:
     return agreement(
         reference,
         candidate,
-        frames,
+        Verified(images=frames, source="test", planted=planted, refitted=refitted),
         backend="other",
-        source="test",
-        threshold=threshold,
+        thresholds=(threshold, threshold if own_threshold is None else own_threshold),
         tolerance=tolerance,
+        head_error=head_error,
     )
 
 
@@ -74,7 +80,10 @@ def test_errors_are_shares_of_the_range() -> None:
     assert row.max_error == pytest.approx(0.1)
     assert row.mean_error == pytest.approx(0.1 / 120)
     assert row.p99_error == pytest.approx(np.quantile([0.0] * 119 + [0.1], 0.99))
-    assert row.failures == ("max error: expected <= 0.001", "mean error: expected <= 0.0001")
+    assert row.failures == (
+        "max error 0.1, expected <= 0.001",
+        "mean error 0.00083, expected <= 0.0001",
+    )
 
 
 def test_verdicts_that_change_are_counted_and_tolerated_as_a_share() -> None:
@@ -84,7 +93,7 @@ def test_verdicts_that_change_are_counted_and_tolerated_as_a_share() -> None:
 
     row = compare(lower)
     assert row.flips == 1
-    assert row.failures == ("flipped verdicts: expected <= 0%",)
+    assert row.failures == ("share of verdicts that differ 0.2, expected <= 0",)
     loose = Tolerance(max_error=0, mean_error=0, min_rank_correlation=0.9, max_flips=0.2)
     assert compare(lower, tolerance=loose).passed
     assert not compare(lower, tolerance=Tolerance(**{**vars(loose), "max_flips": 0.19})).passed
@@ -97,7 +106,7 @@ def test_scores_that_do_not_follow_the_reference_fail() -> None:
 
     row = compare(constant, threshold=-1.0)
     assert row.rank_correlation == 0.0, "right maps, and a score that says nothing"
-    assert row.failures == ("rank correlation: expected >= 0.9999",)
+    assert row.failures == ("rank correlation 0, expected >= 0.9999",)
 
 
 @pytest.mark.parametrize("place", ["map", "score"])
@@ -202,12 +211,60 @@ def test_the_table_names_backends_figures_and_failures() -> None:
     good = compare(brightness)
     bad = compare(lambda frames: (brightness(frames)[0] * 2, brightness(frames)[1]))
     lines = table([good, bad]).splitlines()
-    head = ["backend", "images", "max", "mean", "p99", "ranks", "flips"]
-    assert lines[0].split() == head
-    assert lines[1].split() == ["other", "5", "0.00e+00", "0.00e+00", "0.00e+00", "1.00000", "0",
-                                "ok"]  # fmt: skip
-    assert lines[2].endswith(f"FAILED, {'; '.join(bad.failures)}")
-    assert lines[-1] == "errors are shares of the map's range"
+    head = ["backend", "max error", "mean error", "ranks", "same verdict", "verdict"]
+    assert re.split(" {2,}", lines[0]) == head
+    row = ["other", "0.0e+00", "0.0e+00", "1.0000", "5 of 5", "agrees"]
+    assert re.split(" {2,}", lines[1]) == row
+    assert lines[2].endswith(f"5 of 5  {'; '.join(bad.failures)}")
+    assert lines[-1] == "errors are shares of the reference map's range, on 5 frames (test)"
+
+
+class TestFittedAgain:
+    """A graph with moments of its own: another map and another threshold by right."""
+
+    def doubled(self, frames: NDArray[np.uint8]) -> Arrays:
+        maps, scores = brightness(frames)
+        return maps * 2, scores * 2
+
+    def test_verdicts_are_compared_each_at_its_own_threshold(self) -> None:
+        row = compare(self.doubled, own_threshold=200.0, refitted=True, planted=2, head_error=5e-5)
+        assert row.passed, row.failures
+        assert (row.flips, row.max_error) == (0, pytest.approx(1.0))
+        assert (row.flagged, row.detected) == ((0, 0), (2, 2))
+        assert row.auroc == (1.0, 1.0)
+        assert not compare(self.doubled, refitted=True, head_error=5e-5).passed, "at the other's"
+
+    def test_the_head_is_held_to_its_own_limit(self) -> None:
+        row = compare(self.doubled, own_threshold=200.0, refitted=True, head_error=2e-4)
+        assert row.failures == ("head error 0.0002, expected <= 0.0001",)
+        broken = compare(self.doubled, own_threshold=200.0, refitted=True, head_error=np.nan)
+        assert broken.failures == ("not finite",)
+        json.dumps(broken.to_dict(), allow_nan=False)
+
+    def test_planted_defects_that_are_no_longer_told_apart_fail(self) -> None:
+        def reversed_scores(frames: NDArray[np.uint8]) -> Arrays:
+            maps, scores = brightness(frames)
+            return maps, 170 - scores
+
+        loose = Tolerance(
+            max_error=1, mean_error=1, min_rank_correlation=-1, max_flips=1, max_loss=0.1
+        )
+        row = compare(reversed_scores, refitted=True, planted=2, head_error=0.0, tolerance=loose)
+        assert row.auroc == (1.0, 0.0)
+        assert row.failures == ("loss of AUROC on planted defects 1, expected <= 0.1",)
+
+    def test_the_table_says_what_is_compared_with_what(self) -> None:
+        row = compare(self.doubled, own_threshold=100.0, refitted=True, planted=2, head_error=5e-5)
+        lines = table([row]).splitlines()
+        assert "head error" in lines[0]
+        assert "max error" not in lines[0]
+        assert "1 of 3 (fp32 0)" in lines[1], (
+            "good images that it flags, and the reference does not"
+        )
+        assert "2 of 2" in lines[1]
+        assert "agrees" not in lines[1]
+        assert lines[2].startswith("head error: of the map against the reference's from the same")
+        assert lines[2].endswith("on 5 frames (test); AUROC of fp32 1.000")
 
 
 def test_backends_that_are_not_installed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,10 +276,13 @@ def test_backends_that_are_not_installed_are_left_out(monkeypatch: pytest.Monkey
     exact = "ONNX Runtime, as written"
     assert names("fp32", "cpu") == names("int8", "cpu") == ["ONNX Runtime", "OpenVINO"]
     assert names("fp16", "cpu") == names("fp16", "trt") == [exact, "OpenVINO"]
+    assert names("bf16", "cpu") == ["OpenVINO"], "no other library computes in bfloat16"
     assert names("int8", "trt") == [exact], "a CPU's kernels would be judged, not the graph"
     found: dict[str, Any] = {"openvino": None}
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: found[name])
+    monkeypatch.setattr("edgeseg.export.sessions.find_spec", lambda name: found[name])
     assert names("fp32", "cpu") == ["ONNX Runtime"]
+    with pytest.raises(ExportError, match="precision=bf16 runs in OpenVINO alone, which is not"):
+        names("bf16", "cpu")
 
 
 def test_tolerances_grow_as_precision_falls_and_fp32_is_the_promised_one() -> None:

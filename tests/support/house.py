@@ -34,8 +34,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime.sinks": ("runtime.scoring", "runtime.drift"),
     "runtime.web": ("runtime.sinks",),
     "runtime": ("runtime.web",),
-    "export": ("artefact", "runtime.backends"),
-    "api": ("fitting", "export"),
+    "export": ("fitting", "runtime.backends"),
+    "api": ("export",),
     "cli": ("api",),
     "bench": ("cli", "runtime"),
 }

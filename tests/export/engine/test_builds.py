@@ -12,7 +12,7 @@ from edgeseg.export.graph import GraphOptions, save_graph, set_metadata
 from edgeseg.export.inspect_file import describe
 from edgeseg.export.model_metadata import describe_model
 from edgeseg.export.precision.half import HalfPlan, to_half
-from edgeseg.export.precision.int8 import Int8Plan, Quantiser, correct_mean, mean_embedding
+from edgeseg.export.precision.int8 import Quantiser
 from edgeseg.export.precision.makers import half_form
 from tests.support.export_models import EDGE, artefact, good_frames, traced
 
@@ -30,8 +30,7 @@ def make_graph(name: str, precision: str) -> ModelProto:
     if precision == "fp32":
         return graph
     images = good_frames(4)
-    quantised = Quantiser(graph, images, target="trt").quantise(Int8Plan())
-    return half_form(correct_mean(quantised, mean_embedding(graph, images), images))
+    return half_form(Quantiser(graph, images, target="trt").quantise())
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])

@@ -1,18 +1,15 @@
 """fp16: the types that were promised, where they were promised, and what is too large for it."""
 
-import json
-
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from edgeseg.errors import ExportError
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
-from edgeseg.export.precision import search as choose
 from edgeseg.export.precision.half import HalfPlan, emulated, to_half
 from edgeseg.export.precision.int8 import run_exactly
-from edgeseg.export.precision.search import choose_half, exact_maps, mean_error
-from edgeseg.export.precision.tolerances import TOLERANCES, Tolerance
+from edgeseg.export.precision.makers import MAKERS, Head, Task
+from edgeseg.export.precision.tolerances import TOLERANCES
 from tests.support.export_models import (
     EDGE,
     SHORT,
@@ -145,43 +142,19 @@ def test_an_output_in_front_of_the_form_is_refused() -> None:
         to_half(proto, ALL)
 
 
-def test_all_of_it_is_fp16_when_the_map_allows_it() -> None:
-    choice = choose_half(traced(EDGE, APART), artefact().model(), good_frames(4), good=False)
-    assert choice.report["precision"] == ALL.text
-    assert types(choice.graph)[mean_of(choice.graph)] == HALF
-
-
-@pytest.mark.parametrize("good", [False, True])
-def test_parts_return_to_fp32_until_the_error_is_small(
-    monkeypatch: pytest.MonkeyPatch, good: bool
-) -> None:
-    model, images = artefact().model(), good_frames(4)
-    strict = Tolerance(max_error=1, mean_error=1e-9, min_rank_correlation=0, max_flips=1)
-    monkeypatch.setitem(choose.TOLERANCES, "fp16", strict)
-    choice = choose_half(traced(EDGE, APART), model, images, good=good)
-    assert choice.report["precision"] == FACTORS.text
-    errors = choice.report["mean_error"]
-    assert isinstance(errors, dict)
-    assert list(errors) == [ALL.text, BACKBONE.text, FACTORS.text]
-    assert errors[FACTORS.text] == mean_error(choice.graph, exact_maps(model, images), images)
-    assert errors[FACTORS.text] < 0.3 * errors[BACKBONE.text]
-    found = types(choice.graph)
-    assert (found["factor"], found[mean_of(choice.graph)]) == (HALF, FLOAT)
-
-
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small"])
-def test_good_images_take_out_what_rounding_adds_to_every_frame(name: str) -> None:
-    config = EDGE.with_options({"backbone": name})
-    proto, model, images = traced(config, APART), artefact(config).model(), good_frames(12)
-    plain = choose_half(proto, model, images[:8], good=False).graph
-    corrected = choose_half(proto, model, images[:8], good=True).graph
-    assert types(corrected) == types(plain)
-    for rounds in (True, False):  # every result, or constants alone: a compiler is in between
-        before, after = (
-            mean_error(emulated(graph, rounds=rounds), exact_maps(model, images[8:]), images[8:])
-            for graph in (plain, corrected)
-        )
-        assert after < 0.95 * before
+def test_more_and_more_returns_to_fp32() -> None:
+    task = Task(graph=traced(EDGE, APART), images=good_frames(4), target="cpu")
+    model = artefact().model()
+    head = Head(model=model, embed=lambda inputs: model.embed(inputs).flatten(2))
+    candidates = list(MAKERS["fp16"](task))
+    assert [candidate.text for candidate in candidates] == [ALL.text, BACKBONE.text, FACTORS.text]
+    wanted = reference(EDGE, task.images)["map"]
+    errors = []
+    for candidate, mean in zip(candidates, (HALF, FLOAT, FLOAT), strict=True):
+        proto = candidate.finished(head)
+        assert (types(proto)["factor"], types(proto)[mean_of(proto)]) == (HALF, mean)
+        errors.append(float(np.abs(run_exactly(proto, "map", task.images) - wanted).mean()))
+    assert errors[2] < 0.3 * errors[1]
 
 
 def test_results_are_rounded_as_a_gpu_would_round_them() -> None:
@@ -195,13 +168,3 @@ def test_results_are_rounded_as_a_gpu_would_round_them() -> None:
     assert all(kind != HALF for kind in (tensor.data_type for tensor in wide.graph.initializer))
     untouched = traced(SHORT)
     assert emulated(untouched) is untouched, "nothing to round"
-
-
-def test_an_overflow_while_it_runs_is_noticed_and_reported_as_json() -> None:
-    proto = traced(SHORT)
-    factor = initializers(proto)["factor"]  # every value fits, and their sums do not
-    factor.CopyFrom(numpy_helper.from_array(np.full(factor.dims, 6e4, np.float32), "factor"))
-    choice = choose_half(proto, artefact(SHORT).model(), good_frames(2), good=False)
-    texts = [ALL.text, BACKBONE.text, FACTORS.text]
-    assert choice.report["mean_error"] == dict.fromkeys(texts, "not finite")
-    json.dumps(choice.report, allow_nan=False)

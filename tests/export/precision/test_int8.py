@@ -11,19 +11,13 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from edgeseg.config import FitConfig
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
-from edgeseg.export.precision import search as choose
 from edgeseg.export.precision.int8 import (
-    Int8Plan,
     Quantiser,
-    correct_mean,
-    mean_embedding,
     quantise_form,
     run_exactly,
 )
-from edgeseg.export.precision.makers import half_form, int8_form
-from edgeseg.export.precision.search import Choice, choose_int8, exact_maps, mean_error
-from edgeseg.export.precision.tolerances import TOLERANCES, Tolerance
-from edgeseg.progress import silent
+from edgeseg.export.precision.makers import MAKERS, Head, Task, reach
+from edgeseg.export.precision.tolerances import TOLERANCES
 from tests.support.export_models import (
     EDGE,
     SHORT,
@@ -39,9 +33,9 @@ SEEN, UNSEEN = good_frames(12)[:8], good_frames(12)[8:]
 GLOBAL = SHORT.with_options({"share": 1, "covariance": "global"})
 
 
-def quantised(config: FitConfig, target: str, *, keep: tuple[str, ...] = ()) -> ModelProto:
+def quantised(config: FitConfig, target: str) -> ModelProto:
     """The backbone in int8, the quadratic form still in fp32."""
-    return Quantiser(traced(config), SEEN, target=target).quantise(Int8Plan(keep=keep))
+    return Quantiser(traced(config), SEEN, target=target).quantise()
 
 
 def constants(proto: ModelProto) -> dict[str, NDArray[np.generic]]:
@@ -52,10 +46,16 @@ def made_by(proto: ModelProto) -> dict[str, NodeProto]:
     return {name: node for node in proto.graph.node for name in node.output}
 
 
-def chosen(config: FitConfig, target: str) -> Choice:
+def head(config: FitConfig) -> Head:
+    """The mean and the factors of the fit, and its embeddings."""
     model = artefact(config).model()
-    finish = int8_form(model, SEEN) if target == "cpu" else half_form
-    return choose_int8(traced(config), model, SEEN, target=target, finish=finish, progress=silent)
+    return Head(model=model, embed=lambda inputs: model.embed(inputs).flatten(2))
+
+
+def whole(config: FitConfig, target: str) -> ModelProto:
+    """The first choice of the maker, with the factors of the fit."""
+    task = Task(graph=traced(config), images=SEEN, target=target)
+    return next(MAKERS["int8"](task)).finished(head(config))
 
 
 @pytest.mark.parametrize("target", ["cpu", "trt"])
@@ -81,7 +81,7 @@ def test_weights_for_cpus_have_seven_bits_and_biases_are_int32() -> None:
 
 
 def test_the_graph_for_tensorrt_is_symmetric_and_has_nothing_it_refuses() -> None:
-    proto = chosen(EDGE, "trt").graph
+    proto = whole(EDGE, "trt")
     values = constants(proto)
     kinds = Counter(node.op_type for node in proto.graph.node)
     assert kinds["MatMulInteger"] == 0
@@ -99,7 +99,7 @@ def test_the_graph_for_tensorrt_is_symmetric_and_has_nothing_it_refuses() -> Non
 
 
 def test_the_form_for_cpus_is_an_integer_product() -> None:
-    proto = chosen(EDGE, "cpu").graph
+    proto = whole(EDGE, "cpu")
     kinds = Counter(node.op_type for node in proto.graph.node)
     assert kinds["MatMulInteger"] == 1
     assert kinds["MatMul"] == 2, "the two of the upsampling"
@@ -129,7 +129,7 @@ def test_the_integer_product_is_exact_on_this_computer(config: FitConfig) -> Non
     proto = traced(config)
     form = quadratic_form(proto)
     before, after = form.input[0], form.output[0]
-    proto = int8_form(artefact(config).model(), SEEN)(proto)
+    proto = quantise_form(proto, largest=reach(head(config), SEEN))
     for name in (before, after, "embedding_uint8"):
         kind = TensorProto.UINT8 if name == "embedding_uint8" else TensorProto.FLOAT
         proto.graph.output.append(helper.make_tensor_value_info(name, kind, None))
@@ -150,56 +150,16 @@ def test_the_integer_product_is_exact_on_this_computer(config: FitConfig) -> Non
 
 @pytest.mark.parametrize("target", ["cpu", "trt"])
 def test_int8_is_within_its_tolerance(target: str) -> None:
-    choice = chosen(EDGE, target)
-    assert choice.report["kept"] == []
+    proto = whole(EDGE, target)
     images = np.concatenate([UNSEEN, frames(5)[[0, 1, 3, 4]]])  # good and broken parts
     wanted = reference(EDGE, images)["map"]
     if target == "cpu":  # in the kernels that a user runs, too
-        found = np.concatenate([run(choice.graph, image[None])["map"] for image in images])
+        found = np.concatenate([run(proto, image[None])["map"] for image in images])
     else:
-        found = run_exactly(choice.graph, "map", images)
+        found = run_exactly(proto, "map", images)
     error = np.abs(wanted - found) / (wanted.max() - wanted.min())
     assert 1e-4 < error.mean() <= TOLERANCES["int8"].mean_error
     assert error.max() <= TOLERANCES["int8"].max_error
-
-
-@pytest.mark.parametrize("target", ["cpu", "trt"])
-def test_the_corrected_mean_lowers_the_error_on_images_it_has_not_seen(target: str) -> None:
-    original, plain = traced(EDGE), quantised(EDGE, target)
-    corrected = correct_mean(plain, mean_embedding(original, SEEN), SEEN)
-    maps = exact_maps(artefact(EDGE).model(), UNSEEN)
-    before, after = (mean_error(graph, maps, UNSEEN) for graph in (plain, corrected))
-    assert after < 0.9 * before
-    changed = [
-        name
-        for name, value in constants(corrected).items()
-        if not np.array_equal(value, constants(plain)[name])
-    ]
-    assert len(changed) == 1, "the mean alone"
-
-
-def test_what_quantisation_moved_is_taken_out_exactly() -> None:
-    original, plain = traced(SHORT), quantised(SHORT, "cpu")
-    corrected = correct_mean(plain, mean_embedding(original, SEEN), SEEN)
-
-    def centred(proto: ModelProto) -> NDArray[np.float32]:
-        name = [node.output[0] for node in proto.graph.node if node.op_type == "Sub"][-1]
-        proto.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
-        return run_exactly(proto, name, SEEN).mean(axis=0)
-
-    wanted = centred(original)
-    assert np.abs(centred(plain) - wanted).max() > 1e-3
-    np.testing.assert_allclose(centred(corrected), wanted, atol=1e-4)
-
-
-def test_a_layer_that_is_kept_stays_fp32() -> None:
-    name = next(node.name for node in traced(SHORT).graph.node if node.op_type == "Conv")
-    proto = quantised(SHORT, "cpu", keep=(name,))
-    kept = next(node for node in proto.graph.node if node.name == name)
-    assert constants(proto)[kept.input[1]].dtype == np.float32
-    others = [node for node in proto.graph.node if node.op_type == "Conv" and node.name != name]
-    assert len(others) == 11
-    assert all(made_by(proto)[node.input[1]].op_type == "DequantizeLinear" for node in others)
 
 
 @pytest.mark.parametrize("options", [GraphOptions(batch=(3, 3, 3)), GraphOptions(batch=(1, 2, 4))])
@@ -209,66 +169,33 @@ def test_graphs_of_other_batches_are_calibrated_alike(options: GraphOptions) -> 
         config = SHORT.with_options({"share": 1})
     images = SEEN[:4]  # not a multiple of three
     proto = traced(config, options)
-    quantised = Quantiser(proto, images, target="cpu").quantise(Int8Plan())
-    corrected = correct_mean(quantised, mean_embedding(proto, images), images)
-    error = mean_error(corrected, exact_maps(artefact(config).model(), images), images)
-    assert 0 < error < TOLERANCES["int8"].mean_error
+    quantised = Quantiser(proto, images, target="cpu").quantise()
+    wanted = reference(config, images)["map"]
+    error = np.abs(run_exactly(quantised, "map", images) - wanted).mean() / np.ptp(wanted)
+    assert 0 < error < 2 * TOLERANCES["int8"].mean_error
 
 
 def test_the_same_images_give_the_same_bytes_and_logs_stay_as_they_were() -> None:
     root = logging.getLogger()
     before = root.level
-    first, second = (
-        chosen(SHORT, "cpu").graph.SerializeToString(deterministic=True) for _ in range(2)
-    )
+    first, second = (whole(SHORT, "cpu").SerializeToString(deterministic=True) for _ in range(2))
     assert first == second
     assert root.level == before
 
 
-def tighten(monkeypatch: pytest.MonkeyPatch, mean_error: float) -> None:
-    limits = Tolerance(max_error=1, mean_error=mean_error, min_rank_correlation=0, max_flips=1)
-    monkeypatch.setitem(choose.TOLERANCES, "int8", limits)
-
-
-def test_sensitive_layers_return_to_fp32_and_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    free = chosen(SHORT, "trt").report["steps"]
-    assert isinstance(free, list)
-    error = free[0]["mean_error"]
-    tighten(monkeypatch, 1.05 * error)
-    monkeypatch.setattr(choose, "WORTH", 0.0)
-    monkeypatch.setattr(choose, "MOST_KEPT", 1)
-    choice = chosen(SHORT, "trt")
-    (kept,) = choice.report["kept"]  # type: ignore[misc]
-    steps = choice.report["steps"]
-    assert isinstance(steps, list)
-    assert [step["kept"] for step in steps] == [[], [kept]]
-    assert steps[1]["mean_error"] < steps[0]["mean_error"] == error
-    assert choice.report["precision"] == "int8 backbone, fp16 factors; 1 layers kept in fp32"
-    node = next(node for node in choice.graph.graph.node if node.name == kept)
-    assert constants(choice.graph)[node.input[1]].dtype == np.float32
-    others = [other for other in traced(SHORT).graph.node if other.op_type == "Conv"]
-    probes = SEEN[::2]
-    maps, mean = exact_maps(artefact(SHORT).model(), probes), mean_embedding(traced(SHORT), probes)
-    quantiser = Quantiser(traced(SHORT), SEEN, target="trt")
-    for other in others[:3]:
-        graph = quantiser.quantise(Int8Plan(keep=(other.name,)))
-        graph = correct_mean(graph, mean, probes)
-        assert mean_error(graph, maps, probes) >= steps[1]["mean_error"], "the best was chosen"
-
-
 @pytest.mark.parametrize(("target", "factors"), [("cpu", "int8"), ("trt", "fp16")])
-def test_a_backbone_that_cannot_be_int8_stays_fp32_as_a_whole(
-    monkeypatch: pytest.MonkeyPatch, target: str, factors: str
-) -> None:
-    tighten(monkeypatch, 1e-6)
-    choice = chosen(SHORT, target)
-    assert choice.report["precision"] == (
-        f"{factors} factors; the whole backbone stays fp32, its int8 form is too far off"
-    )
-    kinds = Counter(node.op_type for node in choice.graph.graph.node)
+def test_a_backbone_that_cannot_be_int8_stays_fp32_as_a_whole(target: str, factors: str) -> None:
+    task = Task(graph=traced(SHORT), images=SEEN, target=target)
+    first, second = MAKERS["int8"](task)
+    assert first.text == f"backbone int8, factors {factors}"
+    assert second.text == f"backbone fp32, factors {factors}"
+    proto = second.finished(head(SHORT))
+    kinds = Counter(node.op_type for node in proto.graph.node)
     assert kinds["DequantizeLinear"] == 0
     assert kinds["MatMulInteger"] == (target == "cpu")
-    assert mean_error(choice.graph, exact_maps(artefact(SHORT).model(), UNSEEN), UNSEEN) < 0.05
+    wanted = reference(SHORT, UNSEEN)["map"]
+    error = np.abs(run_exactly(proto, "map", UNSEEN) - wanted).mean() / np.ptp(wanted)
+    assert error < 0.05
 
 
 def test_seven_bits_do_not_saturate_in_the_kernels_of_this_computer() -> None:

@@ -1,0 +1,209 @@
+"""A candidate made whole, fitted again through itself where there are good images, and judged."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.precisions import EXACT
+from edgeseg.contract.prediction import above
+from edgeseg.data.datasets import Dataset
+from edgeseg.data.samples import frames_at_once
+from edgeseg.export.calibration_frames import planted_copies
+from edgeseg.export.graph import save_graph, set_metadata
+from edgeseg.export.model_metadata import describe_model
+from edgeseg.export.options import ExportOptions
+from edgeseg.export.precision.makers import Candidate, Head
+from edgeseg.export.precision.refit import (
+    EMBEDDING,
+    Embedder,
+    cut,
+    embedder,
+    embedding_tensor,
+    refitted,
+    with_embedding,
+)
+from edgeseg.export.precision.tolerances import TOLERANCES
+from edgeseg.export.sessions import Run, installed_backends, installed_runs
+from edgeseg.export.verify import Agreement, Verified, agreement, head_error, table
+from edgeseg.model.predictor import torch_predictor
+from edgeseg.progress import Note, Progress, ignore, silent
+from edgeseg.tables import aligned
+
+# Fewer of frames above 512x512; with less than eight the ranks of their scores would say nothing.
+_MOST_VERIFIED, _LEAST_VERIFIED = 16, 8
+_HEADS = 4  # frames on which what is behind the embedding is looked at alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A candidate as a graph, what the file says of itself, and how it compares."""
+
+    text: str
+    graph: ModelProto
+    metadata: ModelMetadata
+    rows: tuple[Agreement, ...]
+
+    @property
+    def failures(self) -> list[str]:
+        """What is wrong with it, backend by backend."""
+        return [f"{row.backend}: {'; '.join(row.failures)}" for row in self.rows if row.failures]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """All that candidates of one export are made and judged with."""
+
+    artefact: Artefact  # as it was fitted, in fp32: the reference
+    folder: Path  # where the file will be
+    options: ExportOptions
+    good: Dataset | None
+    images: NDArray[np.uint8]  # (N, H, W, 3)
+    artefact_sha256: str
+    note: Note = field(default=ignore)
+    progress: Progress = field(default=silent)
+
+    def of(self, candidate: Candidate) -> Made:
+        """Make it and judge it."""
+        if self.good is None or self.options.precision == EXACT:
+            model = self.artefact.model()
+            graph = candidate.finished(Head(model=model, embed=lambda x: model.embed(x).flatten(2)))
+            return self._judged(candidate, graph, self.artefact)
+        with self._opened(cut(candidate.rounded), self.artefact, (EMBEDDING,)) as runs:
+            embed = embedder(next(iter(runs.values()))())
+            artefact = self._refitted(self.good, embed)
+            graph = candidate.finished(Head(model=artefact.model(), embed=embed))
+        return self._judged(candidate, graph, artefact)
+
+    def _refitted(self, good: Dataset, embed: Embedder) -> Artefact:
+        precision = self.options.precision
+        fitted, count = int(self.artefact.data["fitted"]), len(good.train)
+        self.note(f"taking the moments again through the {precision} graph")
+        if count < fitted:
+            self.note(
+                f"the model was fitted on {fitted} images, and there are {count} of them now: it "
+                "knows the part less well than before; give all good images there are"
+            )
+        artefact = refitted(self.artefact, embed, good, note=self.note, progress=self.progress)
+        calibration = artefact.calibration
+        method = f"{calibration.method}, through the {precision} graph"
+        artefact = replace(artefact, calibration=replace(calibration, method=method))
+        self.note(_thresholds(self.artefact, artefact, precision=precision))
+        return artefact
+
+    def _judged(self, candidate: Candidate, graph: ModelProto, artefact: Artefact) -> Made:
+        names = [output.name for output in graph.graph.output]
+        metadata = self._metadata(artefact, outputs=names)
+        set_metadata(graph, metadata)
+        rows: tuple[Agreement, ...] = ()
+        if self.options.verify:
+            rows = self._verified(graph, embedding_tensor(candidate.rounded), artefact)
+            self.note(table(rows))
+        return Made(text=candidate.text, graph=graph, metadata=metadata, rows=rows)
+
+    def _verified(
+        self, graph: ModelProto, tensor: str, artefact: Artefact
+    ) -> tuple[Agreement, ...]:
+        """The comparison of the file as it will be, in every backend that is installed here."""
+        refit = artefact is not self.artefact
+        frames = self._frames(refitted=refit)
+        heads: dict[str, float] = {}
+        if refit:
+            model = artefact.model()
+            probe = with_embedding(graph, tensor)
+            looked_at = frames.images[:: -(-len(frames.images) // _HEADS)]
+            with self._opened(probe, artefact, (EMBEDDING, "map")) as runs:
+                heads = {name: head_error(model, run(), looked_at) for name, run in runs.items()}
+        reference = torch_predictor(self.artefact.model())
+        thresholds = (
+            self.artefact.calibration.score_threshold,
+            artefact.calibration.score_threshold,
+        )
+        with self._saved(graph) as path:
+            backends = installed_backends(
+                path,
+                precision=self.options.precision,
+                target=self.options.target,
+                batch=self.options.batch,
+            )
+            return tuple(
+                agreement(
+                    reference,
+                    open_predictor(),
+                    frames,
+                    backend=name,
+                    thresholds=thresholds,
+                    tolerance=TOLERANCES[self.options.precision],
+                    head_error=heads.get(name),
+                )
+                for name, open_predictor in backends.items()
+            )
+
+    def _frames(self, *, refitted: bool) -> Verified:
+        most, least = _MOST_VERIFIED, _LEAST_VERIFIED
+        size_hw = self.artefact.config.size_hw
+        count = frames_at_once(size_hw, most=most, least=least, pixels=most * 512**2)
+        images = self.images[:count]
+        if not refitted:
+            source = "synthetic images" if self.good is None else "calibration images"
+            return Verified(images=images, source=source)
+        planted = planted_copies(images, seed=self.artefact.config.seed)
+        return Verified(
+            images=np.concatenate([images, planted]),
+            source="good images, and copies of them with a planted defect",
+            planted=len(planted),
+            refitted=True,
+        )
+
+    def _metadata(self, artefact: Artefact, *, outputs: Sequence[str]) -> ModelMetadata:
+        return describe_model(
+            artefact,
+            artefact_sha256=self.artefact_sha256,
+            precision=self.options.precision,
+            target=self.options.target,
+            batch=self.options.batch,
+            outputs=list(outputs),
+        )
+
+    @contextmanager
+    def _saved(self, graph: ModelProto) -> Iterator[Path]:
+        """The graph as a file, in a folder of its own."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".export-") as folder:
+            path = Path(folder) / "graph.onnx"
+            save_graph(graph, path)
+            yield path
+
+    @contextmanager
+    def _opened(
+        self, probe: ModelProto, artefact: Artefact, outputs: tuple[str, ...]
+    ) -> Iterator[dict[str, Callable[[], Run]]]:
+        """Sessions of a look into the graph, which says its precision as the file will."""
+        metadata = self._metadata(artefact, outputs=("map", "score", "grid"))
+        set_metadata(probe, metadata)
+        with self._saved(probe) as path:
+            yield installed_runs(
+                path,
+                precision=self.options.precision,
+                target=self.options.target,
+                batch=self.options.batch,
+                outputs=outputs,
+            )
+
+
+def _thresholds(reference: Artefact, artefact: Artefact, *, precision: str) -> str:
+    """What the new moments did to the threshold."""
+    rows = [["", "threshold", "good images held out", "of them flagged"]]
+    for name, model in ((EXACT, reference), (precision, artefact)):
+        calibration = model.calibration
+        flagged = float(np.mean(above(calibration.good.scores, calibration.score_threshold)))
+        count = calibration.good.count
+        rows.append([name, f"{calibration.score_threshold:.4g}", f"{count}", f"{flagged:.1%}"])
+    return "\n".join(aligned(rows))

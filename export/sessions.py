@@ -1,0 +1,149 @@
+"""An exported file in every backend of this computer, opened as a stream opens it."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+from edgeseg.contract.precisions import EXACT, Precision, precision_spec
+from edgeseg.errors import ExportError
+from edgeseg.export.precision.exact_session import exact_session
+from edgeseg.model.predictor import Predictor
+from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
+from edgeseg.runtime.backends.openvino_session import arithmetic, compile_openvino, read_openvino
+from edgeseg.runtime.backends.session_options import SessionOptions
+
+Maps = NDArray[np.float32]
+Frames = NDArray[np.uint8]
+Run = Callable[[Frames], tuple[Maps, ...]]  # frames (N, H, W, 3) to the outputs that were named
+MAP_AND_SCORE = ("map", "score")
+_CAPABILITIES = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}  # OpenVINO's names
+
+
+def installed_runs(
+    path: Path,
+    *,
+    precision: str,
+    target: str,
+    batch: tuple[int, int, int],
+    outputs: tuple[str, ...] = MAP_AND_SCORE,
+) -> dict[str, Callable[[], Run]]:
+    """Every backend on this machine that can run the file, by name; any number of frames.
+
+    The first one is what the file is made for.
+    """
+    spec = precision_spec(precision)
+    runs: dict[str, Callable[[], Run]] = {}
+    if spec.arithmetic == "float32":
+        # No CPU rounds as fp16 says, so that is for other devices whatever the target.
+        exact = target == "trt" or spec.needs_rounding
+        name = "ONNX Runtime, as written" if exact else "ONNX Runtime"
+        runs[name] = lambda: in_batches(_onnxruntime(path, outputs, exact=exact), batch)
+    # OpenVINO has no mode for signed int8 as written; where it lacks VNNI, it saturates.
+    if find_spec("openvino") is not None and (precision, target) != ("int8", "trt"):
+        runs["OpenVINO"] = lambda: in_batches(_openvino(path, outputs, spec), batch)
+    if not runs:
+        raise _no_openvino(spec)
+    return runs
+
+
+def installed_backends(
+    path: Path, *, precision: str, target: str, batch: tuple[int, int, int]
+) -> dict[str, Callable[[], Predictor]]:
+    """The same as predictors of maps and scores."""
+    runs = installed_runs(path, precision=precision, target=target, batch=batch)
+    return {name: _predictor(opener) for name, opener in runs.items()}
+
+
+def _predictor(opener: Callable[[], Run]) -> Callable[[], Predictor]:
+    def open_predictor() -> Predictor:
+        run = opener()
+
+        def predict(frames: Frames) -> tuple[Maps, Maps]:
+            maps, scores = run(frames)
+            return maps, scores
+
+        return predict
+
+    return open_predictor
+
+
+def _onnxruntime(path: Path, outputs: tuple[str, ...], *, exact: bool) -> Run:
+    """ONNX Runtime as a stream has it; `exact` runs the graph as written, as TensorRT does."""
+    how = onnxruntime.RunOptions()
+    session: Any
+    if exact:
+        session = exact_session(onnx.load(path))
+    else:
+        session = open_onnxruntime(path, SessionOptions())
+        # What a run took goes back to the system: the reference needs as much for large frames.
+        how.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    name = session.get_inputs()[0].name
+    return lambda frames: tuple(session.run(list(outputs), {name: frames}, how))
+
+
+def _openvino(path: Path, outputs: tuple[str, ...], spec: Precision) -> Run:
+    """OpenVINO as a stream has it."""
+    compiled = compile_openvino(read_openvino(path), SessionOptions(), model=path)
+    if spec.arithmetic != "float32" and arithmetic(compiled) != spec.arithmetic:
+        raise no_arithmetic(spec)
+
+    def run(frames: Frames) -> tuple[Maps, ...]:
+        values = compiled(frames)
+        return tuple(values[name] for name in outputs)
+
+    return run
+
+
+def check_arithmetic(spec: Precision) -> None:
+    """Refuse a precision that this processor does not compute in, before any work."""
+    if spec.arithmetic == "float32":
+        return
+    if find_spec("openvino") is None:
+        raise _no_openvino(spec)
+    import openvino
+
+    if not processor_computes_in(openvino.Core(), spec):
+        raise no_arithmetic(spec)
+
+
+def processor_computes_in(core: Any, spec: Precision) -> bool:
+    """Asked of OpenVINO, which takes a hint for what it does not have without a word."""
+    return _CAPABILITIES[spec.arithmetic] in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+def _no_openvino(spec: Precision) -> ExportError:
+    return ExportError(
+        f"precision={spec.name} runs in OpenVINO alone, which is not installed; "
+        f"`pip install edgeseg[openvino]`, or export with precision={EXACT}"
+    )
+
+
+def no_arithmetic(spec: Precision) -> ExportError:
+    """This processor computes in something else, so nothing that is measured here would be true."""
+    return ExportError(
+        f"precision={spec.name}: this processor has no {spec.arithmetic}; export on the computer "
+        f"that will run the file, or with precision={EXACT}"
+    )
+
+
+def in_batches(run: Run, batch: tuple[int, int, int]) -> Run:
+    """Any number of frames through a graph that takes min to max of them at once."""
+    low, _, high = batch
+
+    def run_all(frames: Frames) -> tuple[Maps, ...]:
+        parts = []
+        for start in range(0, len(frames), high):
+            chunk = frames[start : start + high]
+            count = len(chunk)
+            # Frames are repeated until there are enough, and what they give is dropped.
+            values = run(np.resize(chunk, (max(low, count), *chunk.shape[1:])))
+            parts.append([value[:count] for value in values])
+        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+    return run_all
