@@ -163,12 +163,15 @@ def refreshed(
     measured = float(np.mean([artefact.calibration.measured_d2 for artefact in earlier]))
     calibration = calibrate(
         good,
-        false_alarm_rate=space.config.false_alarm_rate,
+        # That of the settings, unless `edgeseg threshold` has chosen another one since.
+        false_alarm_rate=earlier[0].calibration.requested_rate,
         how=how,
         expected_d2=group_expected_d2(space.config, factors, moments),
         measured_d2=measured if seen is None else scorer.measured_d2(model, seen.seen),
     )
     warn_about(calibration, options)
+    if any(artefact.calibration.unsure_rate is not None for artefact in earlier):
+        options.note("the band of unsure scores is dropped; choose it again: edgeseg threshold")
     if any(artefact.accuracy for artefact in earlier):
         options.note("stored figures of accuracy were of an earlier model and are dropped")
     return replace(
@@ -196,7 +199,7 @@ def _from_new_and_earlier(
         folds = min(config.folds, len(new))
         fresh = scorer.cross_fold_scores(pooled, new, folds=folds, seed=config.seed)
         on_new = f"cross-conformal on {fresh.count} new images"
-        if fresh.count >= needed_images(config.false_alarm_rate):
+        if fresh.count >= needed_images(earlier[0].calibration.requested_rate):
             return fresh, on_new
         scores, how = [fresh, *scores], f"{on_new} and {how}"
     note(

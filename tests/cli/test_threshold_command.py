@@ -159,3 +159,11 @@ def test_planted_defects_are_counted_in_both_files(artefact_copy: Path, tmp_path
     same = json.loads(succeed("threshold", tmp_path / "m.onnx", "--json").stdout)
     rows = {row["requested_rate"]: row for row in told["rates"]}
     assert all(row == rows[row["requested_rate"]] for row in same["rates"])
+
+
+def test_an_update_keeps_the_rate_that_was_chosen(artefact_copy: Path, plate: Path):
+    succeed("threshold", artefact_copy, "--rate", 0.25, "--unsure-rate", 0.4)
+    noted = succeed("update", artefact_copy, plate, "--out", artefact_copy)
+    calibration = load_artefact(artefact_copy).calibration
+    assert (calibration.requested_rate, calibration.unsure_rate) == (0.25, None)
+    assert "the band of unsure scores is dropped" in noted.stderr

@@ -84,7 +84,8 @@ def test_a_single_image_of_a_network_that_treats_lone_images_otherwise(folders):
 
 
 def test_new_images_are_judged_by_the_model_without_their_fold(models, folders):
-    rare = replace(models["old"], config=replace(TINY, false_alarm_rate=0.2))
+    chosen = replace(models["old"].calibration, requested_rate=0.2)  # as `edgeseg threshold` does
+    rare = replace(models["old"], calibration=chosen)
     found, lines = changed(rare, more=open_dataset(folders["new"]))
     good = found.calibration.good
     assert found.calibration.method == "cross-conformal on 4 new images, 4 good images"
