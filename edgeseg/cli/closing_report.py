@@ -72,6 +72,6 @@ def _panel(artefact: Artefact, row: DecidingImage, sample: Sample) -> NDArray[np
         frame_hwc,
         maps[0],
         pixel_threshold=pixel,
-        value_range=(0.0, 2.0 * max(pixel, 1e-6)),
+        value_range=(0.0, max(pixel, 1e-6)),  # good images stay below it
         caption=f"{sample.image.name}: {row.score:.4f}, p-value {row.p_value:.3g}",
     )

@@ -62,9 +62,9 @@ class Census:
         if self.copies:
             copy, first = (PurePosixPath(path).name for path in self.copies[0])
             yield (
-                f"{len(self.copies)} of {sum(self.sizes.values())} pictures are exact copies of "
-                f"others ({copy} of {first}): the threshold counts them as more images than there "
-                "are; leave them out"
+                f"exact copies among {sum(self.sizes.values())} pictures: {len(self.copies)}, the "
+                f"first is {copy} of {first}; the threshold counts them as more images than there "
+                "are, so leave them out"
             )
 
 
@@ -92,7 +92,9 @@ def foreign_sentence(good: GoodImageScores) -> str | None:
     names = [PurePosixPath(good.images[place]).name for place in places]
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     times = float(good.scores[places[0]] / np.median(good.scores))
+    several = len(names) > 1
+    verb, up_to, them = ("do", "up to ", "them") if several else ("does", "", "it")
     return (
-        f"{len(names)} of {good.count} images do not look like the others, up to {times:.1f} times "
-        f"the usual score: {shown}; look at them; --robust drop leaves such images out"
+        f"{len(names)} of {good.count} images {verb} not look like the others, {up_to}{times:.1f} "
+        f"times the usual score: {shown}; look at {them}; --robust drop leaves such images out"
     )

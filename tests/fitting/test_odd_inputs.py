@@ -49,18 +49,18 @@ def test_sizes_and_shapes(good):
 def test_copies(good):
     shutil.copy(good / "003.png", good / "100.png")
     assert said(good)[1] == (
-        "1 of 10 pictures are exact copies of others (100.png of 003.png): the threshold counts "
-        "them as more images than there are; leave them out"
+        "exact copies among 10 pictures: 1, the first is 100.png of 003.png; the threshold counts "
+        "them as more images than there are, so leave them out"
     )
 
 
 def test_a_foreign_part(good):
     noise = np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)
     write_image(good / "005.png", noise)
-    (sentence,) = (line for line in said(good) if "do not look like" in line)
-    assert sentence.startswith("1 of 9 images do not look like the others, up to ")
+    (sentence,) = (line for line in said(good) if "not look like" in line)
+    assert sentence.startswith("1 of 9 images does not look like the others, ")
     assert sentence.endswith(
-        " times the usual score: 005.png; look at them; --robust drop leaves such images out"
+        " times the usual score: 005.png; look at it; --robust drop leaves such images out"
     )
 
 

@@ -95,9 +95,16 @@ def test_commands(data, tmp_path):
     assert last.endswith("; next: edgeseg merge with all 2 shards --out MODEL")
     out = tmp_path / "m.edgeseg"
     result = succeed("merge", tmp_path / "s_0", tmp_path / "s_1", "--out", out, "--batch-size", "2")
-    assert result.stderr.splitlines()[0] == "13 good images of plate in 2 shards"
+    assert result.stderr.splitlines()[:2] == [
+        "13 good images of plate in 2 shards",
+        "no planted defects: they are made where all images are at hand, by `fit`",
+    ]
+    assert load_artefact(out).planted is None
     whole = fit_small(data, config=TINY, options=PAIRS)
     assert_same_model(load_artefact(out), whole)
+    assert [row["image"] for row in load_artefact(out).data["highest"]] == [
+        row["image"] for row in whole.data["highest"]
+    ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.edgeseg", "s_0", "s_1"]
     save_artefact(whole, tmp_path / "whole")
     sentence = fail("merge", tmp_path / "s_0", out, "--out", tmp_path / "x", code=2)
