@@ -1,6 +1,7 @@
 """Exported models in programs: the same verdicts as the fitted model's, without torch."""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,14 +13,17 @@ import pytest
 
 import edgeseg.runtime
 from edgeseg.api import Model, load
-from edgeseg.contract.images import read_image
+from edgeseg.contract.images import images_in, read_image
 from edgeseg.contract.judgement import JudgedPrediction, judged
 from edgeseg.contract.metadata import Thresholds, TileLayout
 from edgeseg.contract.prediction import Prediction
 from edgeseg.errors import ExportError, UsageError
+from edgeseg.export.calibration_frames import calibration_frames
 from edgeseg.runtime.backends.base import Session
+from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.commands import succeed
 from tests.support.small_models import frames
 
 
@@ -43,7 +47,9 @@ def test_the_device_says_what_the_model_says(model, exported):
             here, there = model.predict(picture), detector.predict(picture)
             assert type(here) is type(there) is JudgedPrediction
             assert there.score == pytest.approx(here.score, rel=1e-3)
-            assert (there.threshold, there.anomalous) == (here.threshold, here.anomalous)
+            assert (there.threshold, there.verdict) == (here.threshold, here.verdict)
+            assert there.p_value == here.p_value is not None
+            assert there.anomalous == here.anomalous
             np.testing.assert_allclose(there.map_hw, here.map_hw, rtol=1e-2, atol=1e-3)
             assert len(there.regions) == len(here.regions)
         swapped = detector.predict(large[:, :, ::-1], channels="bgr")
@@ -51,12 +57,29 @@ def test_the_device_says_what_the_model_says(model, exported):
         assert repr(detector) == "<edgeseg detector of plate: ONNX Runtime CPU, 1 thread>"
 
 
+def test_calibrating_here_finds_the_scores_of_the_model(model, exported, plate, tmp_path):
+    part = Path(shutil.copy(exported, tmp_path / "part.onnx"))
+    good = images_in(plate / "test" / "good")
+    here = ("--backend", "cpu", "--allow-random-weights", "--rate", 0.3)
+    succeed("calibrate", part, plate / "test" / "good", *here)
+    stored = file_metadata(part)
+    results = [model.predict(read_image(path)) for path in good]
+    expected = sorted(result.score for result in results)
+    np.testing.assert_allclose(stored.good_scores.scores, expected, rtol=1e-3)
+    peaks = sorted(float(result.map_hw.max()) for result in results)
+    np.testing.assert_allclose(stored.good_scores.peaks, peaks, rtol=1e-2)
+    assert stored.drift.mean_hw.shape == stored.grid_hw
+    with edgeseg.runtime.open(part, allow_random_weights=True, backend="cpu") as detector:
+        assert detector.threshold == stored.threshold.score != model.threshold
+
+
 def test_int8_is_calibrated_on_images_or_a_folder(model, plate, tmp_path, monkeypatch):
     """The same frames either way; what export makes of them is tested with export."""
     given: list[np.ndarray] = []
     monkeypatch.setattr(
         "edgeseg.export.onnx_export.export_onnx",
-        lambda artefact, out, *, calibration, **_: given.append(calibration),
+        # Here and now: the dataset is closed when the export is over.
+        lambda artefact, out, *, good, **_: given.append(calibration_frames(good, artefact.config)),
     )
     images = [read_image(path) for path in sorted((plate / "train/good").iterdir())]
     for data in (plate, images, plate / "train/good"):
