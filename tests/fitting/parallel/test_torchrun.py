@@ -48,7 +48,11 @@ def ours(result: subprocess.CompletedProcess[str]) -> list[str]:
 
 def assert_one_fit(path: Path, data: Path) -> None:
     options = replace(RANDOM, batch_size=2)
-    assert_same_model(load_artefact(path), fit_small(data, config=TINY, options=options))
+    fitted, whole = load_artefact(path), fit_small(data, config=TINY, options=options)
+    assert_same_model(fitted, whole)
+    assert fitted.planted is None, "they are made by one process"
+    names = [[row["image"] for row in model.data["highest"]] for model in (fitted, whole)]
+    assert names[0] == names[1]
 
 
 def test_without_torchrun_a_process_is_alone(monkeypatch):
