@@ -38,6 +38,8 @@ PURPOSES = {
 _FOR_DEVELOPERS = {"dev", "peers"}
 # What makes int8 fast, by the names that Linux gives them.
 CPU_FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp")
+CPU_INFO = Path("/proc/cpuinfo")
+BF16_FEATURES = ("avx512_bf16", "amx_bf16", "bf16")  # the last is an ARM's
 LEAST_FREE_GB = 8  # torch with its libraries
 
 
@@ -102,13 +104,22 @@ def _packages() -> list[Finding]:
 
 
 def _cpu() -> list[Finding]:
-    info = Path("/proc/cpuinfo")
-    words = set(info.read_text(encoding="utf-8").split()) if info.is_file() else set()
+    known = CPU_INFO.is_file()
+    words = set(CPU_INFO.read_text(encoding="utf-8").split()) if known else set()
     features = [name for name in CPU_FEATURES if name in words]
     fast = any(name in features for name in CPU_FEATURES[2:])
     text = f"{os.cpu_count()} cores, {', '.join(features) or 'features unknown'}"
     advice = "" if fast else "int8 runs without VNNI: compare with fp32 by `edgeseg bench latency`"
-    return [Finding(topic="processor", name="cpu", ok=True, text=text, fix=advice)]
+    has_bf16 = any(name in words for name in BF16_FEATURES)
+    bf16 = (
+        "yes: --precision bf16 in OpenVINO"
+        if has_bf16
+        else "no: bf16 files are for other computers"
+    )
+    return [
+        Finding(topic="processor", name="cpu", ok=True, text=text, fix=advice),
+        Finding(topic="processor", name="bf16", ok=True, text=bf16),
+    ]
 
 
 def _gpu() -> list[Finding]:

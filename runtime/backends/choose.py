@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
@@ -89,6 +90,13 @@ def open_session(
         session.close()
         raise
     note(f"{model.name} runs on {session.backend}")
+    precision = PRECISIONS.get(session.metadata.precision)
+    if precision is not None and precision.arithmetic != session.arithmetic:
+        note(
+            f"{model.name} is a {precision.name} file, and here it is computed in "
+            f"{session.arithmetic}: its threshold was found in {precision.arithmetic}; run it in "
+            f"OpenVINO on a processor that has {precision.arithmetic}, or export fp32"
+        )
     return session
 
 

@@ -29,6 +29,17 @@ def test_an_edgeseg_that_was_never_installed(monkeypatch):
     assert line.text == "not installed, so its packages are not known"
 
 
+def test_bf16_is_a_line_of_its_own(monkeypatch, tmp_path):
+    def text(flags):
+        (tmp_path / "cpuinfo").write_text(f"flags\t\t: fpu {flags}\n")
+        monkeypatch.setattr(module, "CPU_INFO", tmp_path / "cpuinfo")
+        (line,) = (finding for finding in examine() if finding.name == "bf16")
+        return line.text
+
+    assert text("avx512f avx512_bf16") == "yes: --precision bf16 in OpenVINO"
+    assert text("avx512f avx512_vnni") == "no: bf16 files are for other computers"
+
+
 def test_a_check_that_breaks_is_a_finding_and_the_others_go_on(monkeypatch):
     def broken():
         raise RuntimeError("driver fell over")

@@ -108,8 +108,9 @@ def test_metadata_of_the_graph(small_artefact: Artefact, tmp_path: Path) -> None
         "plan": asdict(plan_of(tmp_path)),
         "history": [asdict(decision)],
     }
+    figures = ACCURACY | {metadata.NUMERICS: "fp32"}
     assert_documented(
-        "Metadata of the graph", asdict(told) | {"accuracy": [ACCURACY]} | only_sidecar
+        "Metadata of the graph", asdict(told) | {"accuracy": [figures]} | only_sidecar
     )
     rows = section(FORMATS, "Metadata of the graph").splitlines()
     starred = {row.split("`")[1].split(".")[0].removesuffix("[]") for row in rows if "| *" in row}

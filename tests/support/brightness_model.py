@@ -69,6 +69,7 @@ def brightness_metadata(
         accuracy=(
             {
                 "dataset": "made up",
+                "numerics": "fp32",
                 "pro": 0.95,
                 "pro_05": 0.85,
                 "pixel_auroc": 0.98,

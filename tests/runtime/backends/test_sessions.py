@@ -1,5 +1,6 @@
 """Backends that run here, against numpy; refusals and fall-backs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,18 @@ def test_auto_says_what_it_takes_and_why(model: Path) -> None:
         "or use backend=cpu",
         "part.onnx runs on ONNX Runtime CPU, 2 threads",
     ]
+
+
+def test_a_precision_that_is_not_computed_here_is_mentioned_before_the_first_frame(
+    tmp_path: Path,
+) -> None:
+    path, notes = tmp_path / "part.onnx", []
+    write_brightness_model(path, metadata=replace(brightness_metadata(), precision="bf16"))
+    with open_session(path, backend="cpu", note=notes.append):
+        assert notes[-1] == (
+            "part.onnx is a bf16 file, and here it is computed in float32: its threshold was "
+            "found in bfloat16; run it in OpenVINO on a processor that has bfloat16, or export fp32"
+        )
 
 
 def test_a_backend_that_was_asked_for_is_not_replaced(model: Path) -> None:
