@@ -113,13 +113,10 @@ def load_artefact(path: Path) -> Artefact:
         weights = under("backbone.", tensors)
         load_checked(backbone, weights, source=path)
         origin = WeightsOrigin(**header["weights"])
-        good: dict[str, Any] = {
-            name: tensor.numpy() for name, tensor in under("good.", tensors).items()
-        }
-        calibration = Calibration(good=GoodImageScores(**good), **header["calibration"])
+        good = GoodImageScores(**_arrays("good.", tensors))
+        calibration = Calibration(good=good, **header["calibration"])
         _check_shapes(config, tensors, features=sum(backbone.channels))
         saved = under("moments.", tensors)
-        planted = {name: tensor.numpy() for name, tensor in under("planted.", tensors).items()}
         artefact = Artefact(
             config=config,
             backbone=backbone,
@@ -132,9 +129,7 @@ def load_artefact(path: Path) -> Artefact:
             ),
             moments=Moments.unpacked(saved) if saved else None,
             calibration=calibration,
-            planted=PlantedScores(**planted, kinds=tuple(header["planted"]["kinds"]))
-            if planted
-            else None,
+            planted=_planted(header, tensors),
             data=header["data"],
             accuracy=header["accuracy"],
             history=header.get("history", []),  # the first files of this schema had none
@@ -177,6 +172,17 @@ def _check_shapes(config: FitConfig, tensors: dict[str, Tensor], *, features: in
         shape = tuple(tensors[name].shape)
         if shape != expected_shape:
             raise ArtefactError(f"{name} has shape {shape}, expected {expected_shape}")
+
+
+def _arrays(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    return {name: tensor.numpy() for name, tensor in under(prefix, tensors).items()}
+
+
+def _planted(header: dict[str, Any], tensors: dict[str, Tensor]) -> PlantedScores | None:
+    arrays = _arrays("planted.", tensors)
+    if not arrays:  # none were asked for, or an earlier version wrote the file
+        return None
+    return PlantedScores(**arrays, kinds=tuple(header["planted"]["kinds"]))
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

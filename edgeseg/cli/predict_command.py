@@ -175,21 +175,16 @@ def predict(
             check_writable(target)
     note, progress = listeners(quiet=quiet)
     started = time.perf_counter()
-    rows: list[Row] = []
     with _opened(model, allow_random_weights=allow_random_weights, note=note) as judge:
         drawings = None if out is None else Drawings(out)
-        for path in progress(paths, length=len(paths), label="Scoring"):
-            rows.append(_judge(judge, path, drawings))
-            if not worst_first:
-                _print(rows[-1:], as_json=as_json)
-    if worst_first:
-        rows.sort(key=lambda row: -row.oddness)
-        _print(rows, as_json=as_json)
+        judged = (_judge(judge, path, drawings) for path in paths)
+        scored = progress(judged, length=len(paths), label="Scoring")
+        rows = _printed(scored, worst_first=worst_first, as_json=as_json)
     if table is not None:
         write_text(table, _csv(rows))
     seconds = time.perf_counter() - started
-    drawn = sum(row.picture is not None for row in rows)
     if out is not None:
+        drawn = sum(row.picture is not None for row in rows)
         note(f"wrote {drawn} pictures to {out} in {seconds:.1f} s")
     note(_summary(rows, table, seconds=seconds))
     if all(row.error is not None for row in rows):
@@ -235,9 +230,14 @@ def _judge(judge: Judge, path: Path, drawings: Drawings | None) -> Row:
     return Row.of(path, result, picture=picture)
 
 
-def _print(rows: Sequence[Row], *, as_json: bool) -> None:
-    for row in rows:
+def _printed(scored: Iterator[Row], *, worst_first: bool, as_json: bool) -> list[Row]:
+    """Print each row as soon as its turn has come."""
+    rows = []
+    ordered = sorted(scored, key=lambda row: -row.oddness) if worst_first else scored
+    for row in ordered:
         click.echo(json.dumps(row.to_dict(), allow_nan=False) if as_json else row.text())
+        rows.append(row)
+    return rows
 
 
 def _csv(rows: Sequence[Row]) -> str:

@@ -58,7 +58,10 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
             options.note(sentence)
         collected.moments = sum_moments_(collected.moments, options.group).to(CPU)
         data = FittedData(name=dataset.name, layout=dataset.layout, held_out=len(held_out))
-        return finish(space, collected, data=data, options=options)
+        artefact = finish(space, collected, data=data, options=options)
+    if foreign := foreign_sentence(artefact.calibration.good):
+        options.note(foreign)
+    return artefact
 
 
 def _planted(options: FitOptions) -> int:
@@ -114,9 +117,6 @@ def finish(
         anomaly_scores=_anomaly_scores(model, config, options),
     )
     warn_about(calibration, options)
-    if sentence := foreign_sentence(good):
-        options.note(sentence)
-    data_facts = data.facts(images=moments.images, bad=collected.bad)
     return Artefact(
         config=config,
         backbone=space.backbone,
@@ -126,7 +126,7 @@ def finish(
         moments=moments if options.keep_moments else None,
         calibration=calibration,
         planted=collected.planted.result() if collected.planted else None,
-        data=data_facts | {"highest": highest(good)},
+        data=data.facts(images=moments.images, bad=collected.bad) | {"highest": highest(good)},
         versions=versions(),
         history=[entry("fit", images=moments.images, source=data.name, newest=collected.newest)],
     )
