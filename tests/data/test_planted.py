@@ -14,6 +14,7 @@ from edgeseg.data.planted.planting import (
     plant,
     planted_set,
 )
+from edgeseg.data.planted.shapes import soften
 from edgeseg.errors import DatasetError, UsageError
 
 AREAS = [SMALLEST, 0.006, LARGEST]
@@ -233,6 +234,13 @@ def test_chosen_kinds_and_areas():
     assert [item.kind for item in planted] == ["stain", "blur", "stain", "blur", "stain"]
     for item in planted:
         assert item.mask_hw.mean() == pytest.approx(0.01, rel=0.3)
+
+
+def test_a_wide_blur_on_a_smaller_copy_is_the_blur_itself():
+    pixels = texture(0, (300, 420)).astype(np.float32) + part_image(0, (300, 420))
+    exact = cv2.GaussianBlur(pixels, (0, 0), 50)
+    assert np.abs(soften(pixels, 50) - exact).max() < 0.02 * np.ptp(pixels)
+    np.testing.assert_array_equal(soften(pixels, 8), cv2.GaussianBlur(pixels, (0, 0), 8))
 
 
 def test_errors_say_what_was_expected():

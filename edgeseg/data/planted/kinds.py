@@ -18,6 +18,7 @@ from edgeseg.data.planted.shapes import (
     Shape,
     depth_of,
     smooth_noise,
+    soften,
     strokes,
     unit,
 )
@@ -60,7 +61,7 @@ def _stain(site: Site) -> Change:
     rim = 1 + site.rng.choice([0.0, 0.6]) * 4 * weight * (1 - weight)
     uneven = 1 + 0.2 * np.clip(smooth_noise(weight.shape, 9, site.rng), -2, 2)
     cover = site.rng.uniform(0, 0.5)  # how much of the part's own texture it hides
-    faded = old + cover * (cv2.GaussianBlur(old, (0, 0), 0.2 * math.sqrt(site.area_px)) - old)
+    faded = old + cover * (soften(old, 0.2 * math.sqrt(site.area_px)) - old)
     return Change(shape=shape, pixels_hwc=faded + (rim * uneven)[..., None] * shift)
 
 
@@ -89,7 +90,7 @@ def _without_detail(site: Site, shape: Shape) -> Plane:
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
     how = (cv2.MORPH_CLOSE, cv2.MORPH_OPEN)[int(site.rng.integers(2))]
     bare = cv2.morphologyEx(site.good.image_hwc[shape.box], how, kernel).astype(np.float32)
-    smooth = cv2.GaussianBlur(bare, (0, 0), side / 4)
+    smooth = soften(bare, side / 4)
     return np.asarray(smooth + site.rng.normal(0, 1.5, (*shape.mask_hw.shape, 1)), np.float32)
 
 
@@ -110,8 +111,8 @@ def _background(site: Site, shape: Shape) -> Plane:
     weight_hw = room_hw.astype(np.float32)
     sigma = min(room_hw.shape) / 16
     overall = image_hwc[room_hw].mean(axis=0) if room_hw.any() else image_hwc.mean(axis=(0, 1))
-    mass = cv2.GaussianBlur(weight_hw, (0, 0), sigma) + 1e-6
-    smooth = cv2.GaussianBlur(image_hwc * weight_hw[..., None], (0, 0), sigma) + 1e-6 * overall
+    mass = soften(weight_hw, sigma) + 1e-6
+    smooth = soften(image_hwc * weight_hw[..., None], sigma) + 1e-6 * overall
     smooth /= mass[..., None]
     filled: Plane = smooth[shape.box].astype(np.float32)
     inner, grain_box = _grain_box(room_hw, shape.mask_hw, site.rng)
@@ -136,13 +137,12 @@ def _blur(site: Site) -> Change:
     pixel, size = unit(site.good.part_hw.shape), math.sqrt(site.area_px)
     reach = max(0.5 * size, 1.0)
     # Where there is no texture nothing can be lost.
-    detail = np.abs(
-        site.good.brightness_hw - cv2.GaussianBlur(site.good.brightness_hw, (0, 0), reach)
-    )
-    centre = site.good.place(site.rng, cv2.GaussianBlur(detail, (0, 0), reach) ** 2)
+    brightness_hw = site.good.brightness_hw
+    detail = np.abs(brightness_hw - soften(brightness_hw, reach))
+    centre = site.good.place(site.rng, soften(detail, reach) ** 2)
     shape = site.blob(soft=0.35, centre_yx=centre)
     sigma = site.rng.uniform(0.25, 0.6) * min(size, 20 * pixel) + 0.3 * pixel * (1 + site.push)
-    smeared = cv2.GaussianBlur(site.pixels(shape), (0, 0), sigma)
+    smeared = soften(site.pixels(shape), sigma)
     return Change(shape=shape, pixels_hwc=smeared + site.nudge(shape))
 
 

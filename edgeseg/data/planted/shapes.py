@@ -14,6 +14,7 @@ Box = tuple[slice, slice]
 _SUBPIXEL = 4  # fractional bits of the coordinates that OpenCV draws with
 _LONGEST = 0.35  # of the shorter side: a scratch; a larger area makes more of them
 _STROKES = 300  # at most, in a bundle
+_WIDE = 32.0  # pixels: the cost of a blur grows with its width
 _FAINT = 0.15  # of full weight: the rim of an anti-aliased line that does not count
 
 
@@ -89,14 +90,17 @@ def strokes(
     heading = rng.uniform(0, 2 * np.pi)
     origin = np.array(centre_yx[::-1]) - (box[1].start, box[0].start)
     weight_hw = np.zeros(on_part.shape, np.float32)
+    covered = 0
     for stroke in range(_STROKES):
         length = longest * (rng.uniform(0.3, 1.0) if spread else 1.0)
         path = _curve(heading + rng.normal(0, 0.15), length, rng) + origin
-        path += rng.normal(0, (1 + stroke / 10) * spread, 2)  # wider where the part is thin
-        pressure = rng.uniform(0.5, 1.0)
-        more = area_px - int(np.count_nonzero(weight_hw))
-        weight_hw = np.maximum(weight_hw, pressure * _line(path, thickness, on_part, area_px=more))
-        if np.count_nonzero(weight_hw) >= 0.9 * area_px:
+        path += rng.normal(0, min(1 + stroke / 10, 3) * spread, 2)  # wider where the part is thin
+        around = _around(path, thickness + 2, on_part.shape)
+        line = _line(path, thickness, on_part, around, area_px=area_px - covered)
+        before = weight_hw[around].copy()
+        weight_hw[around] = np.maximum(before, rng.uniform(0.5, 1.0) * line)
+        covered += int(np.count_nonzero(weight_hw[around])) - int(np.count_nonzero(before))
+        if covered >= 0.9 * area_px:
             break
     weight_hw[origin[1], origin[0]] = max(weight_hw[origin[1], origin[0]], 0.5)  # never nothing
     # A tool presses harder here and there.
@@ -111,6 +115,21 @@ def smooth_noise(size_hw: tuple[int, ...], knots: int, rng: np.random.Generator)
     coarse = rng.standard_normal((rows, columns)).astype(np.float32)
     noise = cv2.resize(coarse, (size_hw[1], size_hw[0]), interpolation=cv2.INTER_CUBIC)
     return np.asarray(noise, np.float32)
+
+
+def soften(pixels: Plane, sigma: float) -> Plane:
+    """Gaussian blur of pixels (H, W) or (H, W, 3), on a smaller copy where it is wide."""
+    shrink = math.ceil(sigma / _WIDE)
+    if shrink == 1:
+        return np.asarray(cv2.GaussianBlur(pixels, (0, 0), sigma), np.float32)
+    height, width = pixels.shape[:2]
+    small = cv2.resize(
+        pixels,
+        (math.ceil(width / shrink), math.ceil(height / shrink)),
+        interpolation=cv2.INTER_AREA,
+    )
+    blurred = cv2.GaussianBlur(small, (0, 0), sigma / shrink)
+    return np.asarray(cv2.resize(blurred, (width, height)), np.float32)
 
 
 def soft_edge(mask_hw: Mask, *, width: float) -> Plane:
@@ -134,15 +153,29 @@ def _curve(heading: float, length: float, rng: np.random.Generator) -> NDArray[n
     return np.asarray((points - points[steps // 2]) * length / steps)
 
 
-def _line(path: NDArray[np.float64], thickness: int, on_part: Mask, *, area_px: int) -> Plane:
-    """Weights of a line as far along a path as the area on the part allows."""
-    points = np.round(path * (1 << _SUBPIXEL)).astype(np.int32)
+def _around(path: NDArray[np.float64], margin: int, size_hw: tuple[int, ...]) -> Box:
+    """The window of a picture that holds a path (N, 2) of x, y; empty if it lies outside."""
+    most = np.array(size_hw[::-1])
+    left, top = np.clip(np.floor(path.min(axis=0)) - margin, 0, most).astype(int).tolist()
+    right, bottom = np.clip(np.ceil(path.max(axis=0)) + margin + 1, 0, most).astype(int).tolist()
+    return slice(top, bottom), slice(left, right)
+
+
+def _line(
+    path: NDArray[np.float64], thickness: int, on_part: Mask, box: Box, *, area_px: int
+) -> Plane:
+    """Weights in a box of a line as far along a path as the area on the part allows."""
+    allowed = on_part[box]
+    if allowed.size == 0:
+        return np.zeros(allowed.shape, np.float32)
+    corner = box[1].start, box[0].start
+    points = np.round((path - corner) * (1 << _SUBPIXEL)).astype(np.int32)
 
     def drawn(count: int) -> Plane:
-        canvas = np.zeros(on_part.shape, np.uint8)
+        canvas = np.zeros(allowed.shape, np.uint8)
         cv2.polylines(canvas, [points[:count]], False, 255, thickness, cv2.LINE_AA, _SUBPIXEL)
         line = canvas.astype(np.float32) / 255
-        return np.where(on_part & (line > _FAINT), line, 0)
+        return np.where(allowed & (line > _FAINT), line, 0)
 
     whole = drawn(len(points))
     if np.count_nonzero(whole) <= 1.1 * area_px:
