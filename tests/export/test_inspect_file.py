@@ -10,15 +10,16 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import RuntimeFailure
 from edgeseg.export import graph
 from edgeseg.export.inspect_file import describe
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.files import file_sha256
-from tests.support.brightness_model import PLAN
+from tests.support.brightness_model import PLAN, write_brightness_model
 from tests.support.commands import fail, succeed
-from tests.support.export_models import SHORT, artefact, good_frames, remember_traces, traced
+from tests.support.export_models import SHORT, artefact, data, remember_traces, traced
 from tests.support.small_graphs import write_graph
 
 K, RANK, BLOCKS = 16, 10, 8 * 8  # 16x16 cells, four of which share a Gaussian
@@ -31,8 +32,7 @@ def traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def export(out: Path, *, precision: str = "fp32", target: str = "cpu") -> ModelMetadata:
     options = ExportOptions(precision=precision, target=target, verify=False)
-    images = good_frames(4)
-    exported = export_onnx(artefact(SHORT), out, options=options, calibration=images)
+    exported = export_onnx(artefact(SHORT), out, options=options, good=open_dataset(data()))
     return exported.metadata
 
 
@@ -184,3 +184,13 @@ def test_the_command_prints_all_of_it(tmp_path: Path) -> None:
 def test_errors_of_the_command_are_one_line(tmp_path: Path) -> None:
     gone = tmp_path / "gone.onnx"
     assert fail("info", gone, code=1) == f"{gone}: no such file; make one with `edgeseg export`"
+
+
+def test_what_was_decided_since_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    told = write_brightness_model(path)
+    moved = replace(told, threshold=replace(told.threshold, score=123.0))
+    path.with_suffix(".json").write_text(moved.to_json())
+    assert describe(path)["metadata"]["threshold"]["score"] == 123.0
+    path.with_suffix(".json").write_text(replace(moved, onnx_sha256="0" * 64).to_json())
+    assert describe(path)["metadata"]["threshold"]["score"] == 200.0, "of another file"
