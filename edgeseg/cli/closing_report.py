@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact
 from edgeseg.cli.threshold_report import table_lines
 from edgeseg.contract.images import write_image
 from edgeseg.contract.operating_point import RATES, operating_point
@@ -15,13 +15,15 @@ from edgeseg.evaluation.deciding import DecidingImage, deciding_images
 from edgeseg.evaluation.panels import contact_sheet, render_panel
 from edgeseg.files import write_text
 from edgeseg.fitting.odd_inputs import text_of
-from edgeseg.model.predictor import frame_predictor, torch_predictor
 from edgeseg.tables import aligned
+
+if TYPE_CHECKING:
+    from edgeseg.artefact.artefact import Artefact
 
 _HEAD = ("score", "p-value", "threshold without it and those above", "image")
 
 
-def closing_lines(artefact: Artefact) -> Iterator[str]:
+def closing_lines(artefact: "Artefact") -> Iterator[str]:
     """The table of rates, then the images that decide the threshold."""
     calibration, planted = artefact.calibration, artefact.planted
     if calibration.answered_rate >= 1:  # of images that were fitted on themselves
@@ -47,7 +49,7 @@ def closing_lines(artefact: Artefact) -> Iterator[str]:
     yield from aligned([_HEAD, *rows], last_left=True)
 
 
-def write_report(artefact: Artefact, dataset: Dataset, folder: Path) -> list[Path]:
+def write_report(artefact: "Artefact", dataset: Dataset, folder: Path) -> list[Path]:
     """The same lines as a file, and a picture of the images that decide."""
     text, sheet = folder / "fit.txt", folder / "highest.png"
     write_text(text, "\n".join([*closing_lines(artefact), ""]))
@@ -63,8 +65,10 @@ def write_report(artefact: Artefact, dataset: Dataset, folder: Path) -> list[Pat
     return [text, sheet]
 
 
-def _panel(artefact: Artefact, row: DecidingImage, sample: Sample) -> NDArray[np.uint8]:
+def _panel(artefact: "Artefact", row: DecidingImage, sample: Sample) -> NDArray[np.uint8]:
     """An image, and where the fitted model finds it odd."""
+    from edgeseg.model.predictor import frame_predictor, torch_predictor
+
     config, pixel = artefact.config, artefact.calibration.pixel_threshold
     frame_hwc, _ = read_sample(sample, config.image_hw)
     maps, _ = frame_predictor(torch_predictor(artefact.model()), config)(frame_hwc[None])

@@ -26,6 +26,9 @@ from edgeseg.errors import DatasetError, UsageError
 from edgeseg.files import check_writable, write_text
 from edgeseg.options import FILE, FOLDER, PATH, listeners, quiet_option
 from edgeseg.progress import Note
+from edgeseg.runtime.backends.choose import AUTO
+from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.scoring.detector import open_detector
 
 COLUMNS = ("path", "score", "threshold", "p_value", "verdict", "regions", "error")
 
@@ -214,9 +217,14 @@ def _opened(model: Path, *, allow_random_weights: bool, note: Note) -> Iterator[
 
         yield load(model)
         return
-    from edgeseg import runtime  # without torch
-
-    with runtime.open(model, allow_random_weights=allow_random_weights, note=note) as detector:
+    with open_detector(
+        model,
+        backend=AUTO,
+        options=SessionOptions(),
+        threshold=None,
+        allow_random_weights=allow_random_weights,
+        note=note,
+    ) as detector:
         yield detector
 
 

@@ -36,7 +36,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime": ("runtime.web",),
     "export": ("fitting", "runtime.backends"),
     "api": ("export",),
-    "cli": ("api",),
+    "cli": ("api", "runtime.scoring"),  # predict takes graphs too
     "bench": ("cli", "runtime"),
 }
 # Rooms whose modules load on a device: numpy, OpenCV, click, and a backend when it is used.
