@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from edgeseg.api import Model
 from edgeseg.artefact.artefact import save_artefact
 from edgeseg.contract.metadata import KEY, NUMERICS, ModelMetadata
 from edgeseg.contract.precisions import PRECISIONS
@@ -238,6 +239,15 @@ def test_threshold_and_baseline_are_those_of_the_rounded_graph(tmp_path: Path) -
     with open_session(tmp_path / "b8.onnx", backend="cpu") as session:
         scores = [session.infer(image[None])[0].score for image in IMAGES]
     assert 0.4 * told.good_scores.mean < np.mean(scores) < 1.2 * told.good_scores.mean
+
+
+def test_images_in_memory_are_fitted_on_as_well(tmp_path: Path) -> None:
+    out = Model(artefact(SHORT)).export(
+        tmp_path / "b8.onnx", precision="int8", calibrate=list(good_frames(8))
+    )
+    told = embedded(out)
+    assert told.threshold.method.endswith("8 good images, through the int8 graph")
+    assert told.good_scores.count == 8
 
 
 def test_fewer_images_than_the_fit_had_are_mentioned(tmp_path: Path) -> None:
