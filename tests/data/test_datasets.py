@@ -132,9 +132,7 @@ def test_paths_and_layouts_that_cannot_be_meant(tmp_path, mvtec):
         open_dataset(tmp_path / "absent")
     with pytest.raises(DatasetError, match=r"000\.png: a file, expected the folder"):
         open_dataset(mvtec / "train/good/000.png")
-    with pytest.raises(
-        UsageError, match="unknown layout 'coco': expected one of mvtec2, mvtec"
-    ):
+    with pytest.raises(UsageError, match="unknown layout 'coco': expected one of mvtec2, mvtec"):
         open_dataset(mvtec, layout="coco")
     with pytest.raises(UsageError, match="fold 1 was asked for, but the layout mvtec has no folds"):
         open_dataset(mvtec, fold=1)
