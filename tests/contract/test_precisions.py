@@ -21,4 +21,4 @@ def test_the_exact_one_needs_nothing():
 def test_an_unknown_one():
     with pytest.raises(UsageError) as caught:
         precision_spec("fp8")
-    assert str(caught.value) == "precision='fp8': expected one of ('fp32', 'fp16', 'int8')"
+    assert str(caught.value) == f"precision='fp8': expected one of {tuple(PRECISIONS)}"

@@ -96,7 +96,7 @@ def test_rows_say_what_was_measured_and_what_failed(
     assert padim["state"] == "failed on 1 of 1 at export to OpenVINO: OpError: no such op"
     patchcore = rows["anomalib PatchCore"]
     figures = {name: cell for name, cell in patchcore.items() if name not in ("model", "state")}
-    assert len(figures) == 9
+    assert "PRO 0.05" in figures
     assert all(cell is None for cell in figures.values())
     assert patchcore["state"] == "failed on 1 of 1 at fit: MemoryError: 40 GB"
     efficientad = rows["anomalib EfficientAD-S"]
