@@ -89,6 +89,7 @@ class EventOptions:
 
     events: str | None = None
     events_for: Literal["all", "alarms"] = "all"
+    events_sync: Literal["never", "alarm", "every"] = "alarm"
 
 
 def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
@@ -101,6 +102,7 @@ def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
     log = EventLog(
         options.events,
         only_alarms=options.events_for == "alarms",
+        sync=options.events_sync,
         on_error=pipeline.faults.count,
     )
     run.listeners.append(log.put)
@@ -129,6 +131,12 @@ SINKS["events"] = SinkKind(
             type=click.Choice(["all", "alarms"]),
             default=EventOptions.events_for,
             help="Frames to write.",
+        ),
+        click.Option(
+            ["--events-sync"],
+            type=click.Choice(["never", "alarm", "every"]),
+            default=EventOptions.events_sync,
+            help="Events that a power cut may not take.",
         ),
     ),
     make=_event_log,

@@ -156,7 +156,7 @@ def soak(*, minutes: float, fps: float, infer_ms: float) -> Soaked:
         note=note,
         opener=opener,
     )
-    pipeline.add_sink(EventLog("/dev/null", only_alarms=False, on_error=faults.count))
+    pipeline.add_sink(EventLog("/dev/null", only_alarms=False, sync="never", on_error=faults.count))
     loop = threading.Thread(target=pipeline.run, daemon=True)
     loop.start()
     memory_mb = watch(stop, minutes * 60)

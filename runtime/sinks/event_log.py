@@ -2,17 +2,22 @@
 
 import json
 import math
-import os
 import queue
 import threading
 import time
 from collections.abc import Callable
+from typing import Literal
 
 from edgeseg.contract.judgement import words_of
 from edgeseg.runtime.records import SCHEMA, STAGES, FrameResult, SourceEvent
+from edgeseg.runtime.sinks.line_file import LineFile
+
+Sync = Literal["never", "alarm", "every"]
 
 _MAX_LINES = 4096  # waiting for a slow disk; beyond that lines are lost and counted
 _RETRY_S = 1.0  # between attempts to open a file that could not be opened or written
+_END_S = 5.0  # for a disk or a pipe that hangs at the end
+_SYNC_LINES = 64  # one sync for so many lines while more are waiting: a slow disk keeps up
 
 
 def frame_event(result: FrameResult) -> dict[str, object]:
@@ -61,25 +66,42 @@ def source_event(event: SourceEvent) -> dict[str, object]:
     }
 
 
+def mended_event(cut_bytes: int) -> dict[str, object]:
+    """An earlier run did not finish its last line, which is no longer there."""
+    return {
+        "schema": SCHEMA,
+        "event": "log_mended",
+        "wall_s": round(time.time(), 6),
+        "monotonic_s": round(time.monotonic(), 6),
+        "cut_bytes": cut_bytes,
+    }
+
+
 class EventLog:
     """Appends events to a file, or to standard output for `-`.
 
     A full disk or a bad path costs lines, each of them counted, and never a frame. When there is
-    room again, writing goes on; a line cut short by the full disk is ended first.
+    room again, writing goes on, and a line that was cut short goes. `sync` says which events
+    a power cut may not take: those of alarms and of the run, every one, or none.
     """
 
     name = "events"
 
     def __init__(
-        self, path: str, *, only_alarms: bool, on_error: Callable[[str, str], None]
+        self,
+        path: str,
+        *,
+        only_alarms: bool,
+        sync: Sync,
+        on_error: Callable[[str, str], None],
     ) -> None:
         self._path = path
         self._only_alarms = only_alarms
+        self._sync = sync
         self._on_error = on_error
-        self._lines: queue.Queue[bytes | None] = queue.Queue(_MAX_LINES)
-        self._descriptor: int | None = None
+        self._events: queue.Queue[tuple[bytes, bool] | None] = queue.Queue(_MAX_LINES)
+        self._file: LineFile | None = None
         self._tried_s = -math.inf
-        self._torn = False
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
 
@@ -95,61 +117,69 @@ class EventLog:
     def put(self, event: dict[str, object]) -> None:
         """Queue any event, for example the begin and the end of a run."""
         try:
-            self._lines.put_nowait(_line(event))
+            self._events.put_nowait((_line(event), self._durable(event)))
         except queue.Full:
             self._on_error(self.name, "the disk is too slow; lines are lost")
 
     def close(self) -> None:
         """Write what is queued, for five seconds at most."""
         try:
-            self._lines.put(None, timeout=5.0)
-            self._thread.join(5.0)
+            self._events.put(None, timeout=_END_S)
+            self._thread.join(_END_S)
         except queue.Full:
             self._on_error(self.name, "the disk hangs; the last lines are lost")
 
     def write_last(self, event: dict[str, object]) -> None:
-        """Write one event after close, at once."""
-        try:
-            self._tried_s = -math.inf
-            self._write(_line(event))
-        except OSError as error:
-            self._on_error(self.name, f"{self._path}: {error.strerror}; the end is not logged")
-        self._close_file()
+        """Write one event after close; a disk or a pipe that hangs does not hang the end."""
+        if self._thread.is_alive():
+            self._on_error(self.name, f"{self._path}: hangs; the end is not logged")
+            return
+        self._tried_s = -math.inf
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+        self._thread.start()
+        self.put(event)
+        self.close()
 
     def _run(self) -> None:
-        while (line := self._lines.get()) is not None:
+        lines = 0
+        while (item := self._events.get()) is not None:
+            lines += 1
             try:
-                self._write(line)
+                self._write(*item)
+                if self._file is not None and (self._events.empty() or lines % _SYNC_LINES == 0):
+                    self._file.sync()
             except OSError as error:
                 self._close_file()
                 self._on_error(self.name, f"{self._path}: {error.strerror}; lines are lost")
         self._close_file()
 
-    def _write(self, line: bytes) -> None:
-        if self._descriptor is None:
+    def _write(self, line: bytes, durable: bool) -> None:
+        if self._file is None:
             if time.monotonic() - self._tried_s < _RETRY_S:
                 self._on_error(self.name, f"{self._path}: cannot be written; lines are lost")
                 return
             self._tried_s = time.monotonic()
-            self._descriptor = _open(self._path)
-        line = b"\n" + line if self._torn else line
-        # Unbuffered: after a crash or a power cut the file ends with the last whole event.
-        written = os.write(self._descriptor, line)
-        self._torn = written < len(line)
-        if self._torn:
+            self._file = LineFile(self._path)
+            if self._file.cut_bytes:
+                line = _line(mended_event(self._file.cut_bytes)) + line
+        if not self._file.write(line, durable=durable):
             self._on_error(self.name, f"{self._path}: no room left; lines are lost")
 
+    def _durable(self, event: dict[str, object]) -> bool:
+        if self._sync == "alarm":
+            return event["event"] != "frame" or event["alarm"] is True
+        return self._sync == "every"
+
     def _close_file(self) -> None:
-        if self._descriptor is not None:
-            descriptor, self._descriptor = self._descriptor, None
-            os.close(descriptor)
+        if self._file is None:
+            return
+        file, self._file = self._file, None
+        try:
+            file.sync()
+        except OSError as error:
+            self._on_error(self.name, f"{self._path}: {error.strerror}; lines are lost")
+        file.close()
 
 
 def _line(event: dict[str, object]) -> bytes:
     return (json.dumps(event, allow_nan=False, separators=(",", ":")) + "\n").encode()
-
-
-def _open(path: str) -> int:
-    if path == "-":
-        return os.dup(1)
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

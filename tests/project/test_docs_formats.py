@@ -19,6 +19,7 @@ from edgeseg.runtime import records
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
 from edgeseg.runtime.scoring import report
+from edgeseg.runtime.sinks import event_log
 from tests.support import scored_frames as runtime_frames
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
@@ -141,6 +142,10 @@ def test_events(streamed: tuple[list[dict[str, Any]], Any]) -> None:
     sources = "Event source_open, source_lost, source_back, source_end"
     assert_documented(sources, by_kind["source_open"], by_kind["source_end"])
     assert set(by_kind["run_end"]) == {*told, "event"}
+
+
+def test_event_of_a_mended_log() -> None:
+    assert_documented("Event log_mended", event_log.mended_event(17))
 
 
 def test_event_of_drift() -> None:

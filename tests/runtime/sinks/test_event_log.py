@@ -12,6 +12,7 @@ import pytest
 from edgeseg.contract.prediction import Prediction
 from edgeseg.runtime.records import FrameResult, Region, SourceEvent, StageTimes
 from edgeseg.runtime.sinks import event_log as module
+from edgeseg.runtime.sinks import line_file
 from edgeseg.runtime.sinks.event_log import EventLog, frame_event
 from tests.support.fakes import grey, wait
 
@@ -44,13 +45,17 @@ class Errors(list[tuple[str, str]]):
         self.append((name, message))
 
 
-def write(path: object, count: int, **options: bool) -> Errors:
+def write(path: object, count: int) -> Errors:
     errors = Errors()
-    log = EventLog(str(path), only_alarms=options.get("only_alarms", False), on_error=errors.count)
+    log = EventLog(str(path), only_alarms=False, sync="alarm", on_error=errors.count)
     for index in range(count):
         log.on_frame(result(index, alarm=index % 2 == 1))
     log.close()
     return errors
+
+
+def events(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_a_line_says_everything(tmp_path: Path) -> None:
@@ -95,7 +100,7 @@ def test_a_score_that_is_no_number_is_null() -> None:
 def test_only_alarms_and_all_source_events(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     errors = Errors()
-    log = EventLog(str(path), only_alarms=True, on_error=errors.count)
+    log = EventLog(str(path), only_alarms=True, sync="alarm", on_error=errors.count)
     for index in range(4):
         log.on_frame(result(index, alarm=index % 2 == 1))
     log.on_source(
@@ -103,8 +108,12 @@ def test_only_alarms_and_all_source_events(tmp_path: Path) -> None:
     )
     log.close()
     log.write_last({"event": "run_end"})
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [line.get("frame", line["event"]) for line in lines] == [1, 3, "source_lost", "run_end"]
+    assert [line.get("frame", line["event"]) for line in events(path)] == [
+        1,
+        3,
+        "source_lost",
+        "run_end",
+    ]
     assert errors == []
 
 
@@ -134,16 +143,16 @@ def test_writing_goes_on_when_there_is_room_again(
     monkeypatch.setattr(module, "_RETRY_S", 0.0)
     path = tmp_path / "later" / "events.jsonl"
     errors = Errors()
-    log = EventLog(str(path), only_alarms=False, on_error=errors.count)
+    log = EventLog(str(path), only_alarms=False, sync="alarm", on_error=errors.count)
     log.on_frame(result(0))
     wait(lambda: bool(errors), "no error")
     path.parent.mkdir()
     log.on_frame(result(1))
     log.close()
-    assert [json.loads(line)["frame"] for line in path.read_text().splitlines()] == [1]
+    assert [event["frame"] for event in events(path)] == [1]
 
 
-def test_a_line_cut_short_by_a_full_disk_spoils_only_itself(
+def test_a_line_cut_short_by_a_full_disk_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.write
@@ -153,12 +162,10 @@ def test_a_line_cut_short_by_a_full_disk_spoils_only_itself(
         size = next(sizes)
         return real(descriptor, data if size is None else data[:size])
 
-    monkeypatch.setattr(module.os, "write", short)
+    monkeypatch.setattr(line_file.os, "write", short)
     path = tmp_path / "events.jsonl"
     errors = write(path, 3)
-    lines = path.read_text().splitlines()
-    assert [json.loads(lines[0])["frame"], json.loads(lines[2])["frame"]] == [0, 2]
-    assert lines[1] == '{"schema":'
+    assert [event["frame"] for event in events(path)] == [0, 2]
     assert len(errors) == 1
 
 
@@ -167,12 +174,110 @@ def test_a_disk_that_hangs_never_blocks_the_caller(
 ) -> None:
     hang = threading.Event()
     monkeypatch.setattr(module, "_MAX_LINES", 5)
-    monkeypatch.setattr(module.os, "write", lambda descriptor, data: hang.wait() and len(data))
+    monkeypatch.setattr(line_file.os, "write", lambda descriptor, data: hang.wait() and len(data))
     errors = Errors()
-    log = EventLog(str(tmp_path / "events.jsonl"), only_alarms=False, on_error=errors.count)
+    log = EventLog(
+        str(tmp_path / "events.jsonl"), only_alarms=False, sync="alarm", on_error=errors.count
+    )
     for index in range(20):
         log.on_frame(result(index))
     lost = [message for _, message in errors if "too slow" in message]
     assert len(lost) in (14, 15), "five wait, one may be with the writer"
     hang.set()
     log.close()
+
+
+@pytest.mark.parametrize("torn", [b'{"schema":1,"event":"fra', b"\0" * 5000, b"17", b"\xff"])
+def test_a_torn_last_line_is_cut_off_and_the_next_event_stands_alone(
+    tmp_path: Path, torn: bytes
+) -> None:
+    path = tmp_path / "events.jsonl"
+    write(path, 2)
+    whole = path.read_bytes()
+    path.write_bytes(whole + torn)
+    assert write(path, 1) == []
+    assert path.read_bytes().startswith(whole)
+    kinds = [event["event"] for event in events(path)]
+    assert kinds == ["frame", "frame", "log_mended", "frame"]
+    assert events(path)[2]["cut_bytes"] == len(torn)
+
+
+def test_a_last_event_without_its_newline_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write(path, 2)
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    write(path, 1)
+    assert [event["frame"] for event in events(path)] == [0, 1, 0]
+
+
+def test_a_line_of_someone_else_that_is_longer_than_ours_is_ended(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"x" * (1 << 20))
+    assert line_file.mend_end(path) == 0
+    assert path.read_bytes() == b"x" * (1 << 20) + b"\n"
+    path.write_bytes(b"")
+    assert line_file.mend_end(path) == 0
+    assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("sync", "expected"), [("never", (0, 0, 0)), ("alarm", (0, 1, 2)), ("every", (1, 2, 3))]
+)
+def test_what_a_power_cut_may_not_take_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: module.Sync, expected: tuple[int, ...]
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(
+        line_file.os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size)
+    )
+    path = tmp_path / "events.jsonl"
+    path.touch()  # a new one's folder is synced as well
+    errors = Errors()
+    log = EventLog(str(path), only_alarms=False, sync=sync, on_error=errors.count)
+    for index, alarm in enumerate((False, True)):
+        log.on_frame(result(index, alarm=alarm))
+        wait(lambda count=expected[index]: len(synced) == count, "not synced")
+    log.close()
+    log.write_last({"event": "run_end"})
+    assert errors == []
+    assert len(synced) == expected[-1]
+    if synced:
+        assert synced[-1] == path.stat().st_size, "the last one covers the whole file"
+
+
+def test_a_pipe_that_nobody_reads_costs_lines_and_does_not_hang_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    errors = Errors()
+    log = EventLog(str(path), only_alarms=False, sync="every", on_error=errors.count)
+    log.on_frame(result(0))
+    log.close()
+    log.write_last({"event": "run_end"})
+    assert errors == [("events", f"{path}: nobody reads the pipe; lines are lost")] * 2
+
+
+def test_a_pipe_that_is_read_gets_every_line(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    assert write(path, 3) == []
+    lines = os.read(reader, 1 << 16).splitlines()
+    os.close(reader)
+    assert [json.loads(line)["frame"] for line in lines] == [0, 1, 2]
+
+
+def test_a_reader_that_stops_reading_does_not_hang_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_END_S", 0.1)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    errors = Errors()
+    log = EventLog(str(path), only_alarms=False, sync="every", on_error=errors.count)
+    for index in range(400):  # more than a pipe holds
+        log.on_frame(result(index))
+    log.close()
+    log.write_last({"event": "run_end"})
+    assert errors == [("events", f"{path}: hangs; the end is not logged")]
+    os.close(reader)  # the writer's thread ends
