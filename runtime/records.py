@@ -31,6 +31,19 @@ class StageTimes:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Trace:
+    """What judged a frame; the same for all frames until the model or the recipe changes."""
+
+    model_sha256: str | None  # of the file that runs; None: not opened from a file
+    recipe: str | None
+    threshold: float
+    rate: float | None  # false alarms that the threshold answers for; None: given by hand
+    method: str  # how the threshold was chosen
+    precision: str
+    backend: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class FrameResult:
     """One scored frame.
 
@@ -55,6 +68,9 @@ class FrameResult:
     regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
     region_count: int  # before that limit
     times: StageTimes
+    trace: Trace | None = None
+    trigger_id: int | None = None  # None: free running
+    part_id: str | None = None  # the part's serial number, where somebody tells it
 
 
 @dataclass(frozen=True, kw_only=True)

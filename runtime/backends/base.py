@@ -21,6 +21,7 @@ class Session(ABC):
 
     metadata: ModelMetadata
     backend: str  # for people: "ONNX Runtime CPU, 2 threads"
+    model_sha256: str | None = None  # of the file that runs; `open_session` fills it
     # What is computed where the file itself does not round: float32, or what the device has.
     arithmetic: str = "float32"
 

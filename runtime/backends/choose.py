@@ -69,6 +69,7 @@ def open_session(
     note: Note = ignore,
 ) -> "Session":
     """Load a .onnx or .plan file; `auto` says which backend it takes and why not a faster one."""
+    from edgeseg.files import file_sha256
     from edgeseg.runtime.backends.model_file import BackendUnavailable, check_usable
 
     model = Path(model)
@@ -89,6 +90,7 @@ def open_session(
     except RuntimeFailure:
         session.close()
         raise
+    session.model_sha256 = file_sha256(file)
     note(f"{model.name} runs on {session.backend}")
     precision = PRECISIONS.get(session.metadata.precision)
     if precision is not None and precision.arithmetic != session.arithmetic:

@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.judgement import chance, marked_regions, verdict_on
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.prediction import Prediction, find_regions
 from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
-from edgeseg.runtime.records import FrameResult, StageTimes
+from edgeseg.runtime.records import FrameResult, StageTimes, Trace
 from edgeseg.runtime.scoring.meters import Meters
 from edgeseg.runtime.scoring.model_input import Roi, blend, cut, fit_into
 from edgeseg.runtime.scoring.verdict import Alarm, Debounce
@@ -26,6 +27,7 @@ class ScorerConfig:
     tile_overlap: float | None = None  # share of a tile; None: as the model was fitted
     threshold: float | None = None  # None: the model's own
     debounce: Debounce = field(default_factory=Debounce)
+    recipe: str | None = None  # whose model and settings these are
 
 
 # Moments in nanoseconds that all frames of a batch share: begin, input ready, inferred.
@@ -41,6 +43,7 @@ class Scorer:
         self._session, self._names, self._config, self._meters = session, names, config, meters
         self._channels = session.metadata.input.channels.lower()
         self.thresholds = session.metadata.thresholds(config.threshold)
+        self.trace = _trace(session, self.thresholds, config)
         self._good_scores = session.metadata.good_scores
         self.alarms = [Alarm(config.debounce) for _ in names]
         self._input_nhwc = np.empty((0, *session.metadata.size_hw, 3), np.uint8)
@@ -156,6 +159,7 @@ class Scorer:
             regions=regions,
             region_count=region_count,
             times=_times_ms(times_ns),
+            trace=self.trace,
         )
 
     def _chance(self, score: float) -> float | None:
@@ -171,6 +175,19 @@ class Scorer:
         return Tiling(
             frame_hw=frame_hw, tile_hw=(height, width), overlap_hw=(height * share, width * share)
         )
+
+
+def _trace(session: Session, thresholds: Thresholds, config: ScorerConfig) -> Trace:
+    by_hand = config.threshold is not None  # the stored promise was of another threshold
+    return Trace(
+        model_sha256=session.model_sha256,
+        recipe=config.recipe,
+        threshold=thresholds.score,
+        rate=None if by_hand else thresholds.false_alarm_rate,
+        method="given by hand" if by_hand else thresholds.method,
+        precision=session.metadata.precision,
+        backend=session.backend,
+    )
 
 
 def _contradiction(name: str, tiling: Tiling) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from edgeseg.contract.judgement import words_of
-from edgeseg.runtime.records import SCHEMA, STAGES, FrameResult, SourceEvent
+from edgeseg.runtime.records import SCHEMA, STAGES, FrameResult, SourceEvent, Trace
 from edgeseg.runtime.sinks.line_file import LineFile
 
 Sync = Literal["never", "alarm", "every"]
@@ -49,6 +49,22 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         ],
         "region_count": result.region_count,
         "latency_ms": {stage: round(getattr(times, stage), 3) for stage in STAGES},
+        "part_id": result.part_id,
+        "trigger_id": result.trigger_id,
+        "pose": None,
+        **trace_facts(result.trace),
+    }
+
+
+def trace_facts(trace: Trace | None) -> dict[str, object]:
+    """Which file, recipe and operating point gave a verdict, and what computed it."""
+    return {
+        "recipe": trace and trace.recipe,
+        "model_sha256": trace and trace.model_sha256,
+        "precision": trace and trace.precision,
+        "backend": trace and trace.backend,
+        "operating_point": trace
+        and {"threshold": trace.threshold, "rate": trace.rate, "method": trace.method},
     }
 
 

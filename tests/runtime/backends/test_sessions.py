@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.files import file_sha256
 from edgeseg.runtime.backends.base import warm_up
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
@@ -54,6 +55,11 @@ def test_predictions_survive_the_next_run(model: Path, backend: str) -> None:
         session.infer(FRAMES[1:2])
     assert np.array_equal(first.map_hw, kept[0])
     assert np.array_equal(first.grid_hw, kept[1])
+
+
+def test_a_session_knows_the_hash_of_the_file_that_runs(model: Path) -> None:
+    with open_session(model, backend="cpu") as session:
+        assert session.model_sha256 == file_sha256(model)
 
 
 def test_frames_are_split_and_filled_to_the_graphs_batch() -> None:

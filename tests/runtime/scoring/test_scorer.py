@@ -8,7 +8,7 @@ import pytest
 from edgeseg.contract.metadata import ModelMetadata, ScoreStatistics
 from edgeseg.contract.operating_point import p_value
 from edgeseg.runtime.capture.frame_buffer import Frame
-from edgeseg.runtime.records import FrameResult
+from edgeseg.runtime.records import FrameResult, Trace
 from edgeseg.runtime.scoring.detector import Detector
 from edgeseg.runtime.scoring.meters import Meters
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
@@ -79,3 +79,25 @@ def test_a_threshold_of_the_user_moves_the_band():
 def test_tiles_that_only_this_stream_cuts_have_no_p_value(overlap):
     results = scored(ScorerConfig(tile_overlap=overlap))
     assert [result.p_value for result in results] == [None] * len(LEVELS)
+
+
+def test_every_result_names_what_gave_it():
+    session = BrightnessSession(banded())
+    session.model_sha256 = "ab" * 32
+    config = ScorerConfig(recipe="bottle")
+    trace = Scorer(session, ["camera"], config=config, meters=Meters(1)).trace
+    assert trace == Trace(
+        model_sha256="ab" * 32,
+        recipe="bottle",
+        threshold=200.0,
+        rate=0.01,
+        method="made up",
+        precision="fp32",
+        backend="numpy",
+    )
+    assert scored(ScorerConfig())[0].trace == replace(trace, model_sha256=None, recipe=None)
+
+
+def test_a_threshold_given_by_hand_has_no_stored_promise():
+    trace = scored(ScorerConfig(threshold=100.0))[0].trace
+    assert (trace.threshold, trace.rate, trace.method) == (100.0, None, "given by hand")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgeseg.contract.prediction import Prediction
-from edgeseg.runtime.records import FrameResult, Region, SourceEvent, StageTimes
+from edgeseg.runtime.records import FrameResult, Region, SourceEvent, StageTimes, Trace
 from edgeseg.runtime.sinks import event_log as module
 from edgeseg.runtime.sinks import line_file
 from edgeseg.runtime.sinks.event_log import EventLog, frame_event
@@ -37,6 +37,17 @@ def result(index: int = 0, *, score: float = 3.0, alarm: bool = False) -> FrameR
         regions=(Region(box_xywh=(1, 2, 3, 4), area_px=9, peak=3.0),),
         region_count=1,
         times=StageTimes(1.0, 0.5, 0.1, 2.0, 0.2, 3.3),
+        trace=Trace(
+            model_sha256="ab" * 32,
+            recipe="bottle",
+            threshold=2.0,
+            rate=0.01,
+            method="made up",
+            precision="fp32",
+            backend="numpy",
+        ),
+        trigger_id=7,
+        part_id="SN-1",
     )
 
 
@@ -87,6 +98,14 @@ def test_a_line_says_everything(tmp_path: Path) -> None:
             "post": 0.2,
             "end_to_end": 3.3,
         },
+        "part_id": "SN-1",
+        "trigger_id": 7,
+        "pose": None,
+        "recipe": "bottle",
+        "model_sha256": "ab" * 32,
+        "precision": "fp32",
+        "backend": "numpy",
+        "operating_point": {"threshold": 2.0, "rate": 0.01, "method": "made up"},
     }
 
 
