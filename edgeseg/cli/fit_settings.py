@@ -90,7 +90,7 @@ settings_options = gathered(
     click.option(
         "--backbone",
         type=Entry(BACKBONES),
-        help=f"{' and '.join(_NO_DOWNLOAD)} needs no download.  [default: {FitConfig.backbone}]",
+        help=f"{', '.join(_NO_DOWNLOAD)}: no download.  [default: {FitConfig.backbone}]",
     ),
     click.option("--weights", help="A .pth file of the backbone, or `random` for experiments."),
     click.option("--size", "size_hw", type=SIZE, help="Size the images are brought to."),

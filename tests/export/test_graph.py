@@ -170,7 +170,7 @@ def test_batches_that_make_no_sense() -> None:
             GraphOptions(batch=batch)
 
 
-@pytest.mark.parametrize("name", ["resnet18", "efficientnet_lite0"])
+@pytest.mark.parametrize("name", ["resnet18", "efficientnet_lite0", "efficientnet_lite2"])
 def test_the_scale_moves_into_the_first_convolution_exactly(name: str) -> None:
     model = artefact(EDGE.with_options({"backbone": name})).model()
     folded = copy.deepcopy(model)

@@ -93,7 +93,8 @@ def test_no_images_are_an_error(tmp_path):
         (
             {"backbone": "vgg"},
             "backbone 'vgg' is unknown; expected one of ('resnet18', 'wide_resnet50_2', "
-            "'mobilenet_v3_small', 'mobilenet_v3_large', 'efficientnet_lite0')",
+            "'mobilenet_v3_small', 'mobilenet_v3_large', 'efficientnet_lite0', "
+            "'efficientnet_lite1', 'efficientnet_lite2')",
         ),
         (
             {"stride": 12, "share": 1},

