@@ -1,0 +1,158 @@
+"""What the station takes and hands out: plain frozen values, safe to keep and to share."""
+
+from dataclasses import dataclass
+
+from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.station.codes import Check, ErrorCode, State, VerdictCode, code_of
+
+MAX_ID = 2**32 - 1  # two registers
+MAX_PART_ID = 32  # characters: sixteen registers
+
+
+def part_id_of(text: str) -> str:
+    """A serial number as every adapter can carry it: printable ASCII, MAX_PART_ID of it."""
+    kept = "".join(letter for letter in text if letter.isascii() and letter.isprintable())
+    return kept.strip()[:MAX_PART_ID]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A recipe as PLCs and people name it; number 0 without a name: the model that was given."""
+
+    number: int = 0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.number < 2**16:
+            raise RuntimeFailure(f"job {self.name!r}: number {self.number}, expected 0 to 65535")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerEvent:
+    """One trigger; its id ties it to its result."""
+
+    trigger_id: int  # acquisition id: 1, 2, 3 ... of this run
+    part_id: str = ""
+    origin: str  # who triggered: an adapter, "hardware", "part" or "free"
+    monotonic_ns: int
+    wall_s: float
+    job: Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """What the scoring of a trigger's frame found."""
+
+    verdict: str  # a word of edgeseg/contract/judgement.py
+    score: float
+    threshold: float
+    region_count: int = 0
+    box_xywh: tuple[int, int, int, int] | None = None  # of the largest region, in captured pixels
+    source_index: int = 0
+    frame_index: int
+    job: Job | None = None  # inspected with; None: whatever the trigger was for
+    frames: int = 1  # that were scored for it
+
+
+@dataclass(frozen=True, kw_only=True)
+class StationResult:
+    """The answer to one trigger: an inspection, or the reason why there is none."""
+
+    trigger: TriggerEvent
+    inspection: Inspection | None = None
+    error: ErrorCode = ErrorCode.NONE
+    reason: str = ""  # redacted
+    wall_s: float
+    latency_ms: float  # from the trigger to this result
+
+    def __post_init__(self) -> None:
+        if (self.inspection is None) == (self.error == ErrorCode.NONE):
+            raise RuntimeFailure(
+                f"result of trigger {self.trigger.trigger_id}: expected an inspection or an error, "
+                "one of them"
+            )
+
+    @property
+    def code(self) -> VerdictCode:
+        """The verdict as a number; without an inspection never good."""
+        if self.inspection is None:
+            return VerdictCode.NO_INSPECTION
+        return code_of(self.inspection.verdict)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as a word."""
+        return "no_inspection" if self.inspection is None else self.inspection.verdict
+
+    def facts(self) -> dict[str, object]:
+        """As plain values, for messages and events."""
+        trigger, seen = self.trigger, self.inspection
+        return {
+            "trigger_id": trigger.trigger_id,
+            "part_id": trigger.part_id,
+            "origin": trigger.origin,
+            "job": trigger.job.number,
+            "job_name": trigger.job.name,
+            "verdict": self.verdict,
+            "code": int(self.code),
+            "error": self.error.name.lower(),
+            "error_code": int(self.error),
+            "reason": self.reason,
+            "score": _finite(None if seen is None else seen.score),
+            "threshold": _finite(None if seen is None else seen.threshold),
+            "region_count": 0 if seen is None else seen.region_count,
+            "box": None if seen is None or seen.box_xywh is None else list(seen.box_xywh),
+            "source_index": None if seen is None else seen.source_index,
+            "frame": None if seen is None else seen.frame_index,
+            "frames": 0 if seen is None else seen.frames,
+            "wall_s": round(self.wall_s, 6),
+            "latency_ms": round(self.latency_ms, 3),
+        }
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no word for NaN."""
+    return value if value is not None and abs(value) < float("inf") else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StationWords:
+    """The state at one moment, in the words of a PLC."""
+
+    run_id: str  # changes with every start, so that no old result is taken for a new one
+    state: State
+    online: bool
+    trigger_ready: bool
+    trigger_id: int  # of the last trigger; 0 before the first
+    result_id: int  # of the last result; 0 before the first
+    error: ErrorCode  # NONE: the station can inspect
+    reason: str
+    job: Job
+    job_loading: bool
+    check: Check
+    heartbeat: int
+    triggers: int
+    results: int
+    missed: int  # triggers that came while trigger ready was off
+    late: int  # inspections that came after their trigger was answered
+
+    def facts(self) -> dict[str, object]:
+        """As plain values, for messages."""
+        return {
+            "run_id": self.run_id,
+            "state": self.state.name.lower(),
+            "online": self.online,
+            "trigger_ready": self.trigger_ready,
+            "trigger_id": self.trigger_id,
+            "result_id": self.result_id,
+            "error": self.error.name.lower(),
+            "error_code": int(self.error),
+            "reason": self.reason,
+            "job": self.job.number,
+            "job_name": self.job.name,
+            "job_loading": self.job_loading,
+            "check": self.check.name.lower(),
+            "triggers": self.triggers,
+            "results": self.results,
+            "missed": self.missed,
+        }
