@@ -11,7 +11,12 @@ from pathlib import Path
 
 from edgeseg.bench.compare.options import CompareOptions, Recipe
 from edgeseg.bench.compare.report import Measurements, report_of, unit_name
-from edgeseg.bench.compare.trial import draw_decisions, export_and_measure
+from edgeseg.bench.compare.trial import (
+    SHIPPED,
+    backends_of,
+    draw_decisions,
+    export_and_measure,
+)
 from edgeseg.bench.harness.accuracy import categories_in, fingerprint, open_limited
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report, write_report
@@ -117,8 +122,8 @@ class Comparison:
                 threads=options.threads,
                 keep=first,
             )
-            if first and recipe is options.recipes[0]:
-                path = self.model_path(recipe, recipe.precisions[0], category=dataset.name)
+            path = self.model_path(recipe, recipe.precisions[0], category=dataset.name)
+            if first and recipe is options.recipes[0] and path.is_file():
                 draw_decisions(artefact, path, dataset, self.out / f"examples-{dataset.name}.png")
             return by_precision
 
@@ -130,6 +135,7 @@ class Comparison:
                 "precisions": list(recipe.precisions),
                 "weights": options.weights,
                 "kept": first,
+                "export": SHIPPED,
             },
             run=run,
             weight=len(dataset.train) + len(dataset.test) * (1 + len(recipe.precisions)),
@@ -156,6 +162,6 @@ class Comparison:
                 name = f"{recipe.name} {precision}"
                 candidates += [
                     Candidate(name=name, path=path, backend=backend)
-                    for backend in self.options.backends
+                    for backend in backends_of(precision, self.options.backends)
                 ]
         return candidates

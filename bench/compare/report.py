@@ -5,11 +5,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgeseg.bench.compare.forms import forms_table
 from edgeseg.bench.compare.options import CompareOptions, Recipe
 from edgeseg.bench.harness.accuracy import (
     ACCURACY_COLUMNS,
+    DECISION_COLUMNS,
     LABELS,
     by_category,
+    compared,
+    decided,
     group_means,
     metrics_in,
     over_seeds,
@@ -17,8 +21,8 @@ from edgeseg.bench.harness.accuracy import (
 from edgeseg.bench.harness.figures import Dot, dot_of, pareto, pareto_front
 from edgeseg.bench.harness.report import Figure, Report
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.bench.harness.units import FAILED, Done
-from edgeseg.bench.latency.report import speed_table, timing_facts
+from edgeseg.bench.harness.units import FAILED, Done, Result
+from edgeseg.bench.latency.report import STREAMED_COLUMNS, speed_table, streamed, timing_facts
 
 NOTABLE = 0.005  # of PRO or AUROC: less is not worth a sentence
 PROMISED = ("pro", "image_auroc")  # what sentences compare
@@ -33,8 +37,10 @@ class Row:
     precision: str = field(metadata=column("precision"))
     backend: str = field(metadata=column("backend"))
     accuracy: dict[str, float | None] = field(metadata=ACCURACY_COLUMNS)
+    decided: dict[str, float | None] = field(metadata=DECISION_COLUMNS)
     pro_std: float | None = field(metadata=column("std of PRO", digits=4))
     p50_ms: float = field(metadata=column("p50 ms", digits=2, better="low"))
+    streamed: dict[str, float | None] = field(metadata=STREAMED_COLUMNS)
     megabytes: float = field(metadata=column("MB", digits=1))
 
 
@@ -73,6 +79,18 @@ class Measurements:
                 means[category] = over_seeds(usable)
         return means
 
+    def models(self) -> Iterator[tuple[str, list[Result]]]:
+        """Every graph that was asked for, with what is known of it in each category and seed."""
+        for recipe in self.options.recipes:
+            names = [
+                unit_name(category, recipe, seed)
+                for category in self.categories
+                for seed in range(self.options.seeds)
+            ]
+            for precision in recipe.precisions:
+                known = [self.done.results.get(name, {}).get(precision, {}) for name in names]
+                yield f"{recipe.name} {precision}", known
+
     @property
     def metrics(self) -> tuple[str, ...]:
         """Keys of what was measured."""
@@ -89,15 +107,18 @@ class Measurements:
                 key: group_means({c: v[key][0] for c, v in categories.items() if key in v})
                 for key in self.metrics
             }
+            overall = {key: groups["overall"] for key, groups in means.items()}
             spreads = [s for values in categories.values() if (s := values["pro"][1]) is not None]
             yield Row(
                 backbone=backbone,
                 preset=preset,
                 precision=precision,
                 backend=backend,
-                accuracy={key: groups["overall"] for key, groups in means.items()},
+                accuracy=compared(overall),
+                decided=decided(overall),
                 pro_std=sum(spreads) / len(spreads) if spreads else None,
                 p50_ms=float(timing["host_ms"]["p50"]),
+                streamed=streamed(timing),
                 megabytes=timing["size_bytes"] / 1e6,
             )
 
@@ -159,6 +180,7 @@ def accuracy_tables(measured: Measurements, rows: list[Row]) -> Iterator[Table]:
         note="Accuracy of the exported file in ONNX Runtime, means over "
         f"{', '.join(measured.categories)}; seeds: {measured.options.seeds}.",
     )
+    yield from forms_table(measured.models())
     for key in by_category(measured.metrics):
         title = f"{LABELS[key][:1].upper()}{LABELS[key][1:]} by category"
         table = table_of(title, list(_category_rows(measured, key)))

@@ -1,6 +1,7 @@
 """Accuracy per category and seed, and the means that tables show."""
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,10 +21,11 @@ from edgeseg.evaluation.pro import MapEvaluator
 from edgeseg.progress import Progress, silent
 
 TEXTURES = frozenset({"carpet", "grid", "leather", "tile", "wood"})
-COMPARED = tuple(metric for metric in stored_metrics() if not metric.at_threshold)
-LABELS = {metric.key: metric.label for metric in COMPARED}
+LABELS = {metric.key: metric.label for metric in stored_metrics()}
+COMPARED = tuple(metric.key for metric in stored_metrics() if not metric.at_threshold)
 # Metadata of a row's field `dict[str, float | None]`: a column for every metric in it.
 ACCURACY_COLUMNS = column("{}", better="high", titles=LABELS)
+DECISION_COLUMNS = column("{}", titles=LABELS)  # one threshold's: more of one is less of the other
 
 # uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,)
 Predict = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.float32]]]
@@ -33,7 +35,7 @@ Predict = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.fl
 class Accuracy:
     """What one model reached on one test set."""
 
-    figures: dict[str, float]  # by the keys of COMPARED
+    figures: dict[str, float]  # by the keys of LABELS
     images: int
     anomalies: int
 
@@ -49,14 +51,22 @@ def accuracy_of(
     labels: Sequence[int],
     *,
     name: str,
+    threshold: float = math.nan,
 ) -> Accuracy:
-    """The same metric code for every candidate, on maps as they are."""
+    """The same metric code for every candidate, on maps as they are.
+
+    Without a threshold nothing is said of decisions.
+    """
     evaluator = MapEvaluator()
     for map_hw, mask_hw in zip(maps, masks, strict=True):
         evaluator.add(map_hw, mask_hw)
-    measured = Measured(maps=evaluator.result(), scores=tuple(scores), labels=tuple(labels))
+    measured = Measured(
+        maps=evaluator.result(), scores=tuple(scores), labels=tuple(labels), threshold=threshold
+    )
     figures = {}
-    for metric in COMPARED:
+    for metric in stored_metrics():
+        if metric.at_threshold and math.isnan(threshold):
+            continue
         value = metric.value(measured)
         if value is None:
             raise DatasetError(
@@ -72,6 +82,7 @@ def measure_accuracy(
     dataset: Dataset,
     *,
     size_hw: tuple[int, int],
+    threshold: float = math.nan,
     batch_size: int = 16,
     progress: Progress = silent,
 ) -> Accuracy:
@@ -88,18 +99,28 @@ def measure_accuracy(
         masks += list(batch.masks)
         scores += [float(score) for score in batch_scores]
         labels += [sample.label for sample in batch.samples]
-    return accuracy_of(maps, masks, scores, labels, name=dataset.name)
+    return accuracy_of(maps, masks, scores, labels, name=dataset.name, threshold=threshold)
 
 
 def metrics_in(results: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Keys of the metrics to show: results that were kept may be older than a metric."""
     known = {key for result in results for key in result}
-    return tuple(key for key in LABELS if key in known) or tuple(LABELS)
+    return tuple(key for key in LABELS if key in known) or COMPARED
 
 
 def by_category(keys: Iterable[str]) -> tuple[str, ...]:
     """Those for tables of single categories: the AUROC of pixels is near 1 whatever is missed."""
-    return tuple(key for key in keys if key != "pixel_auroc")
+    return tuple(key for key in keys if key not in ("pixel_auroc", "f1"))
+
+
+def compared(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Those of a row that no threshold changes."""
+    return {key: value for key, value in figures.items() if key in COMPARED}
+
+
+def decided(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """The others: what the shipped threshold makes of the scores."""
+    return {key: value for key, value in figures.items() if key not in COMPARED}
 
 
 def over_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float | None]]:

@@ -30,6 +30,9 @@ NOTE = (
     "and from the GPU. cold start: a fresh Python process up to its first answer. memory: what "
     "loading and running added to that process."
 )
+# Metadata of a row's field: beside p50, what a camera's pace makes of it. Older results have none.
+STREAMED_COLUMNS = column("{}", digits=2, better="low")
+_STREAMED = ("streamed p50 ms", "processor ms")
 _SPIN = {True: "yes", False: "no", None: None}
 
 
@@ -179,6 +182,16 @@ def _speed_row(timing: Result, cold: Result) -> SpeedRow:
         cold_start_s=cold["to_first_answer_s"],
         memory_mb=cold["memory_mb"],
     )
+
+
+def streamed(timing: Result | None) -> dict[str, float | None]:
+    """The cells of STREAMED_COLUMNS; empty ones where nothing was timed."""
+    if timing is None:
+        return dict.fromkeys(_STREAMED)
+    if "streamed_ms" not in timing:
+        return {}
+    values = (timing["streamed_ms"]["p50"], timing["streamed_processor_ms"])
+    return dict(zip(_STREAMED, map(float, values), strict=True))
 
 
 def run_latency(

@@ -14,7 +14,12 @@ import numpy as np
 
 from edgeseg.artefact.artefact import load_artefact
 from edgeseg.bench.compare.options import Recipe
-from edgeseg.bench.compare.trial import export_and_measure, onnx_predictor
+from edgeseg.bench.compare.trial import (
+    SHIPPED,
+    backends_of,
+    export_and_measure,
+    onnx_predictor,
+)
 from edgeseg.bench.harness.accuracy import (
     accuracy_of,
     categories_in,
@@ -32,9 +37,11 @@ from edgeseg.bench.latency.runners import size_on_disk
 from edgeseg.bench.latency.turns import Candidate
 from edgeseg.bench.peers.options import PEERS, PeerOptions
 from edgeseg.bench.peers.process import PeerRequest, run_peer
+from edgeseg.bench.peers.readme import readme_table
 from edgeseg.bench.peers.report import NOTES, PeerResults, report_of
 from edgeseg.data.datasets import Dataset, open_dataset, read_sample
 from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.files import write_text
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.weights import find_weights
 from edgeseg.progress import Note, Progress, silent
@@ -67,6 +74,7 @@ def run_peers(
     results = PeerResults(options=options, categories=categories, done=done, timed=timed)
     report = report_of(results, out, facts=facts, notes=notes)
     write_report(report, out)
+    write_text(out / "readme-table.md", "\n".join(readme_table(report.tables[0])) + "\n")
     return report
 
 
@@ -123,7 +131,7 @@ class PeerRun:
         return Unit(
             name=f"{dataset.name} {recipe.name}",
             settings=self._settings(dataset) | {"config": config.to_dict()}
-            | {"precisions": list(recipe.precisions)},
+            | {"precisions": list(recipe.precisions), "export": SHIPPED},
             run=run,
             weight=60,
         )  # fmt: skip
@@ -200,7 +208,7 @@ class PeerRun:
                 name = f"edgeseg {recipe.name} {precision}"
                 candidates += [
                     Candidate(name=name, path=path, backend=backend)
-                    for backend in ("cpu", "openvino")
+                    for backend in backends_of(precision)
                 ]
         for peer in self.options.peers:
             result = done.results.get(f"{first} {peer}", {})

@@ -5,14 +5,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgeseg.bench.harness.accuracy import ACCURACY_COLUMNS, LABELS, by_category, metrics_in
+from edgeseg.bench.compare.forms import forms_table
+from edgeseg.bench.harness.accuracy import (
+    ACCURACY_COLUMNS,
+    DECISION_COLUMNS,
+    LABELS,
+    by_category,
+    compared,
+    decided,
+    metrics_in,
+)
 from edgeseg.bench.harness.figures import dot_of, pareto
 from edgeseg.bench.harness.report import Figure, Report
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.harness.units import FAILED, Done, Result
-from edgeseg.bench.latency.report import speed_table, timing_facts
+from edgeseg.bench.latency.report import STREAMED_COLUMNS, speed_table, streamed, timing_facts
 from edgeseg.bench.peers.options import PEERS, PeerOptions
+from edgeseg.errors import EdgesegError
 
+OURS = "edgeseg "
 TIMED_ONLY = "timed only: untrained (needs the authors' teacher weights)"
 NOTES = (
     "Peers: the same images, the same backbone weights (torchvision's ResNet-18) and the same "
@@ -34,18 +45,22 @@ class Row:
 
     model: str = field(metadata=column("model"))
     accuracy: dict[str, float | None] = field(metadata=ACCURACY_COLUMNS)
+    decided: dict[str, float | None] = field(metadata=DECISION_COLUMNS)  # at our own thresholds
     exported_pro: float | None = field(metadata=column("exported PRO"))
     fit_s: float | None = field(metadata=column("fit s", digits=1, better="low"))
     peak_mb: float | None = field(metadata=column("peak MB", digits=0, better="low"))
     p50_ms: float | None = field(metadata=column("p50 ms", digits=2, better="low"))
+    streamed: dict[str, float | None] = field(metadata=STREAMED_COLUMNS)
     megabytes: float | None = field(metadata=column("MB", digits=1, better="low"))
     openvino_ms: float | None = field(metadata=column("p50 ms OpenVINO", digits=2, better="low"))
+    streamed_openvino: dict[str, float | None] = field(metadata=STREAMED_COLUMNS)
+    computed: dict[str, str | None] = field(metadata=column("{}"))  # of all times of the row
     state: str = field(metadata=column("state"))
 
     @property
     def ours(self) -> bool:
         """Whether it is one of edgeseg's."""
-        return self.model.startswith("edgeseg")
+        return self.model.startswith(OURS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,17 +123,25 @@ class PeerResults:
         *,
         state: str,
     ) -> Row:
-        timings = {timing["key"]: timing for timing in self.timed.results["rounds"]["timings"]}
+        all_timings = self.timed.results["rounds"]["timings"]
+        timings = {timing["key"]: timing for timing in all_timings}
         on_cpu, on_openvino = timings.get(f"{name} on cpu"), timings.get(f"{name} on openvino")
+        size = on_cpu or on_openvino
+        means = {key: _mean(accuracies, key) for key in self.metrics}
+        stated = bool(all_timings) and "streamed_ms" in all_timings[0]
         return Row(
             model=name,
-            accuracy={key: _mean(accuracies, key) for key in self.metrics},
+            accuracy=compared(means),
+            decided=decided(means),
             exported_pro=_mean(exported, "pro"),
             fit_s=_mean(costs, "fit_s"),
             peak_mb=_mean(costs, "peak_mb"),
             p50_ms=None if on_cpu is None else float(on_cpu["host_ms"]["p50"]),
-            megabytes=None if on_cpu is None else on_cpu["size_bytes"] / 1e6,
+            streamed=_streamed(on_cpu, "") if stated else {},
+            megabytes=None if size is None else size["size_bytes"] / 1e6,
             openvino_ms=None if on_openvino is None else float(on_openvino["host_ms"]["p50"]),
+            streamed_openvino=_streamed(on_openvino, " OpenVINO") if stated else {},
+            computed=computed_in(name, [on_cpu, on_openvino]) if stated else {},
             state=state,
         )
 
@@ -160,6 +183,28 @@ def _figures(rows: Sequence[Row], out: Path) -> Iterator[Figure]:
         yield Figure(title="PRO against milliseconds", file="pareto.png")
 
 
+def _streamed(timing: Result | None, suffix: str) -> dict[str, float | None]:
+    cells = streamed(timing)
+    return {f"{title}{suffix}": value for title, value in cells.items()}
+
+
+def computed_in(name: str, timings: Sequence[Result | None]) -> dict[str, str | None]:
+    """The one arithmetic of a row's times, and whether idle threads span.
+
+    A row that mixes them would set a time of bfloat16 beside an accuracy of float32.
+    """
+    timed = [timing for timing in timings if timing is not None]
+    arithmetics = sorted({timing["arithmetic"] for timing in timed})
+    if len(arithmetics) > 1:
+        raise EdgesegError(
+            f"{name}: times in {' and '.join(arithmetics)}, expected one arithmetic in a row; "
+            "time each in a row of its own"
+        )
+    spins = {timing["spin"] for timing in timed} - {None}
+    spin = " and ".join("yes" if each else "no" for each in sorted(spins))
+    return {"arithmetic": arithmetics[0] if arithmetics else None, "spin": spin or None}
+
+
 def _models(results: Sequence[Result], precision: str) -> list[Result]:
     return [result.get("models", {}).get(precision, {}) for result in results]
 
@@ -189,6 +234,8 @@ def accuracy_tables(results: PeerResults, rows: Sequence[Row]) -> Iterator[Table
         f"{results.options.threads} threads, of the models of {results.categories[0]}; OpenVINO "
         "runs our ONNX file and the peers' own IR.",
     )
+    ours = ((model, known) for model, known in results.accuracies() if model.startswith(OURS))
+    yield from forms_table(ours)
     categories = [
         CategoryRow(
             model=model,

@@ -50,8 +50,9 @@ def test_compare_end_to_end_and_again(plate: Path, tmp_path: Path) -> None:
     names = [row.pop(name) for name in ("backbone", "preset", "precision", "backend")]
     assert names == ["mobilenet_v3_small", "edge", "fp32", "cpu"]
     assert list(row) == [
-        "PRO", "PRO 0.05", "pixel AUROC", "image AUROC", "std of PRO", "p50 ms", "MB",
-    ]  # fmt: skip
+        *("PRO", "PRO 0.05", "pixel AUROC", "image AUROC", "F1", "recall", "false alarms"),
+        *("std of PRO", "p50 ms", "streamed p50 ms", "processor ms", "MB"),
+    ]
     assert all(isinstance(cell, float) for cell in row.values())
     names = {path.name for path in tmp_path.iterdir()}
     assert {"report.md", "report.json", "report.html", "pareto.png"} <= names

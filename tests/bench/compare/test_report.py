@@ -14,8 +14,10 @@ def row(
         precision=precision,
         backend="cpu",
         accuracy={"pro": pro, "pixel_auroc": 0.98, "image_auroc": image_auroc},
+        decided={"recall": 0.5},
         pro_std=None,
         p50_ms=p50_ms,
+        streamed={},
         megabytes=27.0,
     )
 
