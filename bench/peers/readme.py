@@ -5,9 +5,10 @@
 Times of one row are computed in one arithmetic, which it says, and threads spin in all or in none.
 """
 
-import sys
 from dataclasses import replace
 from pathlib import Path
+
+import click
 
 from edgeseg.bench.harness.report import read_report
 from edgeseg.bench.harness.tabular import Table
@@ -48,5 +49,12 @@ def readme_table(table: Table) -> list[str]:
     return [line.replace(" 0.", " .").replace("*0.", "*.") for line in lines]
 
 
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def main(folder: Path) -> None:
+    """Print the table of the README from the report in FOLDER."""
+    click.echo("\n".join(readme_table(read_report(folder).tables[0])))
+
+
 if __name__ == "__main__":
-    print("\n".join(readme_table(read_report(Path(sys.argv[1])).tables[0])))
+    main()
