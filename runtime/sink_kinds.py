@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from edgeseg.runtime.drift.watch import DriftState
     from edgeseg.runtime.records import FrameResult, Sink
     from edgeseg.runtime.scoring.pipeline import Pipeline
+    from edgeseg.runtime.sinks.event_file import Rotation
     from edgeseg.runtime.sinks.event_log import EventLog
     from edgeseg.runtime.sinks.snapshots import SnapshotSink
     from edgeseg.runtime.sinks.video import Recorder
@@ -90,6 +91,28 @@ class EventOptions:
     events: str | None = None
     events_for: Literal["all", "alarms"] = "all"
     events_sync: Literal["never", "alarm", "every"] = "alarm"
+    events_max_mb: float | None = None
+    events_days: float | None = None
+    events_keep: int | None = None
+    events_chain: bool = False
+
+    def __post_init__(self) -> None:
+        rotation = self.rotation
+        if self.events in (None, "-"):
+            for name, asked in (
+                ("events_max_mb", rotation.max_mb),
+                ("events_days", rotation.days),
+                ("events_chain", self.events_chain),
+            ):
+                if asked:
+                    raise UsageError(f"{name}={asked}: is for a file; add events=FILE")
+
+    @property
+    def rotation(self) -> "Rotation":
+        """When the log goes on in a new file."""
+        from edgeseg.runtime.sinks.event_file import Rotation
+
+        return Rotation(max_mb=self.events_max_mb, days=self.events_days, keep=self.events_keep)
 
 
 def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
@@ -103,6 +126,8 @@ def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
         options.events,
         only_alarms=options.events_for == "alarms",
         sync=options.events_sync,
+        rotation=options.rotation,
+        chained=options.events_chain,
         on_error=pipeline.faults.count,
     )
     run.listeners.append(log.put)
@@ -137,6 +162,14 @@ SINKS["events"] = SinkKind(
             type=click.Choice(["never", "alarm", "every"]),
             default=EventOptions.events_sync,
             help="Events that a power cut may not take.",
+        ),
+        click.Option(
+            ["--events-max-mb"], type=float, metavar="MB", help="Go on in a new file from here."
+        ),
+        click.Option(["--events-days"], type=float, help="And after so many days."),
+        click.Option(["--events-keep"], type=int, help="Old files to keep; default: all."),
+        click.Option(
+            ["--events-chain"], is_flag=True, help="Hash every line into the next: `verify-log`."
         ),
     ),
     make=_event_log,

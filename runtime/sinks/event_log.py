@@ -10,13 +10,14 @@ from typing import Literal
 
 from edgeseg.contract.judgement import words_of
 from edgeseg.runtime.records import SCHEMA, STAGES, FrameResult, SourceEvent, Trace
-from edgeseg.runtime.sinks.line_file import LineFile
+from edgeseg.runtime.sinks.event_file import EventFile, Rotation
 
 Sync = Literal["never", "alarm", "every"]
 
 _MAX_LINES = 4096  # waiting for a slow disk; beyond that lines are lost and counted
 _RETRY_S = 1.0  # between attempts to open a file that could not be opened or written
 _END_S = 5.0  # for a disk or a pipe that hangs at the end
+NO_ROTATION = Rotation()
 _SYNC_LINES = 64  # one sync for so many lines while more are waiting: a slow disk keeps up
 
 
@@ -109,14 +110,16 @@ class EventLog:
         *,
         only_alarms: bool,
         sync: Sync,
+        rotation: Rotation = NO_ROTATION,
+        chained: bool = False,
         on_error: Callable[[str, str], None],
     ) -> None:
-        self._path = path
+        self._path, self._rotation, self._chained = path, rotation, chained
         self._only_alarms = only_alarms
         self._sync = sync
         self._on_error = on_error
         self._events: queue.Queue[tuple[bytes, bool] | None] = queue.Queue(_MAX_LINES)
-        self._file: LineFile | None = None
+        self._file: EventFile | None = None
         self._tried_s = -math.inf
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
@@ -175,7 +178,12 @@ class EventLog:
                 self._on_error(self.name, f"{self._path}: cannot be written; lines are lost")
                 return
             self._tried_s = time.monotonic()
-            self._file = LineFile(self._path)
+            self._file = EventFile(
+                self._path,
+                rotation=self._rotation,
+                chained=self._chained,
+                on_error=lambda text: self._on_error(self.name, text),
+            )
             if self._file.cut_bytes:
                 line = _line(mended_event(self._file.cut_bytes)) + line
         if not self._file.write(line, durable=durable):

@@ -28,9 +28,11 @@ from edgeseg.runtime.sink_kinds import (
     VideoOptions,
     attach_sinks,
 )
+from edgeseg.runtime.sinks.hash_chain import parts_of
 from edgeseg.runtime.stream import stream
 from edgeseg.runtime.web.page_sink import PageSink
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.commands import succeed
 from tests.support.fakes import BrightnessSession, clip
 from tests.support.scored_frames import make_drift_state, make_result
 
@@ -183,3 +185,40 @@ def test_a_mistake_in_one_sink_closes_those_before_it(model: Path, tmp_path: Pat
     assert (done.exit_code, done.stdout) == (2, "")
     assert "Error: --save a.gif: expected a file ending in" in done.stderr
     assert set(threading.enumerate()) == before
+
+
+def test_a_chained_log_in_parts_is_whole_over_two_runs(model: Path, tmp_path: Path) -> None:
+    log = tmp_path / "events.jsonl"
+    for _ in range(2):
+        done = run_command(
+            model, "--events", log, "--events-chain", "--events-max-mb", 0.003, "--events-keep", 99
+        )
+        assert done.exit_code == 0, done.stderr
+    parts = parts_of(log)
+    assert len(parts) > 3
+    kinds = [json.loads(line)["event"] for part in parts for line in part.open()]
+    run = ["run_start", "source_open", *["frame"] * 5, "source_end", "run_end"]
+    assert sorted(kinds) == sorted(2 * run)
+    told = succeed("verify-log", log)
+    assert told.stdout == f"{len(kinds)} lines in {len(parts)} files: as they were written\n"
+    assert told.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--events-chain",), "--events-chain: is for a file; add --events FILE"),
+        (
+            ("--events", "-", "--events-max-mb", 2),
+            "--events-max-mb 2.0: is for a file; add --events FILE",
+        ),
+        (("--events", "e", "--events-days", 0), "--events-days 0.0: expected more than 0"),
+        (
+            ("--events", "e", "--events-keep", 2),
+            "--events-keep 2: nothing is rotated; add --events-max-mb or --events-days",
+        ),
+    ],
+)
+def test_mistakes_about_the_log(model: Path, options: tuple[object, ...], message: str) -> None:
+    done = run_command(model, *options)
+    assert (done.exit_code, done.stderr) == (2, f"Error: {message}\n")
