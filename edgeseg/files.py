@@ -1,40 +1,84 @@
-"""Files that are either whole or absent: write beside the target, then rename."""
+"""Files that are either whole or absent: write beside the target, then rename.
+
+A target that is a symbolic link is written where the link points, and stays a link. After a power
+cut the target is the old file or the new one as well, unless it was said to be worth less.
+"""
 
 import hashlib
 import json
 import os
-import tempfile
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from edgeseg.errors import UsageError
+from edgeseg.leftovers import sweep, temporary_name
 
 
 @contextmanager
-def atomic_path(target: Path) -> Iterator[Path]:
+def atomic_path(target: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; rename it over the target on success."""
-    target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(
-        dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix
-    )
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    target = resolved(target)
+    with _temporary_file(target) as temporary:
         yield temporary
-        # mkstemp makes private files; the result should have the permissions of any other file.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        if durable:
+            _sync(temporary)
         temporary.replace(target)
+        if durable:
+            with suppress(OSError):  # there are systems that cannot, and the file is complete
+                _sync(target.parent)
+
+
+@contextmanager
+def temporary_folder(parent: Path, *, name: str) -> Iterator[Path]:
+    """A folder for what is not finished, removed at the end or, after a kill, by the next run."""
+    parent.mkdir(parents=True, exist_ok=True)
+    sweep(parent)
+    folder = parent / temporary_name(name, "")
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
     finally:
-        temporary.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def resolved(target: Path) -> Path:
+    """Where a write goes: through links, and to a file that a rename may replace."""
+    real = Path(os.path.realpath(target))
+    if real.is_symlink():
+        raise UsageError(f"{target}: a symbolic link that leads to itself; remove it")
+    if real.exists() and not (real.is_file() or real.is_dir()):
+        raise UsageError(f"{target}: is a pipe or a device, expected a name for a file")
+    return real
 
 
 def check_writable(target: Path) -> None:
     """Fail now rather than after a long computation: the target's folder must take a file."""
-    with atomic_path(target.parent / f".{target.name}.check") as temporary:
-        temporary.touch()
-    (target.parent / f".{target.name}.check").unlink(missing_ok=True)
+    with _temporary_file(resolved(target)):
+        pass
+
+
+@contextmanager
+def _temporary_file(target: Path) -> Iterator[Path]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    sweep(target.parent)
+    temporary = target.parent / temporary_name(target.stem, target.suffix)
+    # New: nobody's file or link is followed. The permissions are those of any other file.
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Return when a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_text(target: Path, text: str) -> None:

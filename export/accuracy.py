@@ -9,9 +9,8 @@ from edgeseg.contract.metrics import stored_metrics
 from edgeseg.contract.precisions import EXACT
 from edgeseg.data.datasets import Dataset
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
-from edgeseg.export.onnx_export import Exported
+from edgeseg.export.onnx_export import Exported, save_described
 from edgeseg.export.sessions import installed_backends
-from edgeseg.files import file_sha256, write_text
 from edgeseg.model.predictor import Predictor, frame_predictor, torch_predictor
 from edgeseg.progress import Note
 from edgeseg.tables import aligned
@@ -45,9 +44,7 @@ def measure_accuracy(
     after = run(candidate(), stated.threshold)
     note(_table(before, after, name=f"{stated.precision}, {name}"))
     metadata = _with_rows(stated, before, after)
-    _rewrite(exported.path, metadata.to_json())
-    metadata = replace(metadata, onnx_sha256=file_sha256(exported.path))
-    write_text(exported.path.with_suffix(".json"), metadata.to_json(indent=2) + "\n")
+    metadata = _rewrite(exported.path, metadata)
     report = exported.report | {"pro_before": before.pro, "pro_after": after.pro}
     return replace(exported, metadata=metadata, report=report)
 
@@ -69,13 +66,11 @@ def _table(before: Evaluation, after: Evaluation, *, name: str) -> str:
     return "\n".join(aligned(rows))
 
 
-def _rewrite(path: Path, text: str) -> None:
+def _rewrite(path: Path, metadata: ModelMetadata) -> ModelMetadata:
     import onnx
-
-    from edgeseg.export.graph import save_graph
 
     proto = onnx.load(path)
     for item in proto.metadata_props:
         if item.key == KEY:
-            item.value = text
-    save_graph(proto, path)
+            item.value = metadata.to_json()
+    return save_described(proto, path, metadata)

@@ -1,6 +1,5 @@
 """A candidate made whole, fitted again through itself where there are good images, and judged."""
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from edgeseg.export.precision.refit import (
 from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.export.sessions import Run, installed_backends, installed_runs
 from edgeseg.export.verify import Agreement, Verified, agreement, head_error, table
+from edgeseg.files import temporary_folder
 from edgeseg.model.predictor import torch_predictor
 from edgeseg.progress import Note, Progress, ignore, silent
 from edgeseg.tables import aligned
@@ -175,9 +175,8 @@ class Trial:
     @contextmanager
     def _saved(self, graph: ModelProto) -> Iterator[Path]:
         """The graph as a file, in a folder of its own."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".export-") as folder:
-            path = Path(folder) / "graph.onnx"
+        with temporary_folder(self.folder, name="export") as folder:
+            path = folder / "graph.onnx"
             save_graph(graph, path)
             yield path
 

@@ -2,9 +2,8 @@
 
 import copy
 import logging
-import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from torch import nn
 
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError
-from edgeseg.files import atomic_path
+from edgeseg.files import atomic_path, resolved, temporary_folder
 from edgeseg.model.reference import ReferenceModel
 
 OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it
@@ -138,34 +137,42 @@ def is_large(proto: ModelProto) -> bool:
     return sum(len(tensor.raw_data) for tensor in proto.graph.initializer) > LARGEST_FILE
 
 
-def save_graph(proto: ModelProto, path: Path) -> None:
-    """Write the file in one step; a graph over 2 GB keeps its weights in NAME.onnx.data."""
+def save_graph(
+    proto: ModelProto, path: Path, *, before_rename: Callable[[Path], None] | None = None
+) -> None:
+    """Write the file in one step; a graph over 2 GB keeps its weights in NAME.onnx.data.
+
+    `before_rename` sees the finished file before it takes its name.
+    """
+    path = resolved(path)
+    announce = before_rename or (lambda written: None)
     data = path.with_name(f"{path.name}.data")
     if is_large(proto):
-        _save_pair(proto, path, data)
+        _save_pair(proto, path, data, announce)
         return
     with atomic_path(path) as temporary:
         temporary.write_bytes(proto.SerializeToString(deterministic=True))
+        announce(temporary)
     data.unlink(missing_ok=True)  # of a larger graph that had this name before
 
 
-def _save_pair(proto: ModelProto, path: Path, data: Path) -> None:
+def _save_pair(proto: ModelProto, path: Path, data: Path, announce: Callable[[Path], None]) -> None:
     split = ModelProto()
     split.CopyFrom(proto)  # writing moves the weights out of the message
     external_data_helper.convert_model_to_external_data(split, location=data.name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}-") as folder:
-        staged = Path(folder) / path.name
-        external_data_helper.write_external_data_tensors(split, folder)
+    with temporary_folder(path.parent, name=path.stem) as folder:
+        staged = folder / path.name
+        external_data_helper.write_external_data_tensors(split, str(folder))
         staged.write_bytes(split.SerializeToString(deterministic=True))
         try:
             onnx.checker.check_model(staged, full_check=True)
         except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:
             raise ExportError(f"the graph is not valid ONNX: {error}") from None
+        announce(staged)
         # Two renames are not one: a graph beside the weights of another would run, and be wrong.
         # Interrupted here, there is no graph at all.
         path.unlink(missing_ok=True)
-        (Path(folder) / data.name).replace(data)
+        (folder / data.name).replace(data)
         staged.replace(path)
 
 

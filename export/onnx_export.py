@@ -18,8 +18,9 @@ from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.makers import MAKERS, Task
 from edgeseg.export.sessions import check_arithmetic
 from edgeseg.export.verify import Agreement
-from edgeseg.files import file_sha256, write_text
+from edgeseg.files import file_sha256
 from edgeseg.progress import Note, Progress, ignore, silent
+from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +64,21 @@ def export_onnx(
     task = Task(graph=_traced(artefact, options), images=images, target=options.target)
     made, report = _chosen(trial, task)
     _set_aside_if_wrong(made.graph, out, made.rows)
-    save_graph(made.graph, out)
-    metadata = replace(made.metadata, onnx_sha256=file_sha256(out))
-    write_text(out.with_suffix(".json"), metadata.to_json(indent=2) + "\n")
+    metadata = save_described(made.graph, out, made.metadata)
     return Exported(path=out, metadata=metadata, report=report, agreements=made.rows)
+
+
+def save_described(graph: ModelProto, out: Path, metadata: ModelMetadata) -> ModelMetadata:
+    """Write a graph and its sidecar so that one rename decides which pair there is."""
+    described: list[ModelMetadata] = []
+
+    def announce(written: Path) -> None:
+        described.append(replace(metadata, onnx_sha256=file_sha256(written)))
+        announce_sidecar(out, described[0])
+
+    save_graph(graph, out, before_rename=announce)
+    settle_sidecar(out)
+    return described[0]
 
 
 def _check(artefact: Artefact, options: ExportOptions, good: Dataset | None) -> None:

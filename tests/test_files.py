@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.files import atomic_path, size_text, write_json, write_text
+from edgeseg.errors import UsageError
+from edgeseg.files import (
+    atomic_path,
+    check_writable,
+    size_text,
+    temporary_folder,
+    write_json,
+    write_text,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -65,6 +73,62 @@ def test_json_is_stable_and_strict(tmp_path):
     with pytest.raises(ValueError, match="Out of range float"):
         write_json(tmp_path / "a.json", {"a": float("nan")})
     assert "1.5" in (tmp_path / "a.json").read_text()
+
+
+def test_a_link_is_followed_and_stays_a_link(tmp_path):
+    real, link = tmp_path / "real" / "v3.txt", tmp_path / "current.txt"
+    link.symlink_to(real)  # to a file that is not there yet, and neither is its folder
+    for text in ("first", "second"):
+        write_text(link, text)
+        assert link.is_symlink()
+        assert real.read_text() == text
+    assert names(tmp_path) == ["current.txt", "real"]
+    assert names(real.parent) == ["v3.txt"]
+
+
+def test_what_a_rename_must_not_replace_is_refused(tmp_path):
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(link)
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="link: a symbolic link that leads to itself; remove it"):
+        write_text(link, "text")
+    for target in (pipe, Path("/dev/null")):
+        with pytest.raises(UsageError, match="is a pipe or a device, expected a name for a file"):
+            check_writable(target)
+    assert pipe.is_fifo()
+
+
+def test_a_check_leaves_nothing_and_changes_nothing(tmp_path):
+    (tmp_path / "out.txt").write_text("old")
+    check_writable(tmp_path / "out.txt")
+    assert names(tmp_path) == ["out.txt"]
+    assert (tmp_path / "out.txt").read_text() == "old"
+    with pytest.raises(FileExistsError):
+        check_writable(tmp_path / "out.txt" / "below.txt")
+
+
+def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
+    steps = []
+    rename = Path.replace
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: steps.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
+    )
+    monkeypatch.setattr(
+        Path, "replace", lambda self, target: [steps.append("rename"), rename(self, target)][1]
+    )
+    write_text(tmp_path / "out.txt", "text")
+    assert steps == [False, "rename", True]
+    steps.clear()
+    with atomic_path(tmp_path / "picture.png", durable=False) as temporary:
+        temporary.touch()
+    assert steps == ["rename"]
+
+
+def test_a_folder_for_what_is_not_finished(tmp_path):
+    with temporary_folder(tmp_path / "new", name="export") as folder:
+        (folder / "file").touch()
+        assert folder.parent == tmp_path / "new"
+    assert names(tmp_path / "new") == []
 
 
 @pytest.mark.parametrize(

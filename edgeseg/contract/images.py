@@ -139,7 +139,7 @@ def write_image(target: Path, picture: NDArray[np.uint8]) -> None:
         raise UsageError(f"{target}: expected a name ending in .png or .jpg")
     data = encode_png(picture) if suffix == ".png" else encode_jpeg(picture, quality=_QUALITY)
     try:
-        with atomic_path(target) as temporary:
+        with atomic_path(target, durable=False) as temporary:
             temporary.write_bytes(data)
     except OSError as error:
         raise EdgesegError(

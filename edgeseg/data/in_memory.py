@@ -14,6 +14,7 @@ from edgeseg.contract.images import resize_image, write_image
 from edgeseg.contract.prediction import Channels, check_frame
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.errors import DatasetError
+from edgeseg.files import temporary_folder
 
 Folder = str | os.PathLike[str]
 Data = Folder | Iterable[NDArray[np.uint8]]  # images are uint8 (height, width, 3)
@@ -35,15 +36,15 @@ def open_data(
         return
     # On disk at the model's size, however many they are: the fit looks at images more than once,
     # and an iterable may be a camera.
-    with tempfile.TemporaryDirectory(prefix="edgeseg-") as folder:
+    with temporary_folder(Path(tempfile.gettempdir()), name="edgeseg") as folder:
         count = 0
         for count, image_hwc in enumerate(data, start=1):
             check_frame(image_hwc, channels, name=f"image {count}")
             resized_hwc = resize_image(image_hwc, size_hw)
-            target = Path(folder) / f"{count:08}.png"
+            target = folder / f"{count:08}.png"
             write_image(target, resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1])
             os.utime(target, (0, 0))  # a model tells the age of its images, and these have none
         if count == 0:
             raise DatasetError("no images were given; expected at least one of a good part")
         # The folder's own name is random, and the same images should give the same file.
-        yield replace(open_dataset(Path(folder), layout="folder"), name="part")
+        yield replace(open_dataset(folder, layout="folder"), name="part")

@@ -26,7 +26,8 @@ from edgeseg.export.engine.settings import (
     configure,
     save_timing_cache,
 )
-from edgeseg.files import atomic_path, file_sha256, write_text
+from edgeseg.files import atomic_path, file_sha256
+from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
 
 # The oldest GPU that a hardware-compatible plan runs on, whichever GPU built it.
 _AMPERE = "sm80"
@@ -75,7 +76,8 @@ def build_engine(
     )
     with atomic_path(plan_path) as temporary:
         temporary.write_bytes(plan)
-    write_text(plan_path.with_suffix(".json"), described.to_json(indent=2) + "\n")
+        announce_sidecar(plan_path, described)
+    settle_sidecar(plan_path)
     if options.timing_cache is not None:
         save_timing_cache(bench.config, options.timing_cache)
     return described

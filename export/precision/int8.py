@@ -26,6 +26,7 @@ from edgeseg.export.graph import (
     quiet_logs,
 )
 from edgeseg.export.precision.exact_session import exact_session
+from edgeseg.files import temporary_folder
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
 from edgeseg.runtime.backends.session_options import SessionOptions
 
@@ -55,9 +56,9 @@ class Quantiser:
         self._shaped = save_and_reload_model_with_shape_infer(proto)
 
     def _calibrate(self, frames: NDArray[np.uint8]) -> TensorsData:
-        with tempfile.TemporaryDirectory(prefix="edgeseg-") as folder:
-            source = Path(folder) / "fp32.onnx"
-            augmented = Path(folder) / "augmented.onnx"
+        with temporary_folder(Path(tempfile.gettempdir()), name="edgeseg") as folder:
+            source = folder / "fp32.onnx"
+            augmented = folder / "augmented.onnx"
             source.write_bytes(self._proto.SerializeToString())
             calibrator = create_calibrator(
                 source,

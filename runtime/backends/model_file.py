@@ -5,7 +5,7 @@ from pathlib import Path
 
 from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.errors import RuntimeFailure
-from edgeseg.files import file_sha256, write_text
+from edgeseg.files import file_sha256, resolved, write_text
 from edgeseg.runtime.backends.onnx_properties import embedded_text
 
 
@@ -15,10 +15,44 @@ class BackendUnavailable(RuntimeFailure):
 
 def read_sidecar(model: Path) -> ModelMetadata | None:
     """The JSON beside a model, if there is one."""
-    sidecar = model.with_suffix(".json")
+    announced = _read(_announced(model))
+    if announced is not None and _is_of(announced, model):  # a run was killed before the rename
+        return announced
+    return _read(model.with_suffix(".json"))
+
+
+def announce_sidecar(model: Path, metadata: ModelMetadata) -> None:
+    """Lay the metadata of a new file ready, before it takes the name of the old one.
+
+    The rename of the model decides: killed before it, the old pair is whole; killed after it, the
+    announced metadata are those of the model, by their hash. Then call `settle_sidecar`.
+    """
+    write_text(_announced(model), metadata.to_json(indent=2) + "\n")
+
+
+def settle_sidecar(model: Path) -> Path:
+    """Give the announced metadata their name, after the model has got its own."""
+    target = model.with_suffix(".json")
+    _announced(model).replace(resolved(target))
+    return target
+
+
+def _announced(model: Path) -> Path:
+    return model.with_name(f".{model.stem}.next.json")
+
+
+def _read(sidecar: Path) -> ModelMetadata | None:
     if not sidecar.is_file():
         return None
     return ModelMetadata.from_json(sidecar.read_bytes(), source=str(sidecar))
+
+
+def _is_of(metadata: ModelMetadata, model: Path) -> bool:
+    if model.suffix in PLAN_SUFFIXES:
+        expected = None if metadata.plan is None else metadata.plan.plan_sha256
+    else:
+        expected = metadata.onnx_sha256
+    return model.is_file() and expected == file_sha256(model)
 
 
 def onnx_metadata(model: Path, embedded: str | None) -> ModelMetadata:
@@ -66,6 +100,7 @@ def write_sidecar(model: Path, metadata: ModelMetadata) -> Path:
         plan = None if before is None else before.plan
         metadata = replace(metadata, onnx_sha256=file_sha256(model), plan=plan)
     write_text(target, metadata.to_json(indent=2) + "\n")
+    _announced(model).unlink(missing_ok=True)  # of a run that was killed
     return target
 
 

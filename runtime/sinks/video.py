@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.files import atomic_path
+from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.files import atomic_path, resolved
 from edgeseg.runtime.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.overlay import annotate_result
 
@@ -42,6 +42,8 @@ class Recorder:
             raise UsageError(
                 f"save={first}: expected a file ending in {', '.join(sorted(_CODECS))}"
             )
+        if first is not None:
+            resolved(first)  # a pipe or a device is refused before the first frame
         self._folder, self._fps_of, self._live, self._on_error = folder, fps_of, live, on_error
         self._target = first
         self._files: dict[int, VideoFile] = {}
@@ -95,7 +97,7 @@ class Recorder:
     def _guard(self, action: Callable[[], None]) -> None:
         try:
             action()
-        except (OSError, RuntimeFailure, cv2.error) as error:
+        except (OSError, EdgesegError, cv2.error) as error:
             self.active = False
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self._on_error(self.name, f"recording stops: {reason}")
@@ -166,16 +168,25 @@ class VideoFile:
 
     def salvage(self) -> None:
         """Complete the file if possible, else leave nothing behind."""
-        with suppress(OSError, RuntimeFailure, cv2.error):
+        with suppress(OSError, EdgesegError, cv2.error):
             self.close()
 
     def close(self) -> None:
-        """Complete the file and give it its name."""
+        """Complete the file and give it its name, if it shows anything: an earlier one might."""
         with self._stack:
             if self._writer is not None:
                 self._writer.release()
-            if self._temporary.stat().st_size == 0:
+            if not self._written or not _plays(self._temporary):
                 raise RuntimeFailure(f"{self._path}: nothing could be written; is the disk full?")
+
+
+def _plays(path: Path) -> bool:
+    """Whether a picture can be read: OpenCV does not say when it could not write one."""
+    video = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG)
+    try:
+        return bool(video.read()[0])
+    finally:
+        video.release()
 
 
 def _padded(picture_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> NDArray[np.uint8]:

@@ -1,7 +1,6 @@
 """An inspection scene without a camera: good parts and defective ones, with exact masks."""
 
 import shutil
-import tempfile
 from pathlib import Path
 
 import cv2
@@ -12,7 +11,7 @@ from edgeseg.contract.images import write_image
 from edgeseg.data.synthetic.defects import DEFECTS, damage
 from edgeseg.data.synthetic.part import Part, Plane, make_part
 from edgeseg.errors import UsageError
-from edgeseg.files import write_json
+from edgeseg.files import resolved, temporary_folder, write_json
 
 KINDS = tuple(DEFECTS)
 
@@ -114,14 +113,13 @@ def write_dataset(
     seed: int = 0,
 ) -> None:
     """Write a dataset in the layout of MVTec AD, with `test_defective` frames of each kind."""
-    root = Path(root)
+    root = resolved(root)
     if root.exists() and not (root / _MARKER).is_file() and (root.is_file() or any(root.iterdir())):
         raise UsageError(f"{root}: exists and was not written by edgeseg; choose another folder")
     scene = SceneGenerator(size_hw=size_hw, seed=seed)
-    root.parent.mkdir(parents=True, exist_ok=True)
     # Written beside its place and renamed: an interrupted run leaves no half of a dataset.
-    with tempfile.TemporaryDirectory(dir=root.parent, prefix=f".{root.name}-") as name:
-        new = Path(name) / "new"
+    with temporary_folder(root.parent, name=root.name) as folder:
+        new = folder / "new"
         for index in range(train):
             write_image(new / f"train/good/{index:03}.png", scene.good(index))
         for index in range(test_good):
@@ -135,7 +133,7 @@ def write_dataset(
                 )
         write_json(new / _MARKER, {"size_hw": list(size_hw), "seed": seed, "train": train})
         if root.exists():
-            shutil.move(root, Path(name) / "old")
+            shutil.move(root, folder / "old")
         new.rename(root)
 
 

@@ -1,5 +1,6 @@
 """Annotated video: complete, in time, and harmless when it cannot be written."""
 
+import os
 import shutil
 from collections import namedtuple
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from edgeseg.contract.prediction import Prediction
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.records import FrameResult, StageTimes
-from edgeseg.runtime.sinks.video import Recorder
+from edgeseg.runtime.sinks.video import Recorder, VideoFile
 from tests.support.fakes import grey
 
 
@@ -131,6 +132,42 @@ def test_a_full_disk_ends_the_recording_and_is_counted(
     assert not bench.recorder.active
     with pytest.raises(RuntimeFailure, match="the disk is full, a video cannot be recorded"):
         bench.recorder.start()
+
+
+@pytest.mark.parametrize("name", ["a.mp4", "a.avi", "a.mkv", "a.mov"])
+@pytest.mark.parametrize("trouble", ["no room", "no encoder"])
+def test_an_old_video_stays_where_nothing_could_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, trouble: str
+) -> None:
+    (tmp_path / name).write_bytes(b"of yesterday")
+    usage = namedtuple("usage", "total used free")
+    if trouble == "no room":
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(1, 1, 0))
+    else:  # takes pictures and writes none, as OpenCV does on a full disk
+        monkeypatch.setattr(cv2.VideoWriter, "fourcc", lambda *letters: -1)
+    bench = Bench(tmp_path, first=name)
+    bench.recorder.on_frame(result(0))
+    bench.recorder.close()
+    assert len(bench.errors) == 1
+    assert (tmp_path / name).read_bytes() == b"of yesterday"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_video_that_does_not_play_does_not_replace_another(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").write_bytes(b"of yesterday")
+    file = VideoFile(tmp_path / "a.mp4", fps=10.0, live=False)
+    file.write(grey(7, (32, 32)), 0.0)
+    file._writer.release()
+    file._temporary.write_bytes(file._temporary.read_bytes()[:100])  # the rest did not fit
+    with pytest.raises(RuntimeFailure, match=r"nothing could be written; is the disk full\?"):
+        file.close()
+    assert (tmp_path / "a.mp4").read_bytes() == b"of yesterday"
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.mp4")
+    with pytest.raises(UsageError, match=r"a\.mp4: is a pipe or a device, expected a name for a"):
+        Bench(tmp_path)
 
 
 def test_a_folder_that_cannot_be_made_is_counted(tmp_path: Path) -> None:
