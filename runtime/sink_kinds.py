@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.options import FILE, FOLDER
 from edgeseg.progress import Note
+from edgeseg.runtime.sinks.log_options import CounterOptions, EventOptions
 
 if TYPE_CHECKING:
     from edgeseg.runtime.capture.sources import SourceSpec
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from edgeseg.runtime.drift.watch import DriftState
     from edgeseg.runtime.records import FrameResult, Sink
     from edgeseg.runtime.scoring.pipeline import Pipeline
-    from edgeseg.runtime.sinks.event_file import Rotation
+    from edgeseg.runtime.sinks.counters import Counters
     from edgeseg.runtime.sinks.event_log import EventLog
     from edgeseg.runtime.sinks.snapshots import SnapshotSink
     from edgeseg.runtime.sinks.video import Recorder
@@ -57,6 +58,11 @@ class StreamRun:
     # Told of events that are neither frames nor sources; may grow until the run begins.
     listeners: list[Callable[[dict[str, object]], None]] = field(default_factory=list)
 
+    def tell(self, event: dict[str, object]) -> None:
+        """Hand an event to all who listen."""
+        for listener in self.listeners:
+            listener(event)
+
     def sink(self, kind: type[SinkType]) -> SinkType | None:
         """The sink of that class, if the options ask for one."""
         return next((sink for sink in self.sinks if isinstance(sink, kind)), None)
@@ -82,37 +88,6 @@ def attach_sinks(run: StreamRun) -> None:
         if sink is not None:
             run.pipeline.add_sink(sink)
             run.sinks.append(sink)
-
-
-@dataclass(frozen=True, kw_only=True)
-class EventOptions:
-    """What `events` is told."""
-
-    events: str | None = None
-    events_for: Literal["all", "alarms"] = "all"
-    events_sync: Literal["never", "alarm", "every"] = "alarm"
-    events_max_mb: float | None = None
-    events_days: float | None = None
-    events_keep: int | None = None
-    events_chain: bool = False
-
-    def __post_init__(self) -> None:
-        rotation = self.rotation
-        if self.events in (None, "-"):
-            for name, asked in (
-                ("events_max_mb", rotation.max_mb),
-                ("events_days", rotation.days),
-                ("events_chain", self.events_chain),
-            ):
-                if asked:
-                    raise UsageError(f"{name}={asked}: is for a file; add events=FILE")
-
-    @property
-    def rotation(self) -> "Rotation":
-        """When the log goes on in a new file."""
-        from edgeseg.runtime.sinks.event_file import Rotation
-
-        return Rotation(max_mb=self.events_max_mb, days=self.events_days, keep=self.events_keep)
 
 
 def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
@@ -176,6 +151,29 @@ SINKS["events"] = SinkKind(
 )
 
 
+def _counters(run: StreamRun, options: CounterOptions) -> "Counters | None":
+    if options.counters is None:
+        return None
+    from edgeseg.runtime.sinks.counters import Counters
+
+    return Counters(
+        options.counters,
+        times=options.shift_times,
+        on_error=run.pipeline.faults.count,
+        on_shift=run.tell,
+    )
+
+
+SINKS["counters"] = SinkKind(
+    record=CounterOptions,
+    options=(
+        click.Option(["--counters"], type=FILE, help="Parts of shift and recipe, kept here."),
+        click.Option(["--shifts"], metavar="HH:MM,...", help="When shifts begin, local time."),
+    ),
+    make=_counters,
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DriftOptions:
     """What `drift` is told."""
@@ -196,8 +194,7 @@ def _drift(run: StreamRun, options: DriftOptions) -> "DriftSink | None":
     def on_change(result: "FrameResult", state: "DriftState") -> None:
         event = drift_event(result, state)
         run.note(f"{result.source}: {event['message']}")
-        for listener in run.listeners:
-            listener(event)
+        run.tell(event)
 
     try:
         return DriftSink(pipeline.session.metadata, on_change=on_change)

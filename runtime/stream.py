@@ -15,7 +15,8 @@ from edgeseg.options import FILE, in_flags, note
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.options import StreamOptions, read_options
-from edgeseg.runtime.sink_kinds import SINKS, EventOptions
+from edgeseg.runtime.sink_kinds import SINKS
+from edgeseg.runtime.sinks.log_options import EventOptions
 
 EXAMPLES = """Score every frame, say what is wrong and how long it took.
 

@@ -20,6 +20,7 @@ from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
 from edgeseg.runtime.scoring import report
 from edgeseg.runtime.sinks import event_log
+from edgeseg.runtime.sinks.counters import Period, shift_event
 from tests.support import scored_frames as runtime_frames
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
@@ -152,6 +153,11 @@ def test_event_of_drift() -> None:
     watch = DriftWatch(brightness_metadata().drift)
     event = driftsink.drift_event(runtime_frames.make_result(), watch.state)
     assert_documented("Event drift_warning, drift_over", event)
+
+
+def test_event_of_a_shift() -> None:
+    event = shift_event(Period(begun_s=0.0).plus("good", ""), 1.0)
+    assert_documented("Event shift_end", event)
 
 
 def test_latency_report(streamed: tuple[list[dict[str, Any]], Any]) -> None:

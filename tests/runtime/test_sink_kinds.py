@@ -19,7 +19,6 @@ from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.sink_kinds import (
     SINKS,
     DriftOptions,
-    EventOptions,
     PageOptions,
     SinkKind,
     SinkOptions,
@@ -29,6 +28,7 @@ from edgeseg.runtime.sink_kinds import (
     attach_sinks,
 )
 from edgeseg.runtime.sinks.hash_chain import parts_of
+from edgeseg.runtime.sinks.log_options import CounterOptions, EventOptions
 from edgeseg.runtime.stream import stream
 from edgeseg.runtime.web.page_sink import PageSink
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -134,9 +134,10 @@ def test_sinks_are_made_in_the_order_of_their_entries(tmp_path: Path) -> None:
         SnapshotOptions(snapshots=tmp_path / "alarms"),
         EventOptions(events=str(tmp_path / "events.jsonl")),
         VideoOptions(recordings=tmp_path / "recordings"),
+        CounterOptions(counters=tmp_path / "counters.json"),
     )
     everything.close()
-    assert everything.names == ["events", "drift", "snapshots", "video", "page"]
+    assert everything.names == ["events", "counters", "drift", "snapshots", "video", "page"]
     assert set(everything.names) == set(SINKS)
 
 
@@ -217,8 +218,24 @@ def test_a_chained_log_in_parts_is_whole_over_two_runs(model: Path, tmp_path: Pa
             ("--events", "e", "--events-keep", 2),
             "--events-keep 2: nothing is rotated; add --events-max-mb or --events-days",
         ),
+        (("--shifts", "06:00"), "--shifts 06:00: are for counters; add --counters FILE"),
+        (
+            ("--counters", "c.json", "--shifts", "6"),
+            "--shifts '6': expected times such as 06:00,14:00,22:00",
+        ),
     ],
 )
-def test_mistakes_about_the_log(model: Path, options: tuple[object, ...], message: str) -> None:
+def test_mistakes_about_log_and_counters(
+    model: Path, options: tuple[object, ...], message: str
+) -> None:
     done = run_command(model, *options)
     assert (done.exit_code, done.stderr) == (2, f"Error: {message}\n")
+
+
+def test_counters_are_kept_over_two_runs(model: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        done = run_command(model, "--counters", tmp_path / "counters.json", "--shifts", "06:00")
+        assert done.exit_code == 0, done.stderr
+    counts = json.loads((tmp_path / "counters.json").read_text())
+    assert counts["total"]["all"]["parts"] == 10
+    assert counts["total"]["recipes"] == {"": counts["total"]["all"]}

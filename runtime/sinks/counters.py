@@ -1,0 +1,201 @@
+"""Parts of the shift and of each recipe, counted over restarts.
+
+parts = good + defect + unsure + invalid + not_found + missed, at any moment
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from edgeseg.contract.plain import Malformed, parse_json, record
+from edgeseg.files import write_json
+from edgeseg.runtime.records import SCHEMA, FrameResult, SourceEvent
+from edgeseg.runtime.sinks.shift_times import ShiftTimes
+from edgeseg.runtime.station.records import StationResult
+from edgeseg.runtime.station.station import Station
+
+VERDICTS = ("good", "defect", "unsure", "invalid", "not_found", "missed")
+_SAVE_S = 1.0  # between savings: what a kill can cost
+_SHIFTS = 100  # that are remembered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """How many parts, and what they got."""
+
+    parts: int = 0
+    good: int = 0
+    defect: int = 0
+    unsure: int = 0
+    invalid: int = 0
+    not_found: int = 0
+    missed: int = 0  # passed without an inspection: missed trigger, time-out, lost camera
+
+    def plus(self, verdict: str) -> "Tally":
+        """With one part more; a word that is not known is no verdict to trust."""
+        name = verdict if verdict in VERDICTS else "invalid"
+        return replace(self, **{"parts": self.parts + 1, name: getattr(self, name) + 1})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Period:
+    """What was counted since a moment, in all and by recipe."""
+
+    begun_s: float
+    all: Tally = field(default_factory=Tally)
+    recipes: dict[str, Tally] = field(default_factory=dict)  # "" without a recipe
+
+    def plus(self, verdict: str, recipe: str) -> "Period":
+        """With one part more."""
+        of_recipe = self.recipes.get(recipe, Tally()).plus(verdict)
+        return replace(self, all=self.all.plus(verdict), recipes=self.recipes | {recipe: of_recipe})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """The file: this shift, all since the file was made, and the shifts before, newest first."""
+
+    shift: Period
+    total: Period
+    before: tuple[Period, ...] = ()
+    schema: int = 1
+
+
+class Counters:
+    """Counts from any thread; a thread of its own saves."""
+
+    name = "counters"
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        times: ShiftTimes,
+        on_error: Callable[[str, str], None],
+        on_shift: Callable[[dict[str, object]], None] = lambda event: None,
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._path, self._times, self._on_error, self._on_shift = path, times, on_error, on_shift
+        self._count_frames, self._clock_s = True, clock_s
+        self._lock = threading.Lock()
+        self._changed, self._end = threading.Event(), threading.Event()
+        now_s = clock_s()
+        self._counts = self._read() or Counts(
+            shift=Period(begun_s=now_s), total=Period(begun_s=now_s)
+        )
+        self._ends_s = times.next_after(self._counts.shift.begun_s)
+        self._roll(now_s)
+        self._save()
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    @property
+    def counts(self) -> Counts:
+        """All of one moment."""
+        self._roll(self._clock_s())
+        with self._lock:
+            return self._counts
+
+    def count(self, verdict: str, recipe: str = "") -> None:
+        """Take one part."""
+        self._roll(self._clock_s())
+        with self._lock:
+            now = self._counts
+            self._counts = replace(
+                now, shift=now.shift.plus(verdict, recipe), total=now.total.plus(verdict, recipe)
+            )
+        self._changed.set()
+
+    def new_shift(self) -> None:
+        """Begin a shift now, whatever the times say."""
+        now_s = self._clock_s()
+        with self._lock:
+            ended = self._begin(now_s)
+        self._on_shift(shift_event(ended, now_s))
+
+    def follow(self, station: Station) -> None:
+        """Count the results of its triggers, and no longer every frame."""
+        self._count_frames = False
+        station.subscribe(self._on_result)
+
+    def _on_result(self, result: StationResult) -> None:
+        verdict = "missed" if result.inspection is None else result.verdict
+        self.count(verdict, result.trigger.job.name)
+
+    def on_frame(self, result: FrameResult) -> None:
+        """A frame of a free-running camera counts as a part."""
+        if self._count_frames:
+            recipe = None if result.trace is None else result.trace.recipe
+            self.count(result.verdict, recipe or "")
+
+    def on_source(self, event: SourceEvent) -> None:
+        """No part."""
+
+    def close(self) -> None:
+        """Save, and stop saving."""
+        self._end.set()
+        self._changed.set()
+        self._thread.join(5.0)
+
+    def _roll(self, now_s: float) -> None:
+        """Begin the shift of this moment, if it is not the one that is counted."""
+        with self._lock:
+            if now_s < self._ends_s:
+                return
+            begun_s = self._times.last_before(now_s) or now_s
+            ended = self._begin(begun_s)
+        self._on_shift(shift_event(ended, begun_s))
+
+    def _begin(self, begun_s: float) -> Period:
+        """With the lock held; returns the shift that is over."""
+        ended = self._counts.shift
+        before = (ended, *self._counts.before)[:_SHIFTS]
+        self._counts = replace(self._counts, shift=Period(begun_s=begun_s), before=before)
+        self._ends_s = self._times.next_after(begun_s)
+        self._changed.set()
+        return ended
+
+    def _run(self) -> None:
+        while not self._end.is_set():
+            self._changed.wait()
+            self._changed.clear()
+            self._save()
+            self._end.wait(_SAVE_S)
+        self._save()
+
+    def _save(self) -> None:
+        with self._lock:
+            counts = self._counts
+        try:
+            write_json(self._path, asdict(counts))
+        except OSError as error:
+            self._on_error(self.name, f"{self._path}: {error.strerror}; counters are not saved")
+
+    def _read(self) -> Counts | None:
+        try:
+            return record(Counts, parse_json(self._path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (OSError, Malformed) as error:
+            beside = self._path.with_name(f"{self._path.name}.damaged")
+            self._on_error(
+                self.name, f"{self._path}: {error}; counting from 0, what was there is in {beside}"
+            )
+            if self._path.is_file():
+                self._path.replace(beside)
+            return None
+
+
+def shift_event(ended: Period, now_s: float) -> dict[str, object]:
+    """The counters of a shift that is over, in the form of the event log."""
+    return {
+        "schema": SCHEMA,
+        "event": "shift_end",
+        "wall_s": round(now_s, 6),
+        "monotonic_s": round(time.monotonic(), 6),
+        "begun_s": round(ended.begun_s, 6),
+        "counts": asdict(ended.all),
+        "recipes": {name: asdict(tally) for name, tally in ended.recipes.items()},
+    }

@@ -1,0 +1,42 @@
+"""When shifts begin, by the local clock."""
+
+import time
+from dataclasses import dataclass
+
+from edgeseg.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ShiftTimes:
+    """When shifts begin, in minutes of the local day; none: by a call alone."""
+
+    minutes: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "ShiftTimes":
+        """Read `06:00,14:00,22:00`."""
+        minutes = []
+        for part in text.split(","):
+            hour, colon, minute = part.strip().partition(":")
+            digits = hour.isdecimal() and minute.isdecimal() and len(minute) == 2
+            if not (colon and digits and int(hour) < 24 and int(minute) < 60):
+                raise UsageError(f"shifts={text!r}: expected times such as 06:00,14:00,22:00")
+            minutes.append(60 * int(hour) + int(minute))
+        return cls(tuple(sorted(set(minutes))))
+
+    def last_before(self, now_s: float) -> float | None:
+        """When the shift of a moment began."""
+        return max((t for t in self._around(now_s) if t <= now_s), default=None)
+
+    def next_after(self, now_s: float) -> float:
+        """When the next one begins; never without times."""
+        return min((t for t in self._around(now_s) if t > now_s), default=float("inf"))
+
+    def _around(self, now_s: float) -> list[float]:
+        day = time.localtime(now_s)
+        return [
+            # Of yesterday, today and tomorrow; mktime knows days of 23 and 25 hours.
+            time.mktime((day.tm_year, day.tm_mon, day.tm_mday + shift, 0, minute, 0, 0, 0, -1))
+            for shift in (-1, 0, 1)
+            for minute in self.minutes
+        ]
