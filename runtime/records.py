@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from edgeseg.contract.judgement import Verdict
 from edgeseg.contract.prediction import Prediction, Region
 
-SourceEventKind = Literal["source_open", "source_lost", "source_back", "source_end"]
+SourceEventKind = Literal["source_open", "source_lost", "source_back", "source_end", "frame_lost"]
 SCHEMA = 1  # of the events that sinks write
 STAGES = ("capture_age", "queue", "pre", "infer", "post", "end_to_end")
 
@@ -56,6 +56,8 @@ class FrameResult:
     frame_name: str  # the file's name, or what a synthetic scene shows; "" for cameras
     wall_s: float  # time.time() of the grab
     monotonic_s: float  # time.monotonic() of the grab
+    frame_id: int | None = None  # the camera's own number of the frame; None: it has none
+    camera_ns: int | None = None  # the camera's own clock; only differences mean something
     frame_hwc: NDArray[np.uint8]  # RGB, cropped to the ROI; maybe a strided view, so copy to draw
     roi_xy: tuple[int, int]  # where frame_hwc begins in the captured frame
     prediction: Prediction  # map at the model's input size; at frame_hwc's size when tiled
@@ -75,7 +77,7 @@ class FrameResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceEvent:
-    """A source was opened, lost, came back or ended."""
+    """A source was opened, lost, came back or ended; or a triggered frame did not arrive whole."""
 
     kind: SourceEventKind
     source: str  # redacted
@@ -84,6 +86,7 @@ class SourceEvent:
     monotonic_s: float
     reason: str = ""  # redacted
     attempt: int = 0  # how often it was opened since the last frame
+    frame_id: int | None = None  # of frame_lost, where the camera numbers its frames
 
 
 class Sink(Protocol):

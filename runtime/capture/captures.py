@@ -2,24 +2,29 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.prediction import Channels
+from edgeseg.runtime.capture.frame_buffer import UNREADABLE
 
 Wait = Callable[[float], bool]  # sleeps that many seconds; true when the run is ending
+Trigger = Literal["off", "hardware", "software"]  # what makes a camera take a frame
 
 
 class Grab(NamedTuple):
-    """One frame as a capture hands it over; without an image it could not be decoded."""
+    """One frame as a capture hands it over; without an image it is lost, and `lost` says why."""
 
     image_hwc: NDArray[np.uint8] | None
     channels: Channels
     grabbed_ns: int
     wall_s: float
     name: str = ""
+    frame_id: int | None = None  # the camera's own number of the frame
+    camera_ns: int | None = None  # the camera's own clock when it was exposed
+    lost: str = UNREADABLE  # the cause it is counted under when there is no image
 
 
 class Capture(Protocol):
@@ -32,6 +37,14 @@ class Capture(Protocol):
 
     def close(self) -> None:
         """Release the device or connection."""
+
+
+@runtime_checkable
+class Fires(Protocol):
+    """What an open source has besides, when software triggers it."""
+
+    def fire(self) -> None:
+        """Have one frame taken, from any thread; RuntimeFailure says why it cannot be."""
 
 
 class Pace:

@@ -22,6 +22,8 @@ QUEUE_FULL = "queue_full"  # the oldest of a full queue (policy queue)
 SHUTDOWN = "shutdown"  # still waiting when the run ended
 FAILED = "failed"  # taken, and the run ended with an error before its verdict
 UNREADABLE = "unreadable"  # announced by the source and not decodable
+INCOMPLETE = "incomplete"  # a part of it was lost between camera and computer
+UNDERRUN = "underrun"  # the camera sent it while every buffer of the computer was full
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +37,8 @@ class Frame:
     grabbed_ns: int  # time.monotonic_ns() when the source handed it over, before decoding
     wall_s: float
     name: str = ""
+    frame_id: int | None = None  # as the camera counts, and its own clock
+    camera_ns: int | None = None
 
 
 @dataclass(kw_only=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from edgeseg.errors import EdgesegError, RuntimeFailure
-from edgeseg.runtime.capture.captures import Capture, Grab, Wait
-from edgeseg.runtime.capture.frame_buffer import UNREADABLE, Frame, FrameBuffer
+from edgeseg.runtime.capture.captures import Capture, Fires, Grab, Wait
+from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
 from edgeseg.runtime.records import SourceEvent, SourceEventKind
 
@@ -59,6 +59,7 @@ class Reader:
         self._was_open = False
         self._lost_said = False
         self._attempts = 0
+        self._capture: Capture | None = None  # while it is open
         self._alive_s = math.inf  # last sign of life; infinite while it owes none
         self._state = threading.Lock()  # `connected`: the watchdog changes it too
         self._thread = threading.Thread(target=self._run, name=f"source-{index}", daemon=True)
@@ -72,6 +73,22 @@ class Reader:
         if self._thread.ident is not None:  # it was started
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+    def fire(self) -> None:
+        """Have a camera that software triggers take one frame; from any thread.
+
+        RuntimeFailure says why there will be none. After it has returned, either one frame comes,
+        or a `frame_lost`, or the source is lost.
+        """
+        capture = self._capture
+        if capture is None or not self.connected:
+            raise RuntimeFailure(f"{self.spec.name}: is not connected, so nothing was triggered")
+        if not isinstance(capture, Fires):
+            raise RuntimeFailure(
+                f"{self.spec.name}: cannot be triggered by software; try a camera of aravis: with "
+                "trigger=software"
+            )
+        capture.fire()
 
     def check_stall(self, now_s: float) -> None:
         """Declare a source lost when no frame came for the stall time-out; any thread may ask.
@@ -120,19 +137,24 @@ class Reader:
             return False
         before = self._frame_index
         self.fps = capture.fps
+        self._capture = capture
         try:
+            if self.spec.trigger != "off":
+                self._connect()  # it delivers when asked, so being open is all that it owes
+                self._alive_s = math.inf
             while not self._stop.is_set() and (grab := capture.read()) is not None:
                 if not self._accept(grab, first=self._frame_index == before):
                     break
+            if self.spec.reconnects and not self._stop.is_set():
+                self._lose("the stream ended")  # before the close, which may take seconds
         finally:
+            self._capture = None
             capture.close()
-        if self.spec.reconnects and not self._stop.is_set():
-            self._lose("the stream ended")
         return self._frame_index > before
 
     def _accept(self, grab: Grab, *, first: bool) -> bool:
         """Hand a frame over; false when the watchdog has given this connection up."""
-        if first:
+        if first and self.spec.trigger == "off":
             self._connect()
         index = self._frame_index
         self._frame_index += 1
@@ -140,8 +162,10 @@ class Reader:
             self._buffer.count_unread(self.index, STALLED)
             return False
         if grab.image_hwc is None:
-            self._buffer.count_unread(self.index, UNREADABLE)
-            self._alive_s = time.monotonic()
+            self._buffer.count_unread(self.index, grab.lost)
+            self._show_life()
+            if self.spec.trigger != "off":  # somebody waits for this one
+                self._emit("frame_lost", grab.lost, frame_id=grab.frame_id)
             return True
         height, width = grab.image_hwc.shape[:2]
         self.size_hw = (height, width)
@@ -155,10 +179,16 @@ class Reader:
                 grabbed_ns=grab.grabbed_ns,
                 wall_s=grab.wall_s,
                 name=grab.name,
+                frame_id=grab.frame_id,
+                camera_ns=grab.camera_ns,
             )
         )
-        self._alive_s = time.monotonic()
+        self._show_life()
         return True
+
+    def _show_life(self) -> None:
+        # A triggered camera owes no frame: whether it is still there is for its capture to know.
+        self._alive_s = time.monotonic() if self.spec.trigger == "off" else math.inf
 
     def _connect(self) -> None:
         # Said on the first frame: a connection that never delivers is not a source that is back.
@@ -179,7 +209,9 @@ class Reader:
         if not said:
             self._emit("source_lost", reason)
 
-    def _emit(self, kind: SourceEventKind, reason: str = "") -> None:
+    def _emit(
+        self, kind: SourceEventKind, reason: str = "", *, frame_id: int | None = None
+    ) -> None:
         self._on_event(
             SourceEvent(
                 kind=kind,
@@ -189,5 +221,6 @@ class Reader:
                 monotonic_s=time.monotonic(),
                 reason=reason,
                 attempt=self._attempts,
+                frame_id=frame_id,
             )
         )

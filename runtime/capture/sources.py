@@ -12,7 +12,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.runtime.capture.captures import Capture, Wait
+from edgeseg.runtime.capture.aravis.settings import AravisOptions
+from edgeseg.runtime.capture.captures import Capture, Trigger, Wait
 from edgeseg.runtime.capture.frame_buffer import Policy
 from edgeseg.runtime.capture.image_files import ImageFiles, has_image_suffix, image_paths
 from edgeseg.runtime.capture.opencv_capture import (
@@ -40,9 +41,15 @@ class SourceSpec:
     name: str  # fit for logs
     live: bool  # frames come at their own pace and go stale
     reconnects: bool = False  # a live source that can be lost and come back
+    trigger: Trigger = "off"  # otherwise frames come when asked for, and silence is no loss
 
     def policy(self, asked: Policy | None) -> Policy:
-        """What was asked for; otherwise the newest frame of live sources and every other frame."""
+        """What was asked for; else the newest frame of live sources and all of the others.
+
+        A frame that was triggered is somebody's part: it waits its turn.
+        """
+        if self.trigger != "off":
+            return asked or "queue"
         return asked or ("latest" if self.live else "every")
 
 
@@ -62,6 +69,7 @@ class Source:
     recognise: Callable[[str], bool]
     live: Callable[[str, bool], bool]  # by the text and whether videos play at their own rate
     reconnects: bool = False  # where it is live
+    trigger: Callable[[str], Trigger] = lambda text: "off"
     check: Callable[[str], object] = str  # raises where the text cannot be meant
     shown: Callable[[str], str] = str  # the text without its secrets
     open: Callable[[str, Opening], Capture | None]  # None: it does not open
@@ -92,6 +100,13 @@ def _stays_open(url: str) -> bool:
     return not (url.lower().startswith("http") and suffix in VIDEO_SUFFIXES)
 
 
+def _open_aravis(text: str, opening: Opening) -> Capture:
+    # Loads the system's library: only for those who have such a camera.
+    from edgeseg.runtime.capture.aravis.camera import open_camera
+
+    return open_camera(text, wait=opening.wait, timeout_s=opening.timeout_s)
+
+
 # Recognised in this order: a text that speaks for itself before a look at the disk.
 SOURCES = {
     "device": Source(
@@ -116,6 +131,15 @@ SOURCES = {
         recognise=lambda text: text.partition(":")[0] == "synthetic",
         live=lambda text, realtime: SyntheticOptions.parse(text).fps > 0,
         open=lambda text, opening: SyntheticCamera(SyntheticOptions.parse(text), wait=opening.wait),
+    ),
+    "aravis": Source(
+        expects="aravis:SERIAL for a GigE or USB3 Vision camera",
+        recognise=lambda text: text.partition(":")[0] == "aravis",
+        live=lambda text, realtime: True,
+        reconnects=True,
+        trigger=lambda text: AravisOptions.parse(text).trigger,
+        check=AravisOptions.parse,
+        open=_open_aravis,
     ),
     "video": Source(
         expects="a video file",
@@ -159,6 +183,7 @@ def parse_source(text: str, *, realtime: bool = False) -> SourceSpec:
                 name=source.shown(text),
                 live=live,
                 reconnects=live and source.reconnects,
+                trigger=source.trigger(text),
             )
     *most, last = (source.expects for source in SOURCES.values())
     raise UsageError(

@@ -147,6 +147,8 @@ class Scorer:
             frame_name=frame.name,
             wall_s=frame.wall_s,
             monotonic_s=frame.grabbed_ns / 1e9,
+            frame_id=frame.frame_id,
+            camera_ns=frame.camera_ns,
             frame_hwc=crop_hwc if frame.channels == "rgb" else crop_hwc[:, :, ::-1],
             roi_xy=(roi.x, roi.y) if roi else (0, 0),
             prediction=prediction,

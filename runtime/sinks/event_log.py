@@ -34,6 +34,8 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "name": result.frame_name,
         "wall_s": round(result.wall_s, 6),
         "monotonic_s": round(result.monotonic_s, 6),
+        "frame_id": result.frame_id,
+        "camera_ns": result.camera_ns,
         "score": result.prediction.score if result.verdict != "invalid" else None,
         "threshold": result.threshold_score,
         "verdict": result.verdict,
@@ -80,6 +82,7 @@ def source_event(event: SourceEvent) -> dict[str, object]:
         "monotonic_s": round(event.monotonic_s, 6),
         "reason": event.reason,
         "attempt": event.attempt,
+        "frame_id": event.frame_id,
     }
 
 

@@ -140,7 +140,7 @@ def test_events(streamed: tuple[list[dict[str, Any]], Any]) -> None:
     assert by_kind["frame"]["regions"], "an example with regions"
     assert_documented("Event run_start", by_kind["run_start"])
     assert_documented("Event frame", by_kind["frame"])
-    sources = "Event source_open, source_lost, source_back, source_end"
+    sources = "Event source_open, source_lost, source_back, source_end, frame_lost"
     assert_documented(sources, by_kind["source_open"], by_kind["source_end"])
     assert set(by_kind["run_end"]) == {*told, "event"}
 

@@ -82,6 +82,8 @@ def test_a_line_says_everything(tmp_path: Path) -> None:
         "name": "",
         "wall_s": 1000.25,
         "monotonic_s": 5.5,
+        "frame_id": None,
+        "camera_ns": None,
         "score": 3.0,
         "threshold": 2.0,
         "verdict": "defect",

@@ -1,0 +1,54 @@
+"""Which cameras answer, and which of them a text means."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from edgeseg.runtime.capture.aravis.library import library
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A camera that answers."""
+
+    id: str  # what the library opens it by
+    vendor: str
+    model: str
+    serial: str
+    address: str  # of a GigE camera its IP address, of a USB one its place on the bus
+    protocol: str  # GigEVision or USB3Vision
+
+    @property
+    def source(self) -> str:
+        """What to give as a source."""
+        return f"aravis:{self.serial or self.id}"
+
+
+def discover() -> list[Found]:
+    """Ask the network and the USB; takes about a second."""
+    arv = library()
+    arv.arv_update_device_list()
+    return [_device(arv, index) for index in range(arv.arv_get_n_devices())]
+
+
+def _device(arv: Any, index: int) -> Found:
+    def text(name: str) -> str:
+        value: bytes | None = getattr(arv, f"arv_get_device_{name}")(index)
+        return (value or b"").decode("utf-8", "replace")
+
+    return Found(
+        id=text("id"),
+        vendor=text("vendor"),
+        model=text("model"),
+        serial=text("serial_nbr"),
+        address=text("address"),
+        protocol=text("protocol"),
+    )
+
+
+def named(name: str, cameras: list[Found]) -> list[Found]:
+    """Those of that serial number, address, model or id; all of them for no name."""
+    if not name:
+        return cameras
+    return [camera for camera in cameras if name in (camera.serial, camera.address, camera.id)] or [
+        camera for camera in cameras if name in (camera.model, f"{camera.vendor} {camera.model}")
+    ]
