@@ -15,7 +15,8 @@ from edgeseg.contract.precisions import EXACT
 from edgeseg.contract.prediction import above
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.samples import frames_at_once
-from edgeseg.export.calibration_frames import planted_copies
+from edgeseg.evaluation.metrics import auroc
+from edgeseg.export.calibration_frames import CALIBRATION_IMAGES, planted_copies
 from edgeseg.export.graph import save_graph, set_metadata
 from edgeseg.export.model_metadata import describe_model
 from edgeseg.export.options import ExportOptions
@@ -38,7 +39,9 @@ from edgeseg.progress import Note, Progress, ignore, silent
 from edgeseg.tables import aligned
 
 # Fewer of frames above 512x512; with less than eight the ranks of their scores would say nothing.
+# Decisions need more of them than errors of a map: 64 and as many planted defects, where there are.
 _MOST_VERIFIED, _LEAST_VERIFIED = 16, 8
+_MOST_DECIDED = CALIBRATION_IMAGES
 _HEADS = 4  # frames on which what is behind the embedding is looked at alone
 
 
@@ -147,9 +150,9 @@ class Trial:
             )
 
     def _frames(self, *, refitted: bool) -> Verified:
-        most, least = _MOST_VERIFIED, _LEAST_VERIFIED
+        most, least = _MOST_DECIDED if refitted else _MOST_VERIFIED, _LEAST_VERIFIED
         size_hw = self.artefact.config.size_hw
-        count = frames_at_once(size_hw, most=most, least=least, pixels=most * 512**2)
+        count = frames_at_once(size_hw, most=most, least=least, pixels=_MOST_VERIFIED * 512**2)
         images = self.images[:count]
         if not refitted:
             source = "synthetic images" if self.good is None else "calibration images"
@@ -198,11 +201,17 @@ class Trial:
 
 
 def _thresholds(reference: Artefact, artefact: Artefact, *, precision: str) -> str:
-    """What the new moments did to the threshold."""
-    rows = [["", "threshold", "good images held out", "of them flagged"]]
+    """What the new moments did to the threshold, on images that were held out of them."""
+    rows = [["", "threshold", "good images held out", "of them flagged", "planted found", "AUROC"]]
     for name, model in ((EXACT, reference), (precision, artefact)):
-        calibration = model.calibration
-        flagged = float(np.mean(above(calibration.good.scores, calibration.score_threshold)))
-        count = calibration.good.count
-        rows.append([name, f"{calibration.score_threshold:.4g}", f"{count}", f"{flagged:.1%}"])
+        calibration, planted = model.calibration, model.planted
+        good, threshold = calibration.good, calibration.score_threshold
+        flagged = float(np.mean(above(good.scores, threshold)))
+        row = [name, f"{threshold:.4g}", f"{good.count}", f"{flagged:.1%}", "-", "-"]
+        if planted is not None:
+            found = int(np.sum(above(planted.scores, threshold)))
+            labels = np.repeat([0, 1], [good.count, planted.count])
+            separation = auroc(np.concatenate([good.scores, planted.scores]), labels)
+            row[4:] = [f"{found} of {planted.count}", f"{separation:.3f}"]
+        rows.append(row)
     return "\n".join(aligned(rows))

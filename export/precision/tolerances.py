@@ -9,6 +9,7 @@ class Tolerance:
 
     A graph that was fitted again has a covariance of its own, so its map is another one by right:
     it is held to the head and to decisions. Every other one is held to the reference's map.
+    Verdicts and AUROC are of a few frames: `export/chance.py` adds what chance does on so many.
     """
 
     max_error: float  # of the map of the same frames

@@ -93,10 +93,10 @@ def test_verdicts_that_change_are_counted_and_tolerated_as_a_share() -> None:
 
     row = compare(lower)
     assert row.flips == 1
-    assert row.failures == ("share of verdicts that differ 0.2, expected <= 0",)
-    loose = Tolerance(max_error=0, mean_error=0, min_rank_correlation=0.9, max_flips=0.2)
-    assert compare(lower, tolerance=loose).passed
-    assert not compare(lower, tolerance=Tolerance(**{**vars(loose), "max_flips": 0.19})).passed
+    assert row.failures == ("verdicts that differ 1, expected <= 0",)
+    loose = Tolerance(max_error=0, mean_error=0, min_rank_correlation=0.9, max_flips=0.02)
+    assert compare(lower, tolerance=loose).passed, "0.98^5 is 0.90: one of five is no surprise"
+    assert not compare(lower, tolerance=Tolerance(**{**vars(loose), "max_flips": 0.01})).passed
 
 
 def test_scores_that_do_not_follow_the_reference_fail() -> None:
