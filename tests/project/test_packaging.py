@@ -100,10 +100,11 @@ def test_metadata(installed):
     text = (info / "METADATA").read_text()
     assert "License-Expression: Apache-2.0" in text
     assert "Requires-Python: >=3.10" in text
-    # On the device: these three and one backend.
+    # On the device: these three, a reader of TOML for Python 3.10, and one backend.
     required = [line for line in text.splitlines() if line.startswith("Requires-Dist: ")]
     plain = {line.split()[1].split(">")[0] for line in required if "extra ==" not in line}
-    assert plain == {"click", "numpy", "opencv-python-headless"}
+    assert plain == {"click", "numpy", "opencv-python-headless", "tomli"}
+    assert [line for line in required if "tomli" in line and '< "3.11"' not in line] == []
     assert "edgeseg = edgeseg.cli:main" in (info / "entry_points.txt").read_text()
 
 

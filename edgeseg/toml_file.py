@@ -1,0 +1,24 @@
+"""TOML files to plain values; Python 3.10 has no reader of its own and takes tomli."""
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from edgeseg.errors import UsageError
+
+_READER = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a file."""
+    reader = importlib.import_module(_READER)
+    try:
+        values: dict[str, Any] = reader.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read ({error})") from None
+    except reader.TOMLDecodeError as error:
+        raise UsageError(f"{path}: not TOML ({error})") from None
+    return values
