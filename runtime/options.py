@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeseg.errors import UsageError
+from edgeseg.runtime.adapter_kinds import ADAPTERS, AdapterKind
 from edgeseg.runtime.backends.choose import AUTO
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.sink_kinds import SINKS, SinkOptions
+from edgeseg.runtime.sink_kinds import SINKS, SinkKind, SinkOptions
+from edgeseg.runtime.trigger_kinds import FREE, TRIGGERS, TriggerKind
 
 if TYPE_CHECKING:
     from edgeseg.runtime.capture.frame_buffer import Policy
@@ -33,6 +35,8 @@ class StreamOptions:
     tile: bool = False
     tile_overlap: float = 0.25
     debounce: str = "1/1"
+    trigger: str = FREE
+    trigger_timeout: float = 2.0
     report: Path | None = None
     status_every: float = 5.0
     duration: float | None = None
@@ -42,16 +46,40 @@ class StreamOptions:
     def __post_init__(self) -> None:
         if not self.source:
             raise UsageError("no source given; try source=0 or source=synthetic:")
-        for name in ("queue_size", "stall_timeout", "duration", "max_frames"):
+        for name in (
+            "queue_size",
+            "stall_timeout",
+            "trigger_timeout",
+            "duration",
+            "max_frames",
+        ):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"{name}={value}: expected more than 0")
         if not 0 <= self.tile_overlap < 1:
             raise UsageError(f"tile_overlap={self.tile_overlap}: expected 0 or more, below 1")
+        self._check_trigger()
         if self.report is not None and self.report.suffix != ".json":
             raise UsageError(
                 f"report={self.report}: expected a name ending in .json; the text goes beside it"
             )
+
+    def _check_trigger(self) -> None:
+        kind = TRIGGERS.get(self.trigger)
+        if kind is None:
+            raise UsageError(f"trigger={self.trigger}: expected one of {', '.join(TRIGGERS)}")
+        if self.trigger != FREE and self.policy is not None:
+            raise UsageError(
+                f"policy={self.policy}: is for trigger={FREE}; a triggered frame waits its turn"
+            )
+        adapter = ADAPTERS.get(kind.adapter or "")
+        if adapter is not None and getattr(self.sinks.of(adapter.record), self.trigger) is None:
+            raise UsageError(f"trigger={self.trigger}: nobody could trigger; add {adapter.setting}")
+
+
+def option_kinds() -> list[SinkKind[Any] | TriggerKind[Any] | AdapterKind[Any]]:
+    """Everything that brings options of its own, in the order of the help."""
+    return [*SINKS.values(), *TRIGGERS.values(), *ADAPTERS.values()]
 
 
 def read_options(values: Mapping[str, Any]) -> StreamOptions:
@@ -60,5 +88,5 @@ def read_options(values: Mapping[str, Any]) -> StreamOptions:
     def own(record: type) -> dict[str, Any]:
         return {item.name: values[item.name] for item in fields(record) if item.name in values}
 
-    records = tuple(kind.record(**own(kind.record)) for kind in SINKS.values())
+    records = tuple(kind.record(**own(kind.record)) for kind in option_kinds())
     return StreamOptions(**own(StreamOptions), sinks=SinkOptions(records))

@@ -2,19 +2,23 @@
 
 options -> a session of the model (backends) and the sources (capture)
 session, sources -> Pipeline: the loop that scores frames (scoring)
+Line -> the station: triggers before the loop, adapters behind it (station, triggers, adapters)
 Pipeline -> SINKS: events, drift, snapshots, video, page (sinks, drift, web)
 the end -> report: printed, in the event log, as files
 """
 
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from edgeseg.errors import EdgesegError
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.capture.sources import parse_source
+from edgeseg.runtime.capture.sources import SourceSpec, parse_source
 from edgeseg.runtime.drift.sink import DriftSink
+from edgeseg.runtime.line import Line
 from edgeseg.runtime.options import StreamOptions
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.model_input import Roi
@@ -24,6 +28,7 @@ from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 from edgeseg.runtime.sink_kinds import StreamRun, attach_sinks
 from edgeseg.runtime.sinks.event_log import EventLog
+from edgeseg.runtime.trigger_kinds import FREE
 
 
 def run_stream(
@@ -31,7 +36,7 @@ def run_stream(
 ) -> None:
     """Run until the end, then print and write the report; a failure is raised after that."""
     specs = [parse_source(text, realtime=options.realtime) for text in options.source]
-    config = pipeline_config(options)
+    config = triggered_config(options, specs)
     with open_session(
         options.model,
         backend=options.backend,
@@ -39,21 +44,32 @@ def run_stream(
         allow_random_weights=options.allow_random_weights,
         note=note,
     ) as session:
+        faults = Faults(note)
+        line = Line(options, specs, faults=faults, note=note)
         pipeline = Pipeline(
-            session, specs, config=config, faults=Faults(note), stop=stop, note=note
+            session,
+            specs,
+            config=config,
+            faults=faults,
+            stop=stop,
+            note=note,
+            intake=line.intake,
         )
+        line.attach(pipeline)
         run = StreamRun(pipeline=pipeline, options=options.sinks, specs=specs, note=note)
         try:
             attach_sinks(run)
+            line.open_adapters(run)
         except EdgesegError:
             pipeline.close_sinks()  # of the ones that were made before the mistake
             raise
         failure: EdgesegError | None = None
         try:
-            pipeline.run()
+            with line:
+                pipeline.run()
         except EdgesegError as error:
             failure = error
-        report = _report(run, failure)
+        report = _report(run, line, failure)
         print_report(report_text(report))
         if options.report is not None:
             for path in write_report(options.report, report):
@@ -62,7 +78,7 @@ def run_stream(
             raise failure
 
 
-def _report(run: StreamRun, failure: EdgesegError | None) -> dict[str, Any]:
+def _report(run: StreamRun, line: Line, failure: EdgesegError | None) -> dict[str, Any]:
     """What the run measured; the event log ends with it."""
     drift, log = run.sink(DriftSink), run.sink(EventLog)
     report = build_report(
@@ -70,10 +86,19 @@ def _report(run: StreamRun, failure: EdgesegError | None) -> dict[str, Any]:
         run.pipeline.session.metadata,
         drift={} if drift is None else {i: state.facts() for i, state in drift.states.items()},
         failure=failure,
+        station=line.facts() if line.triggered else None,
     )
     if log is not None:
         log.write_last({"schema": report["schema"], "event": "run_end", **report})
     return report
+
+
+def triggered_config(options: StreamOptions, specs: Sequence[SourceSpec]) -> PipelineConfig:
+    """With a trigger, a part's frame waits its turn, and a file waits for the model."""
+    config = pipeline_config(options)
+    if options.trigger == FREE:
+        return config
+    return replace(config, policy="queue" if specs[0].live else "every")
 
 
 def pipeline_config(options: StreamOptions) -> PipelineConfig:

@@ -11,12 +11,12 @@ from types import FrameType
 import click
 
 from edgeseg.errors import EdgesegError
-from edgeseg.options import FILE, in_flags, note
+from edgeseg.options import FILE, Entry, in_flags, note
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import backend_names
-from edgeseg.runtime.options import StreamOptions, read_options
-from edgeseg.runtime.sink_kinds import SINKS
+from edgeseg.runtime.options import StreamOptions, option_kinds, read_options
 from edgeseg.runtime.sinks.log_options import EventOptions
+from edgeseg.runtime.trigger_kinds import TRIGGERS
 
 EXAMPLES = """Score every frame, say what is wrong and how long it took.
 
@@ -29,13 +29,12 @@ edgeseg stream --model part.onnx --source synthetic:fps=30,defects=0.1 --duratio
 
 
 class StreamCommand(click.Command):
-    """Has the options of every sink, and passes all on as one checked value."""
+    """Has the options of every sink, trigger and adapter, and passes on one checked value."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The stream's own options, then those of SINKS."""
+        """The stream's own options, then those of the registries."""
         *own, help_option = super().get_params(ctx)
-        of_sinks = (option for kind in SINKS.values() for option in kind.options)
-        return [*own, *of_sinks, help_option]
+        return [*own, *(each for kind in option_kinds() for each in kind.options), help_option]
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the stream; a user's mistake ends in one sentence."""
@@ -147,6 +146,19 @@ stream = StreamCommand(
             metavar="K/N",
             default=StreamOptions.debounce,
             help="Alarm when K of the last N frames are not good.",
+        ),
+        click.Option(
+            ["--trigger"],
+            type=Entry(TRIGGERS),
+            default=StreamOptions.trigger,
+            help="What makes a frame a part: free, every frame; hardware, every frame of a camera "
+            "that its line triggers; or an adapter below, and the first frame after its trigger.",
+        ),
+        click.Option(
+            ["--trigger-timeout"],
+            type=float,
+            default=StreamOptions.trigger_timeout,
+            help="Seconds from a trigger to its result; then the result is: no inspection.",
         ),
         click.Option(["--report"], type=FILE, help="Latency and accuracy, .json, text beside it."),
         click.Option(

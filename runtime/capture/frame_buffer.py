@@ -39,6 +39,8 @@ class Frame:
     name: str = ""
     frame_id: int | None = None  # as the camera counts, and its own clock
     camera_ns: int | None = None
+    trigger_id: int | None = None  # that it answers; None: free running
+    part_id: str | None = None
 
 
 @dataclass(kw_only=True)

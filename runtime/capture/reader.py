@@ -8,7 +8,8 @@ from typing import Protocol
 
 from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.runtime.capture.captures import Capture, Fires, Grab, Wait
-from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer
+from edgeseg.runtime.capture.frame_buffer import Frame
+from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
 from edgeseg.runtime.records import SourceEvent, SourceEventKind
 
@@ -37,7 +38,7 @@ class Reader:
         spec: SourceSpec,
         index: int,
         *,
-        buffer: FrameBuffer,
+        buffer: Intake,
         stop: threading.Event,
         on_event: Callable[[SourceEvent], None],
         stall_timeout_s: float = 5.0,

@@ -9,13 +9,14 @@ Readers --SourceEvent: open, lost, back, end--> the same sinks, from the same th
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from edgeseg.errors import EdgesegError
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
+from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.reader import OpenCapture, Reader
 from edgeseg.runtime.capture.redact import redact
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
@@ -61,22 +62,27 @@ class Pipeline:
         stop: threading.Event,
         note: Note,
         opener: OpenCapture = open_capture,
+        intake: Callable[[FrameBuffer], Intake] = lambda buffer: buffer,
     ) -> None:
         self.session, self.config, self.faults = session, config, faults
         self.meters = Meters(len(specs))
         self._stop, self._note = stop, note
         self._sinks: list[Sink] = []
+        # Told of frames that were taken and cannot be scored, and of every tick.
+        self.on_unscored: Callable[[Frame, str], None] = lambda frame, reason: None
+        self.on_tick: Callable[[], None] = lambda: None
         self._events: queue.SimpleQueue[SourceEvent] = queue.SimpleQueue()
         names = [spec.name for spec in specs]
         self.scorer = Scorer(session, names, config=config.scorer, meters=self.meters)
         self.buffer = FrameBuffer(
             [spec.policy(config.policy) for spec in specs], queue_size=config.queue_size
         )
+        before_it = intake(self.buffer)
         self.readers = [
             Reader(
                 spec,
                 index,
-                buffer=self.buffer,
+                buffer=before_it,
                 stop=stop,
                 on_event=self._events.put,
                 stall_timeout_s=config.stall_timeout_s,
@@ -145,6 +151,7 @@ class Pipeline:
             if self._sizes_hw[index] is None:
                 raise  # wrong from the start: a mistake in the options
             self.faults.count(WRONG_SIZE, str(error))
+            self.on_unscored(frame, str(error))
             return False
         if self.scorer.tiled:
             tiles = self.scorer.tiles_per_frame((height, width))
@@ -183,6 +190,7 @@ class Pipeline:
         if now_s < self._next_tick_s:
             return
         self._next_tick_s = now_s + min(1.0, self.config.stall_timeout_s / 4)
+        self.on_tick()
         for reader in self.readers:
             reader.check_stall(now_s)
         count = range(len(self.readers))

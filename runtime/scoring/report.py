@@ -62,6 +62,7 @@ def build_report(
     *,
     drift: dict[int, dict[str, object]],
     failure: Exception | None = None,
+    station: Mapping[str, object] | None = None,
 ) -> dict[str, Any]:
     """The report as plain values."""
     return {
@@ -91,6 +92,7 @@ def build_report(
             }
             for index, source in enumerate(snapshot.sources)
         ],
+        "station": station,
         "errors": dict(snapshot.errors),
         "failure": None if failure is None else str(failure),
     }
@@ -158,9 +160,17 @@ def report_text(report: dict[str, Any]) -> str:
         f"{sum(frames['dropped'].values())} dropped{f' ({causes})' if causes else ''}",
         f"rates: {frames['fps_in']:.1f} in/s, {frames['fps_out']:.1f} out/s "
         f"over {report['seconds']:.1f} s",
+        *_triggers(report["station"]),
         f"errors: {_counts(report['errors']) or 'none'}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _triggers(station: dict[str, Any] | None) -> list[str]:
+    if station is None:
+        return []
+    outcomes = _counts(station["outcomes"]) or "none"
+    return [f"triggers: {station['triggers']}, results: {station['results']} ({outcomes})"]
 
 
 def _share(value: object) -> str:

@@ -162,6 +162,8 @@ class Scorer:
             region_count=region_count,
             times=_times_ms(times_ns),
             trace=self.trace,
+            trigger_id=frame.trigger_id,
+            part_id=frame.part_id,
         )
 
     def _chance(self, score: float) -> float | None:

@@ -43,8 +43,9 @@ class _Pending:
 class Station:
     """One inspection station.
 
-    `depth` triggers may be under way at once; one more is missed. `timeout_s` is the longest that
-    a trigger waits for its result. `on_error` counts what a listener raises.
+    Trigger ready is off while a trigger waits for its frame, and while `depth` of them are under
+    way. `timeout_s` is the longest that a trigger waits for its result. `on_error` counts what a
+    listener raises.
     """
 
     def __init__(
@@ -104,20 +105,9 @@ class Station:
     ) -> TriggerEvent:
         """Take a trigger; `acquired` when its frame is there already."""
         with self._lock:
-            now_ns = self._clock_ns()
-            self._triggers += 1
-            self._trigger_id = self._trigger_id % MAX_ID + 1
-            event = TriggerEvent(
-                trigger_id=self._trigger_id,
-                part_id=part_id_of(part_id),
-                origin=origin,
-                monotonic_ns=now_ns if at_ns is None else at_ns,
-                wall_s=time.time(),
-                job=self._job,
-            )
-            refusal = self._refusal()
-            pending = _Pending(event, acquired)
-            self._pending.append(pending)
+            refusal = self._refusal(acquired=acquired)
+            pending = self._add(origin, part_id, at_ns, acquired=acquired)
+            event = pending.event
             if refusal is not None:
                 self._missed += refusal[0] == ErrorCode.MISSED
                 self._end(pending, refusal=refusal)
@@ -126,6 +116,14 @@ class Station:
             for listener in self._on_trigger:
                 self._call("trigger", listener, event)
         return event
+
+    def free(self, inspection: Inspection, *, at_ns: int) -> None:
+        """Take the inspection of a frame that nobody had to trigger."""
+        with self._lock:
+            pending = self._add("free", "", at_ns, acquired=True)
+            refusal = self._distrust(pending.event, inspection) or self._job_error
+            self._end(pending, inspection=inspection, refusal=refusal)
+        self._deliver()
 
     def acquire(self, *, grabbed_ns: int) -> TriggerEvent | None:
         """The oldest trigger that waits for a frame grabbed then: after the trigger, not before."""
@@ -294,8 +292,8 @@ class Station:
             return State.INSPECTING if head.acquired else State.ACQUIRING
         return State.RESULT if self._unread else State.READY
 
-    def _block(self) -> Refusal | None:
-        """Why the station cannot inspect at all."""
+    def _block(self, *, acquired: bool = False) -> Refusal | None:
+        """Why the station cannot inspect at all; a frame that is there needs no camera."""
         if self._offline is not None:
             return self._offline
         if self._job_loading:
@@ -304,16 +302,18 @@ class Station:
             return ErrorCode.CHECK_FAILED, "the golden check runs"
         if self._check == Check.FAILED:
             return ErrorCode.CHECK_FAILED, self._check_reason or "the golden check failed"
-        return self._source or self._job_error
+        return self._job_error or (None if acquired else self._source)
 
-    def _refusal(self) -> Refusal | None:
+    def _refusal(self, *, acquired: bool = False) -> Refusal | None:
         """Why a trigger would not be taken now."""
-        block = self._block()
+        block = self._block(acquired=acquired)
         if block is not None:
             return block
         if any(full() for full in self._holds):
             return ErrorCode.BUFFER_FULL, "results wait to be acknowledged"
-        if sum(pending.result is None for pending in self._pending) >= self._depth:
+        open_ones = [pending for pending in self._pending if pending.result is None]
+        # Two triggers before the next frame would want the same one: the second came too soon.
+        if len(open_ones) >= self._depth or not all(each.acquired for each in open_ones):
             return ErrorCode.MISSED, "the trigger came while trigger ready was off"
         return None
 
@@ -325,6 +325,20 @@ class Station:
         if self._check in (Check.RUNNING, Check.FAILED):
             return self._block()
         return None
+
+    def _add(self, origin: str, part_id: str, at_ns: int | None, *, acquired: bool) -> _Pending:
+        self._triggers += 1
+        self._trigger_id = self._trigger_id % MAX_ID + 1
+        event = TriggerEvent(
+            trigger_id=self._trigger_id,
+            part_id=part_id_of(part_id),
+            origin=origin,
+            monotonic_ns=self._clock_ns() if at_ns is None else at_ns,
+            wall_s=time.time(),
+            job=self._job,
+        )
+        self._pending.append(_Pending(event, acquired))
+        return self._pending[-1]
 
     def _find(self, trigger_id: int) -> _Pending | None:
         for pending in self._pending:

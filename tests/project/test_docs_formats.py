@@ -18,9 +18,11 @@ from edgeseg.export.model_metadata import describe_model
 from edgeseg.runtime import records
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
+from edgeseg.runtime.line import result_event
 from edgeseg.runtime.scoring import report
 from edgeseg.runtime.sinks import event_log
 from edgeseg.runtime.sinks.counters import Period, shift_event
+from edgeseg.runtime.station.records import Inspection, Job, StationResult, TriggerEvent
 from tests.support import scored_frames as runtime_frames
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
@@ -143,6 +145,15 @@ def test_events(streamed: tuple[list[dict[str, Any]], Any]) -> None:
     sources = "Event source_open, source_lost, source_back, source_end, frame_lost"
     assert_documented(sources, by_kind["source_open"], by_kind["source_end"])
     assert set(by_kind["run_end"]) == {*told, "event"}
+
+
+def test_event_of_a_result() -> None:
+    trigger = TriggerEvent(trigger_id=1, origin="x", monotonic_ns=0, wall_s=0.0, job=Job())
+    seen = Inspection(
+        verdict="defect", score=1.0, threshold=0.5, box_xywh=(1, 2, 3, 4), frame_index=0
+    )
+    result = StationResult(trigger=trigger, inspection=seen, wall_s=0.0, latency_ms=1.0)
+    assert_documented("Event result", result_event(result))
 
 
 def test_event_of_a_mended_log() -> None:

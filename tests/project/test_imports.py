@@ -24,6 +24,8 @@ MODULES = modules()
 LIGHT_PACKAGES = {"numpy", "cv2", "click"}
 # What the device has: one of the backends, and never torch or onnx.
 BACKENDS = {"onnxruntime", "tensorrt", "tensorrt_rtx", "cuda", "openvino", "prometheus_client"}
+# And what an adapter needs that it was installed for.
+ADAPTERS = {"paho", "asyncua", "tomli"}
 # Rooms that the command line needs before it knows what it is asked to do.
 LIGHT_ROOMS = DEVICE | {"config", "data", "data.synthetic", "cli"}
 
@@ -74,7 +76,9 @@ def test_the_core_and_the_parts_are_not_mentioned_by_those_below():
 @pytest.mark.parametrize("name", table(rooms=DEVICE))
 def test_a_device_has_what_its_rooms_import(name):
     for module in imported(MODULES[name], MODULES):
-        here = is_standard(module) or top(module) in LIGHT_PACKAGES | BACKENDS | {"edgeseg"}
+        here = is_standard(module) or top(module) in LIGHT_PACKAGES | BACKENDS | ADAPTERS | {
+            "edgeseg"
+        }
         assert here, f"{name} imports {module}, which a device need not have"
 
 

@@ -20,8 +20,8 @@ from edgeseg.errors import UsageError
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import BACKENDS
 from edgeseg.runtime.capture.frame_buffer import Policy
-from edgeseg.runtime.options import StreamOptions, read_options
-from edgeseg.runtime.sink_kinds import SINKS, SinkOptions
+from edgeseg.runtime.options import StreamOptions, option_kinds, read_options
+from edgeseg.runtime.sink_kinds import SinkOptions
 from edgeseg.runtime.stream import stream
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -175,7 +175,7 @@ def test_notes_name_options_and_leave_pipelines_alone(
 def test_options_and_their_record_have_the_same_names() -> None:
     own = {item.name for item in fields(StreamOptions)} - {"sinks"}
     assert {option.name for option in stream.params} == own
-    for kind in SINKS.values():
+    for kind in option_kinds():
         names = [item.name for item in fields(kind.record)]
         assert [option.name for option in kind.options] == names
 
@@ -185,7 +185,7 @@ def test_defaults_are_those_of_the_records() -> None:
     options = read_options(context.params)
     plain = StreamOptions(model=Path("x"), source=("0",))
     assert replace(options, sinks=SinkOptions()) == plain
-    for kind in SINKS.values():
+    for kind in option_kinds():
         assert options.sinks.of(kind.record) == plain.sinks.of(kind.record) == kind.record()
 
 

@@ -34,7 +34,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime.drift": ("runtime.records",),
     "runtime.sinks": ("runtime.scoring", "runtime.drift"),
     "runtime.web": ("runtime.sinks",),
-    "runtime": ("runtime.web",),
+    "runtime.triggers": ("runtime.capture",),
+    "runtime.adapters": ("runtime.web",),
+    "runtime": ("runtime.triggers", "runtime.adapters"),
     "export": ("fitting", "runtime.backends"),
     "api": ("export",),
     "cli": ("api", "runtime.scoring"),  # predict takes graphs too

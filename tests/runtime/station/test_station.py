@@ -81,6 +81,31 @@ def test_a_trigger_while_not_ready_is_missed_and_answered_in_its_turn() -> None:
     assert line.words().missed == 1
 
 
+def test_trigger_ready_is_off_until_the_frame_is_there_and_while_all_places_are_taken() -> None:
+    line, clock, results = station(depth=2)
+    for _ in range(2):
+        assert line.words().trigger_ready
+        line.trigger(origin="test")
+        assert not line.words().trigger_ready
+        line.acquire(grabbed_ns=clock())
+    assert not line.words().trigger_ready
+    line.complete(1, seen())
+    assert line.words().trigger_ready
+    assert len(results) == 1
+
+
+def test_free_running_frames_are_results_too_and_need_no_place() -> None:
+    line, clock, results = station()
+    line.source_lost("the last frame before it is still scored")
+    line.free(seen("defect"), at_ns=clock())
+    line.load_job(5)
+    line.free(seen(), at_ns=clock())
+    assert [(r.trigger.origin, r.code) for r in results] == [
+        ("free", VerdictCode.DEFECT),
+        ("free", VerdictCode.NO_INSPECTION),
+    ]
+
+
 def test_time_runs_out_for_frames_and_for_verdicts_and_a_late_verdict_counts_for_nothing() -> None:
     line, clock, results = station(timeout_s=1.0)
     line.trigger(origin="test")
@@ -145,8 +170,8 @@ def test_what_cannot_inspect_says_so_and_is_never_good(prepare, error, ready_aga
 def test_a_lost_camera_answers_those_that_wait_and_lets_the_one_in_work_end() -> None:
     line, clock, results = station(depth=2)
     first = line.trigger(origin="test")
-    line.trigger(origin="test")
     line.acquire(grabbed_ns=clock())
+    line.trigger(origin="test")
     line.source_lost("unplugged")
     assert line.words().state == State.OFFLINE
     line.complete(first.trigger_id, seen())

@@ -1,0 +1,1 @@
+"""How others trigger the station and read its results: PLCs, brokers, services, programs."""

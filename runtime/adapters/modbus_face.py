@@ -1,0 +1,120 @@
+"""The station as registers: what a PLC reads, and what its writes set off."""
+
+import threading
+from collections.abc import Callable
+
+from edgeseg.runtime.adapters.modbus_map import (
+    CONTROL,
+    JOB_LOAD,
+    MAP_VERSION,
+    NEXT_PART_ID,
+    PART_REGISTERS,
+    RESULT_ID,
+    SIZE,
+    VERSION,
+    WRITABLE,
+    Control,
+    Status,
+    high_low,
+    result_registers,
+    station_bits,
+    text_of,
+)
+from edgeseg.runtime.station.codes import VerdictCode
+from edgeseg.runtime.station.records import StationResult
+from edgeseg.runtime.station.result_buffer import ResultBuffer
+from edgeseg.runtime.station.station import Station
+
+REFUSED_TRIGGER = "a trigger over Modbus is refused; start with trigger=modbus"
+
+
+class ModbusFace:
+    """Reads are of one moment; a bit acts when it is set, so that a repeated write does nothing."""
+
+    def __init__(
+        self,
+        station: Station,
+        *,
+        may_trigger: bool,
+        capacity: int,
+        on_error: Callable[[str, str], None],
+    ) -> None:
+        self._station, self._may_trigger, self._on_error = station, may_trigger, on_error
+        self._buffer = ResultBuffer(capacity, buffered=False)
+        self._lock = threading.Lock()
+        self._control = Control(0)
+        self._job_load = 0
+        self._next_part = [0] * PART_REGISTERS
+        self._missed_seen = self._overruns_seen = 0
+        self._run = int(station.run_id[:4], 16)
+        station.subscribe(self._take)
+        if may_trigger:
+            station.add_hold(lambda: self._buffer.full)
+
+    def _take(self, result: StationResult) -> None:
+        if not self._buffer.offer(result):
+            self._on_error("modbus", "a result is lost: those before it were not acknowledged")
+
+    def read(self, address: int, count: int) -> list[int] | None:
+        """Registers from an address on; None: not all of them are there."""
+        if count < 1 or address + count > SIZE:
+            return None
+        with self._lock:
+            return self._registers()[address : address + count]
+
+    def write(self, address: int, values: list[int]) -> bool:
+        """Write registers; false: one of them cannot be written."""
+        if not values or not WRITABLE.issuperset(range(address, address + len(values))):
+            return False
+        with self._lock:
+            for at, value in enumerate(values, address):
+                if at == CONTROL:
+                    self._obey(Control(value & 0x1F))
+                elif at == JOB_LOAD:
+                    self._job_load = value
+                else:
+                    self._next_part[at - NEXT_PART_ID] = value
+        return True
+
+    def _obey(self, control: Control) -> None:
+        rising, self._control = control & ~self._control, control
+        self._buffer.buffered = Control.BUFFER_RESULTS in control
+        if Control.CLEAR_ERRORS in rising:
+            self._missed_seen = self._station.words().missed
+            self._overruns_seen = self._buffer.overruns
+        if Control.RESULTS_ACK in rising:
+            read = self._buffer.acknowledge()
+            if read is not None:
+                self._station.acknowledge(read.trigger.trigger_id)
+        if Control.LOAD_JOB in rising:
+            self._station.load_job(self._job_load)
+        if Control.TRIGGER in rising:
+            if self._may_trigger:
+                self._station.trigger(origin="modbus", part_id=text_of(self._next_part))
+            else:
+                self._on_error("modbus", REFUSED_TRIGGER)
+
+    def _registers(self) -> list[int]:
+        words = self._station.words()
+        shown, valid, toggle = self._buffer.view()
+        missed, overruns = words.missed, self._buffer.overruns
+        bits = station_bits(words)
+        for bit, on in (
+            (Status.TRIGGER_ACK, Control.TRIGGER in self._control and self._may_trigger),
+            (Status.JOB_LOAD_ACK, Control.LOAD_JOB in self._control),
+            (Status.INSPECTION_COMPLETED, toggle),
+            (Status.RESULTS_VALID, valid),
+            (Status.RESULT_GOOD, valid and shown is not None and shown.code == VerdictCode.GOOD),
+            (Status.MISSED_ACQUISITION, missed > self._missed_seen),
+            (Status.BUFFER_OVERRUN, overruns > self._overruns_seen),
+        ):
+            bits |= bit if on else Status(0)
+        registers = [int(bits), int(self._control), *high_low(words.trigger_id)]
+        registers += result_registers(shown if valid else None, words)
+        registers += [self._job_load, missed & 0xFFFF, overruns & 0xFFFF, self._run]
+        registers += self._next_part
+        registers += [0] * (SIZE - len(registers))
+        registers[VERSION] = MAP_VERSION
+        if not valid and shown is not None:  # read already: its id stays to be seen, no verdict
+            registers[RESULT_ID : RESULT_ID + 2] = high_low(shown.trigger.trigger_id)
+        return registers

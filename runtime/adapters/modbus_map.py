@@ -1,0 +1,117 @@
+"""The register map: frozen, since PLC programs are written against it; docs/line.md explains it.
+
+0-19 what is, 20-35 part id of the result, 36-55 what a PLC writes besides the control word
+"""
+
+import math
+from enum import IntFlag
+
+from edgeseg.runtime.station.codes import Check, State, VerdictCode
+from edgeseg.runtime.station.records import MAX_PART_ID, StationResult, StationWords
+
+MAP_VERSION = 1
+SIZE = 64
+STATUS, CONTROL, TRIGGER_ID, RESULT_ID, VERDICT, JOB = 0, 1, 2, 4, 6, 7
+SCORE, THRESHOLD, REGIONS, BOX, LATENCY, HEARTBEAT, ERROR = 8, 10, 12, 13, 17, 18, 19
+PART_ID = 20
+JOB_LOAD, MISSED, OVERRUNS, RUN = 36, 37, 38, 39
+NEXT_PART_ID = 40
+VERSION = 56
+PART_REGISTERS = MAX_PART_ID // 2
+NO_NUMBER = -(2**31)  # for a score that is none
+WRITABLE = {CONTROL, JOB_LOAD, *range(NEXT_PART_ID, NEXT_PART_ID + PART_REGISTERS)}
+
+
+class Status(IntFlag):
+    """Bits of register 0."""
+
+    ONLINE = 1 << 0
+    TRIGGER_READY = 1 << 1
+    TRIGGER_ACK = 1 << 2  # follows the trigger bit
+    ACQUIRING = 1 << 3
+    INSPECTING = 1 << 4
+    INSPECTION_COMPLETED = 1 << 5  # toggles with every result
+    RESULTS_VALID = 1 << 6
+    RESULT_GOOD = 1 << 7  # valid, inspected and good
+    MISSED_ACQUISITION = 1 << 8  # until errors are cleared
+    BUFFER_OVERRUN = 1 << 9  # until errors are cleared
+    ERROR = 1 << 10  # the station cannot inspect; register 19 says why
+    JOB_LOADING = 1 << 11
+    JOB_LOAD_ACK = 1 << 12  # follows the load-job bit
+    CHECK_PASSED = 1 << 13
+    CHECK_FAILED = 1 << 14
+
+
+class Control(IntFlag):
+    """Bits of register 1; what is meant once acts when it is set and waits until it is cleared."""
+
+    TRIGGER = 1 << 0
+    RESULTS_ACK = 1 << 1
+    BUFFER_RESULTS = 1 << 2  # a level: results wait for their acknowledgement
+    CLEAR_ERRORS = 1 << 3
+    LOAD_JOB = 1 << 4
+
+
+def high_low(value: int) -> list[int]:
+    """Thirty-two bits as two registers, the high one first."""
+    return [value >> 16 & 0xFFFF, value & 0xFFFF]
+
+
+def thousandths(value: float | None) -> list[int]:
+    """A number times 1000, held at the ends of 32 bits."""
+    if value is None or not math.isfinite(value):
+        return high_low(NO_NUMBER)
+    return high_low(max(1 - 2**31, min(2**31 - 1, round(value * 1000))))
+
+
+def text_registers(text: str) -> list[int]:
+    """ASCII, two characters a register, the first one in the high byte, zeros behind it."""
+    padded = text.encode("ascii", "replace")[:MAX_PART_ID].ljust(MAX_PART_ID, b"\0")
+    return [padded[at] << 8 | padded[at + 1] for at in range(0, MAX_PART_ID, 2)]
+
+
+def text_of(registers: list[int]) -> str:
+    """The reverse; a zero ends it."""
+    data = b"".join(register.to_bytes(2, "big") for register in registers)
+    return data.partition(b"\0")[0].decode("ascii", "ignore")
+
+
+def station_bits(words: StationWords) -> Status:
+    """What the station itself says."""
+    bits = Status(0)
+    for bit, on in (
+        (Status.ONLINE, words.online),
+        (Status.TRIGGER_READY, words.trigger_ready),
+        (Status.ACQUIRING, words.state == State.ACQUIRING),
+        (Status.INSPECTING, words.state == State.INSPECTING),
+        (Status.ERROR, words.error != 0),
+        (Status.JOB_LOADING, words.job_loading),
+        (Status.CHECK_PASSED, words.check == Check.PASSED),
+        (Status.CHECK_FAILED, words.check == Check.FAILED),
+    ):
+        bits |= bit if on else Status(0)
+    return bits
+
+
+def result_registers(result: StationResult | None, words: StationWords) -> list[int]:
+    """Registers 4 to 35."""
+    if result is None:
+        nothing = [0, 0, int(VerdictCode.NONE), words.job.number]
+        return [*nothing, *thousandths(None) * 2, *[0] * 6, words.heartbeat, int(words.error)] + [
+            0
+        ] * PART_REGISTERS
+    seen, trigger = result.inspection, result.trigger
+    box = (seen.box_xywh if seen else None) or (0, 0, 0, 0)
+    return [
+        *high_low(trigger.trigger_id),
+        int(result.code),
+        words.job.number,
+        *thousandths(seen.score if seen else None),
+        *thousandths(seen.threshold if seen else None),
+        min(0xFFFF, seen.region_count if seen else 0),
+        *(max(0, min(0xFFFF, edge)) for edge in box),
+        min(0xFFFF, round(result.latency_ms)),
+        words.heartbeat,
+        int(result.error or words.error),
+        *text_registers(trigger.part_id),
+    ]

@@ -1,0 +1,149 @@
+"""The station of a run: its trigger before the buffer, its sink behind the scorer, its adapters.
+
+adapters --trigger--> Station --which frame--> intake --> buffer --> scorer --> StationSink
+adapters <--results in order-- Station <--verdicts, lost cameras, time-outs-- the same
+"""
+
+from collections import Counter
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.progress import Note
+from edgeseg.runtime.adapter_kinds import ADAPTERS, Adapter, LineRun
+from edgeseg.runtime.capture.frame_buffer import FrameBuffer
+from edgeseg.runtime.capture.intake import Intake
+from edgeseg.runtime.options import StreamOptions
+from edgeseg.runtime.records import SCHEMA
+from edgeseg.runtime.scoring.meters import Faults
+from edgeseg.runtime.scoring.pipeline import Pipeline
+from edgeseg.runtime.sink_kinds import StreamRun
+from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.runtime.station.records import StationResult, TriggerEvent
+from edgeseg.runtime.station.station import Station
+from edgeseg.runtime.trigger_kinds import FREE, TRIGGERS
+from edgeseg.runtime.triggers.station_sink import StationSink
+from edgeseg.runtime.triggers.watch import StationWatch
+
+if TYPE_CHECKING:
+    from edgeseg.runtime.capture.reader import Reader
+    from edgeseg.runtime.capture.sources import SourceSpec
+
+_READ_AHEAD = 3  # frames of a file that are triggered while the queue is full
+
+
+class Line:
+    """Online while it is entered."""
+
+    def __init__(
+        self, options: StreamOptions, specs: "list[SourceSpec]", *, faults: Faults, note: Note
+    ) -> None:
+        self._options, self._faults, self._note = options, faults, note
+        self.triggered = options.trigger != FREE
+        if self.triggered and len(specs) != 1:
+            raise UsageError(
+                f"trigger={options.trigger}: {len(specs)} sources, expected one; start a stream "
+                "for each camera"
+            )
+        self.station = Station(
+            timeout_s=options.trigger_timeout,
+            depth=options.queue_size + _READ_AHEAD,
+            on_error=faults.count,
+        )
+        self.outcomes: Counter[str] = Counter()
+        self.adapters: list[Adapter] = []
+        self._watch: StationWatch | None = None
+
+    def intake(self, buffer: FrameBuffer) -> Intake:
+        """What stands before the buffer."""
+        kind = TRIGGERS[self._options.trigger]
+        return kind.intake(buffer, self.station, self._options.sinks.of(kind.record))
+
+    def attach(self, pipeline: Pipeline) -> None:
+        """Hear of the pipeline's results before every other sink."""
+        sink = StationSink(self.station, sources=len(pipeline.readers))
+        pipeline.add_sink(sink)
+        pipeline.on_unscored = sink.on_unscored
+        pipeline.on_tick = self.station.beat
+        reader = pipeline.readers[0]
+        if self.triggered and reader.spec.trigger == "software":
+            self.station.on_trigger(lambda event: self._fire(reader, event))
+
+    def open_adapters(self, run: StreamRun) -> None:
+        """Make every adapter that the options ask for."""
+        self.station.subscribe(self._count)
+        if self.triggered:
+            self.station.subscribe(lambda result: _log(run, result))
+        line = LineRun(
+            station=self.station,
+            trigger=self._options.trigger,
+            on_error=self._faults.count,
+            note=self._note,
+        )
+        try:
+            for kind in ADAPTERS.values():
+                adapter = kind.make(line, self._options.sinks.of(kind.record))
+                if adapter is not None:
+                    self.adapters.append(adapter)
+        except EdgesegError:
+            self._close_adapters()
+            raise
+
+    def _count(self, result: StationResult) -> None:
+        self.outcomes[result.verdict if result.inspection else result.error.name.lower()] += 1
+
+    def _fire(self, reader: "Reader", event: TriggerEvent) -> None:
+        try:
+            reader.fire()
+        except RuntimeFailure as error:
+            self.station.fail(event.trigger_id, ErrorCode.SOURCE_LOST, str(error))
+
+    def __enter__(self) -> "Line":
+        self._watch = StationWatch(self.station)
+        self.station.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.station.stop()
+        else:
+            what = str(error) if isinstance(error, EdgesegError) else type(error).__name__
+            self.station.stop(ErrorCode.CRASHED, what)
+        if self._watch is not None:
+            self._watch.close()
+        self._close_adapters()
+
+    def _close_adapters(self) -> None:
+        while self.adapters:
+            adapter = self.adapters.pop()
+            try:
+                adapter.close()
+            except Exception as error:
+                self._faults.count(adapter.name, f"did not close ({type(error).__name__})")
+
+    def facts(self) -> dict[str, object]:
+        """Triggers and what they were answered with, for the report."""
+        words = self.station.words()
+        return {
+            "trigger": self._options.trigger,
+            "triggers": words.triggers,
+            "results": words.results,
+            "missed": words.missed,
+            "late": words.late,
+            "outcomes": dict(self.outcomes),
+        }
+
+
+def result_event(result: StationResult) -> dict[str, object]:
+    """For the event log and the page: a trigger without a frame is in no other event."""
+    return {"schema": SCHEMA, "event": "result", **result.facts()}
+
+
+def _log(run: StreamRun, result: StationResult) -> None:
+    for listener in run.listeners:
+        listener(result_event(result))

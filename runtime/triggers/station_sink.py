@@ -1,0 +1,63 @@
+"""The pipeline's news to the station: verdicts, lost cameras and frames that were not scored."""
+
+from edgeseg.runtime.capture.frame_buffer import Frame
+from edgeseg.runtime.records import FrameResult, SourceEvent
+from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.runtime.station.records import Inspection, Job
+from edgeseg.runtime.station.station import Station
+
+
+def inspection_of(result: FrameResult, *, job: Job | None = None, frames: int = 1) -> Inspection:
+    """What a scored frame says, boxes in pixels of the captured frame."""
+    largest = max(result.regions, key=lambda region: region.area_px, default=None)
+    box = None
+    if largest is not None:
+        (x0, y0), (x, y, w, h) = result.roi_xy, largest.box_xywh
+        box = (x + x0, y + y0, w, h)
+    return Inspection(
+        verdict=result.verdict,
+        score=result.prediction.score,
+        threshold=result.threshold_score,
+        region_count=result.region_count,
+        box_xywh=box,
+        source_index=result.source_index,
+        frame_index=result.frame_index,
+        job=job,
+        frames=frames,
+    )
+
+
+class StationSink:
+    """First among the sinks: a PLC waits for it."""
+
+    name = "station"
+
+    def __init__(self, station: Station, *, sources: int) -> None:
+        self._station, self._sources = station, sources
+        self._away = set(range(sources))
+        station.source_lost("no camera has delivered yet")
+
+    def on_frame(self, result: FrameResult) -> None:
+        """Answer the frame's trigger; a frame without one is its own."""
+        if result.trigger_id is None:
+            self._station.free(inspection_of(result), at_ns=int(result.monotonic_s * 1e9))
+        else:
+            self._station.complete(result.trigger_id, inspection_of(result))
+
+    def on_source(self, event: SourceEvent) -> None:
+        """Go offline when no camera is left, and online with the first."""
+        if event.kind in ("source_lost", "source_end"):
+            self._away.add(event.source_index)
+            if len(self._away) == self._sources:
+                self._station.source_lost(event.reason or "the camera is lost")
+        elif event.kind in ("source_open", "source_back"):
+            self._away.discard(event.source_index)
+            self._station.source_back()
+
+    def on_unscored(self, frame: Frame, reason: str) -> None:
+        """A frame that was taken cannot be scored."""
+        if frame.trigger_id is not None:
+            self._station.fail(frame.trigger_id, ErrorCode.INCOMPLETE_FRAME, reason)
+
+    def close(self) -> None:
+        """The run ends the station itself, with the reason."""

@@ -1,0 +1,189 @@
+"""Triggered frames in a running stream: the first frame after the trigger, and nothing else."""
+
+import threading
+
+import pytest
+
+from edgeseg.bench.studies.line_rig import Rig, RigCamera
+from edgeseg.errors import EdgesegError
+from edgeseg.progress import ignore
+from edgeseg.runtime.line import Line
+from edgeseg.runtime.options import read_options
+from edgeseg.runtime.scoring.meters import Faults
+from edgeseg.runtime.station.codes import ErrorCode, VerdictCode
+from tests.support.fakes import BrightnessSession, Canned, camera, grey, opens, wait
+
+MODBUS = {"trigger": "modbus", "modbus": "0"}
+
+
+def rig(**values: object) -> Rig:
+    return Rig(BrightnessSession(), {**MODBUS, **values})
+
+
+def trigger(line: Rig, part_id: str = "") -> None:
+    """Once the station is ready, as a PLC does it."""
+    line.wait(lambda: line.station.words().trigger_ready, "trigger ready")
+    before = len(line.results)
+    line.station.trigger(origin="test", part_id=part_id)
+    line.wait(lambda: len(line.results) > before, "the result")
+
+
+def test_every_trigger_gets_a_frame_that_was_taken_after_it() -> None:
+    with rig() as line:
+        for number in range(20):
+            # Changed before the trigger: an older frame would show the level before.
+            line.camera.level = 100 + number
+            trigger(line, f"part {number}")
+    scores = [result.inspection.score for result in line.results if result.inspection]
+    assert scores == [100.0 + number for number in range(20)]
+    assert [result.trigger.part_id for result in line.results] == [
+        f"part {number}" for number in range(20)
+    ]
+    snapshot = line.pipeline.snapshot()
+    assert snapshot.sources[0].scored == 20
+    assert snapshot.sources[0].dropped["untriggered"] > 0
+    assert [event["trigger_id"] for event in line.events if event["event"] == "result"] == list(
+        range(1, 21)
+    )
+    assert line.line.facts() == {
+        "trigger": "modbus",
+        "triggers": 20,
+        "results": 20,
+        "missed": 0,
+        "late": 0,
+        "outcomes": {"good": 20},
+    }
+
+
+def test_a_defect_and_its_place_reach_the_result() -> None:
+    with rig() as line:
+        line.camera.level = 250
+        trigger(line)
+    (result,) = line.results
+    assert result.code == VerdictCode.DEFECT
+    assert result.inspection is not None
+    assert result.inspection.box_xywh == (0, 0, 48, 32)
+
+
+def test_a_damaged_frame_is_an_answer_and_not_waited_out() -> None:
+    with rig(trigger_timeout=600.0) as line:
+        line.camera.fps = 1.0
+        line.station.on_trigger(lambda event: setattr(line.camera, "damaged", True))
+        trigger(line)
+    assert [(r.error, r.reason) for r in line.results] == [
+        (ErrorCode.INCOMPLETE_FRAME, "the frame is lost (unreadable)")
+    ]
+
+
+def test_a_camera_that_is_cut_answers_its_trigger_and_comes_back() -> None:
+    with rig(trigger_timeout=600.0) as line:
+        line.camera.plugged = False
+        line.station.trigger(origin="test")
+        line.wait(lambda: len(line.results) == 1, "the answer")
+        line.wait(lambda: not line.station.words().online, "offline")
+        line.station.trigger(origin="test")
+        line.camera.plugged = True
+        line.wait(lambda: line.station.words().online, "online")
+        trigger(line)
+    # The last frame may have come between the cut and the first trigger.
+    codes = [result.code for result in line.results]
+    assert codes[1:] == [VerdictCode.NO_INSPECTION, VerdictCode.GOOD]
+    assert line.results[1].error == ErrorCode.SOURCE_LOST
+
+
+def test_a_model_that_hangs_costs_a_time_out_and_its_late_verdict_counts_for_nothing() -> None:
+    release = threading.Event()
+    session = BrightnessSession()
+    with Rig(session, {**MODBUS, "trigger_timeout": 0.05}) as line:
+        session.meanwhile = lambda: release.wait(30) and None
+        trigger(line)
+        release.set()
+        line.wait(lambda: line.station.words().late == 1, "the late verdict")
+        session.meanwhile = None
+        trigger(line)
+    assert [result.error for result in line.results] == [ErrorCode.TIMEOUT, ErrorCode.NONE]
+    assert line.results[0].reason == "no verdict within 0.05 s"
+
+
+def test_a_model_that_fails_ends_the_run_and_every_trigger_says_so() -> None:
+    session = BrightnessSession()
+    line = Rig(session, dict(MODBUS))
+    with line:
+        session._fail_at = len(session.batches)
+        trigger(line)
+        line.wait(lambda: line.station.words().error == ErrorCode.CRASHED, "the end")
+        line.station.trigger(origin="test")
+    assert str(line.end()) == "the device is gone"
+    assert [result.error for result in line.results] == [ErrorCode.CRASHED] * 2
+    assert line.results[0].reason == "the device is gone"
+
+
+def test_every_frame_of_a_hardware_triggered_camera_is_a_part() -> None:
+    images = [grey(10), None, grey(250), grey(20)]
+    opener = opens(Canned(images))
+    line = Rig(BrightnessSession(), {"trigger": "hardware"}, live=False, opener=opener)
+    with line:
+        wait(lambda: len(line.results) == 4, "four results")
+    assert [result.code for result in line.results] == [
+        VerdictCode.GOOD,
+        VerdictCode.NO_INSPECTION,
+        VerdictCode.DEFECT,
+        VerdictCode.GOOD,
+    ]
+    assert line.results[1].error == ErrorCode.INCOMPLETE_FRAME
+    assert line.results[0].trigger.origin == "hardware"
+
+
+def test_hardware_triggers_faster_than_the_model_are_missed_and_answered() -> None:
+    gate = threading.Semaphore(0)
+    session = BrightnessSession(meanwhile=lambda: gate.acquire() and None)
+    gate.release(9)  # the warm-up
+    values = {"trigger": "hardware", "queue_size": 1, "trigger_timeout": 600.0}
+    camera = RigCamera(fps=200.0)
+    with Rig(session, values, camera=camera) as line:
+        line.wait(lambda: line.station.words().missed > 3, "missed triggers")
+        gate.release(10**6)
+    errors = {result.error for result in line.results}
+    assert errors <= {ErrorCode.NONE, ErrorCode.MISSED, ErrorCode.STOPPED}
+    ids = [result.trigger.trigger_id for result in line.results]
+    assert ids == list(range(1, len(ids) + 1))
+    dropped = line.pipeline.snapshot().sources[0].dropped
+    assert dropped["missed"] == sum(result.error == ErrorCode.MISSED for result in line.results)
+
+
+def test_free_running_shares_the_station() -> None:
+    with Rig(BrightnessSession(), {}, camera=RigCamera(fps=100.0)) as line:
+        line.wait(lambda: len(line.results) > 5, "results")
+    assert {result.trigger.origin for result in line.results} == {"free"}
+    assert line.events == []  # its frames are events already
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"trigger": "modbus"},
+            "trigger=modbus: nobody could trigger; add modbus=PORT",
+        ),
+        (
+            {"trigger": "hardware", "policy": "latest"},
+            "policy=latest: is for trigger=free; a triggered frame waits its turn",
+        ),
+        ({"trigger_timeout": 0.0}, "trigger_timeout=0.0: expected more than 0"),
+        (
+            {"modbus": "plc"},
+            "modbus='plc': expected PORT or HOST:PORT, such as 1502 or 0.0.0.0:1502",
+        ),
+        ({"result_buffer": 0}, "result_buffer=0: expected 1 to 4096"),
+    ],
+)
+def test_options_check_themselves(values: dict[str, object], message: str) -> None:
+    with pytest.raises(EdgesegError) as caught:
+        read_options({"model": "x", "source": ("0",), **values})
+    assert str(caught.value) == message
+
+
+def test_a_trigger_needs_one_source() -> None:
+    options = read_options({"model": "x", "source": ("0", "1"), "trigger": "hardware"})
+    with pytest.raises(EdgesegError, match="trigger=hardware: 2 sources, expected one"):
+        Line(options, [camera("a"), camera("b")], faults=Faults(ignore), note=ignore)
