@@ -1,4 +1,4 @@
-"""Settings side by side: the short way gives what the product gives, and tables say what they say."""
+"""Settings side by side: the short way gives what the product gives, and the tables."""
 
 import json
 from dataclasses import replace
