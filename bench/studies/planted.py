@@ -46,8 +46,7 @@ class Fit:
 # What planted defects say of a fit, and what real ones say.
 Pair = tuple[float, float]
 FIGURES: dict[str, Callable[[Tried], Pair]] = {
-    f"recall {percent(rate)}": lambda tried, rate=rate: _recalls(tried, rate)
-    for rate in RATES
+    f"recall {percent(rate)}": lambda tried, rate=rate: _recalls(tried, rate) for rate in RATES
 } | {"image AUROC": lambda tried: _aurocs(tried)}
 
 
