@@ -14,27 +14,45 @@ from numpy.typing import NDArray
 from edgeseg.contract.images import to_8_bit
 from edgeseg.contract.opencv_log import quiet_opencv
 from edgeseg.runtime.capture.captures import Grab, Pace, Wait
+from edgeseg.runtime.capture.stream_clock import StreamClock
+
+_READ_SHARE = 1.25  # of the stall time-out
 
 
 class OpenCvCapture:
     """An open cv2.VideoCapture."""
 
-    def __init__(self, capture: cv2.VideoCapture, *, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        capture: cv2.VideoCapture,
+        *,
+        pace: Pace | None = None,
+        clock: StreamClock | None = None,
+    ) -> None:
         self.fps = max(0.0, capture.get(cv2.CAP_PROP_FPS))
         self._capture = capture
         self._pace = pace
+        self._clock = clock
 
     def read(self) -> Grab | None:
         """Stamp the frame when it is grabbed, then decode it."""
         try:
             if (self._pace and self._pace.ending()) or not self._capture.grab():
                 return None
-            grabbed_ns, wall_s = time.monotonic_ns(), time.time()
+            grabbed_ns, wall_s = self._stamp()
             good, image = self._capture.retrieve()  # a new array every time
         except cv2.error:  # some drivers raise when the camera is pulled out
             return None
         image_hwc = three_channels(image) if good and image is not None else None
         return Grab(image_hwc, "bgr", grabbed_ns, wall_s)
+
+    def _stamp(self) -> tuple[int, float]:
+        """When the frame came, or should have come by the times in the stream."""
+        now_ns, wall_s = time.monotonic_ns(), time.time()
+        if self._clock is None:
+            return now_ns, wall_s
+        age_s = self._clock.age_s(now_ns / 1e9, self._capture.get(cv2.CAP_PROP_POS_MSEC) / 1e3)
+        return now_ns - int(age_s * 1e9), wall_s - age_s
 
     def close(self) -> None:
         """Release the device or connection."""
@@ -73,10 +91,14 @@ def open_network(url: str, *, timeout_s: float) -> OpenCvCapture | None:
     _keep_quiet()
     # One decoding thread: with several, FFmpeg holds back a frame for each.
     parameters = [cv2.CAP_PROP_N_THREADS, 1]
-    for key in (cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, cv2.CAP_PROP_READ_TIMEOUT_MSEC):
-        parameters += [key, int(timeout_s * 1000)]
+    parameters += [cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, int(timeout_s * 1000)]
+    # When FFmpeg has waited so long, it hands out the frame that its decoder held back, as old as
+    # the silence. By then the reader must have given the connection up.
+    parameters += [cv2.CAP_PROP_READ_TIMEOUT_MSEC, int(_READ_SHARE * timeout_s * 1000)]
     capture = cv2.VideoCapture(url, cv2.CAP_FFMPEG, parameters)
-    return OpenCvCapture(capture) if _is_open(capture) else None
+    # Other streams have no times of their own: FFmpeg makes them up from a rate.
+    clock = StreamClock() if url.lower().startswith("rtsp") else None
+    return OpenCvCapture(capture, clock=clock) if _is_open(capture) else None
 
 
 def why_no_network(url: str) -> str:

@@ -51,6 +51,7 @@ class Reader:
         self.connected = False
         self.ended = False
         self.reconnects = 0
+        self.why_lost = ""  # the last time
         self.error: EdgesegError | None = None  # why a source that cannot come back ended
         self._buffer, self._stop, self._on_event = buffer, stop, on_event
         self._stall_timeout_s = stall_timeout_s
@@ -68,6 +69,11 @@ class Reader:
     def start(self) -> None:
         """Begin reading."""
         self._thread.start()
+
+    @property
+    def never_open(self) -> bool:
+        """Whether nothing ever came from it; of a triggered camera, whether it never answered."""
+        return not self._was_open
 
     def join(self, *, timeout_s: float) -> bool:
         """Wait for the thread; false when a driver still holds it in a call."""
@@ -97,9 +103,11 @@ class Reader:
         A driver's blocking call cannot be interrupted. When it returns after all, the frame is
         dropped, since nobody knows how old it is, and the source is opened anew.
         """
-        quiet_s = now_s - self._alive_s
-        if self.spec.reconnects and quiet_s > self._stall_timeout_s:
-            self._lose(f"no frame for {quiet_s:.1f} s")
+        if self._late(now_s):
+            self._lose(f"no frame for {now_s - self._alive_s:.1f} s")
+
+    def _late(self, now_s: float) -> bool:
+        return self.spec.reconnects and now_s - self._alive_s > self._stall_timeout_s
 
     def _run(self) -> None:
         try:
@@ -138,7 +146,7 @@ class Reader:
             return False
         before = self._frame_index
         self.fps = capture.fps
-        self._capture = capture
+        self._capture, self._alive_s = capture, time.monotonic()
         try:
             if self.spec.trigger != "off":
                 self._connect()  # it delivers when asked, so being open is all that it owes
@@ -154,9 +162,14 @@ class Reader:
         return self._frame_index > before
 
     def _accept(self, grab: Grab, *, first: bool) -> bool:
-        """Hand a frame over; false when the watchdog has given this connection up."""
-        if first and self.spec.trigger == "off":
+        """Hand a frame over; false when this connection is given up, by the watchdog or here.
+
+        The watchdog looks now and then: a frame that comes after the time-out and before its next
+        look is as old as any other.
+        """
+        if first and self.spec.trigger == "off" and not self._late(time.monotonic()):
             self._connect()
+        self.check_stall(time.monotonic())
         index = self._frame_index
         self._frame_index += 1
         if not self.connected:
@@ -207,6 +220,7 @@ class Reader:
         with self._state:
             said, self._lost_said = self._lost_said, True
             self.connected = False
+            self.why_lost = reason
         if not said:
             self._emit("source_lost", reason)
 

@@ -96,7 +96,10 @@ def _is_video(text: str) -> bool:
 
 def _stays_open(url: str) -> bool:
     """A video that a web server has as a file ends; all other streams go on."""
-    suffix = Path(urlsplit(url).path).suffix.lower()
+    try:
+        suffix = Path(urlsplit(url).path).suffix.lower()
+    except ValueError:  # a bracket in a password looks like an address of IPv6
+        return True
     return not (url.lower().startswith("http") and suffix in VIDEO_SUFFIXES)
 
 

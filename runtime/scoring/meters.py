@@ -170,6 +170,11 @@ class Faults:
             more = f" ({total} so far)" if total > 1 else ""
             self._note(f"{name}: {message}{more}")
 
+    def tally(self, name: str) -> None:
+        """Count one that is told otherwise."""
+        with self._lock:
+            self._counts[name] += 1
+
     def totals(self) -> dict[str, int]:
         """All counts so far."""
         with self._lock:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from edgeseg.errors import EdgesegError
+from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
@@ -172,6 +172,7 @@ class Pipeline:
         while not self._events.empty():
             event = self._events.get()
             if event.kind == "source_lost":
+                self.faults.tally("source_lost")
                 self.scorer.alarms[event.source_index].forget()
             detail = f" ({event.reason})" if event.reason else ""
             self._note(f"{event.source}: {event.kind.removeprefix('source_')}{detail}")
@@ -222,6 +223,12 @@ class Pipeline:
         for reader in self.readers:
             if reader.error is not None:
                 raise reader.error
+            # However the run ended: nothing was inspected, which must not look like success.
+            if reader.spec.reconnects and reader.never_open:
+                raise RuntimeFailure(
+                    f"{reader.spec.name}: no frame in {self._uptime_s():.1f} s "
+                    f"({reader.why_lost or 'it was still being opened'})"
+                )
 
     def _uptime_s(self) -> float:
         return (self.meters.ended_s or time.monotonic()) - self.meters.started_s

@@ -290,7 +290,9 @@ def test_credentials_appear_nowhere(model: Path, tmp_path: Path, source: str) ->
     process.send_signal(signal.SIGTERM)
     out, rest = process.communicate(timeout=60)
     errors += rest
-    assert process.returncode == 0, errors
+    assert process.returncode == 1, "a camera that was never there"
+    assert "Error: " in errors
+    assert "errors: source_lost 1" in out
     assert "LOST" in errors
     written = (tmp_path / "events.jsonl").read_text() + (tmp_path / "latency.json").read_text()
     for secret in ("hunter", "admin"):

@@ -127,6 +127,21 @@ def test_a_stall_is_noticed_and_the_late_frame_is_not_scored() -> None:
     bench.end()
 
 
+def test_a_late_frame_is_not_scored_even_if_the_watchdog_has_not_looked() -> None:
+    class Late(Canned):
+        def read(self) -> object:  # type: ignore[override]
+            time.sleep(0.3)  # more than the stall time-out of 0.2 s
+            return super().read()
+
+    bench = Bench(camera(), opens(Late([grey(1), grey(2)]), Canned([grey(3)])))
+    bench.until(lambda: "back" in bench.kinds())
+    assert bench.kinds()[:2] == ["lost", "back"]
+    assert bench.events[0].reason.startswith("no frame for 0.")
+    bench.until(lambda: bench.buffer.counters(0).frames_in == 2)
+    assert dict(bench.buffer.counters(0).dropped) == {"stalled": 1}
+    bench.end()
+
+
 def test_a_slow_model_is_no_stall() -> None:
     bench = Bench(camera(), opens(Canned([grey(1)] * 50)), policy="every")
     bench.until(lambda: bench.buffer.counters(0).frames_in == 5)  # four wait, one is in hand

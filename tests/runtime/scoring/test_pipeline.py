@@ -184,9 +184,24 @@ def test_the_duration_ends_the_run() -> None:
             run.pipeline.meters.started_s -= hour_s
 
     run.pipeline.add_sink(HourLater())
-    run.pipeline.run()
+    with pytest.raises(RuntimeFailure, match=r"^cam: no frame in \d+\.\d s \(unplugged\)$"):
+        run.pipeline.run()
     assert run.notes[0] == "cam: lost (unplugged)"
     assert run.pipeline.snapshot().uptime_s >= hour_s
+    assert run.pipeline.snapshot().errors == {"source_lost": 1}
+
+
+def test_a_camera_that_was_there_is_no_failure_and_its_loss_is_counted() -> None:
+    run = Run(BrightnessSession(), [camera()], opens(Canned([grey(1)] * 3)))
+
+    class EndsWhenLost(Collect):
+        def on_source(self, event: SourceEvent) -> None:
+            if event.kind == "source_lost":
+                run.stop.set()
+
+    run.pipeline.add_sink(EndsWhenLost())
+    run.pipeline.run()
+    assert run.pipeline.snapshot().errors == {"source_lost": 1}
 
 
 def test_a_sink_that_raises_is_counted_and_harms_nobody() -> None:

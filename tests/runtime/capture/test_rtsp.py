@@ -1,0 +1,126 @@
+"""RTSP against GStreamer's own server: a server that stands still, and awkward passwords."""
+
+import threading
+import time
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgeseg.errors import RuntimeFailure
+from edgeseg.progress import ignore
+from edgeseg.runtime.capture.opencv_capture import open_network, why_no_network
+from edgeseg.runtime.capture.sources import open_capture, parse_source
+from edgeseg.runtime.capture.stream_clock import StreamClock
+from edgeseg.runtime.scoring.meters import Faults
+from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
+from tests.support.fakes import BrightnessSession, Collect, wait
+from tests.support.rtsp_server import RtspServer, why_no_server
+
+MISSING = why_no_server()
+real = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a server")
+
+
+@pytest.fixture
+def stop() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
+def test_any_password_is_understood_as_a_camera(password: str) -> None:
+    spec = parse_source(f"rtsp://admin:{password}@127.0.0.1:1/1")
+    assert (spec.kind, spec.live) == ("network", True)
+    assert why_no_network(spec.text)
+
+
+def test_a_bracket_in_a_password_ends_in_one_sentence() -> None:
+    spec = parse_source("rtsp://admin:hun[ter2@127.0.0.1:1/1")
+    with pytest.raises(RuntimeFailure) as error:
+        open_capture(spec, wait=lambda seconds: False, timeout_s=1.0)
+    assert str(error.value) == (
+        "rtsp://***@127.0.0.1:1/1: the address is malformed; escape special letters in the "
+        "password (@ is %40)"
+    )
+
+
+@real
+@pytest.mark.parametrize("password", ["p[w", "p]w[1]"])
+def test_a_real_server_takes_the_password(password: str) -> None:
+    server = RtspServer(user="admin", password=password)
+    server.start()
+    try:
+        written = {quote(password, safe=""), password}  # escaped, and as people type it
+        for text in written:
+            good = open_network(f"rtsp://admin:{text}@{server.address}", timeout_s=9)
+            assert good is not None, text
+            assert good.read() is not None
+            good.close()
+        assert open_network(f"rtsp://admin:wrong@{server.address}", timeout_s=9) is None
+    finally:
+        server.kill()
+
+
+@real
+def test_a_stall_just_above_the_time_out_is_a_loss_and_nothing_old_is_scored(
+    stop: threading.Event,
+) -> None:
+    server = RtspServer()
+    server.start()
+    sink = Collect()
+    pipeline = Pipeline(
+        BrightnessSession(),
+        [parse_source(server.url)],
+        config=PipelineConfig(queue_size=8, stall_timeout_s=2.0),
+        faults=Faults(ignore),
+        stop=stop,
+        note=ignore,
+    )
+    pipeline.add_sink(sink)
+    loop = threading.Thread(target=pipeline.run)
+    loop.start()
+
+    def kinds() -> list[str]:
+        return [event.kind for event in list(sink.events)]
+
+    try:
+        wait(lambda: len(sink.results) > 10, "frames")
+        server.stand_still()
+        time.sleep(0.2)  # what was on its way has arrived
+        still_s, before = time.monotonic(), len(sink.results)
+        wait(lambda: "source_lost" in kinds() or time.monotonic() > still_s + 2.4, "a stall")
+        server.go_on()
+        wait(lambda: "source_back" in kinds(), f"its return; events: {kinds()}")
+        back_s = next(event.monotonic_s for event in sink.events if event.kind == "source_back")
+        wait(lambda: len(sink.results) > before + 5, "frames after it")
+    finally:
+        stop.set()
+        loop.join(20)
+        server.kill()
+    assert kinds()[:3] == ["source_open", "source_lost", "source_back"]
+    assert sink.events[1].reason.startswith("no frame for 2.")
+    while_still = [r for r in sink.results if still_s < r.monotonic_s < back_s - 0.5]
+    assert not while_still
+    assert len(sink.results) > before
+
+
+def test_a_frame_is_as_old_as_it_lags_behind_the_promptest() -> None:
+    clock = StreamClock()
+    assert clock.age_s(100.0, 1.0) == 0.0
+    assert clock.age_s(100.04, 1.04) == pytest.approx(0.0, abs=1e-3)
+    # Three seconds of silence, then what was sent meanwhile, all at once.
+    ages = [clock.age_s(103.04, 1.08 + 0.04 * i) for i in range(75)]
+    assert ages[0] == pytest.approx(2.96, abs=0.05)
+    assert ages[-1] == pytest.approx(0.0, abs=0.05)
+    assert ages == sorted(ages, reverse=True)
+
+
+def test_a_clock_that_runs_wrong_and_one_that_starts_again_make_nothing_old() -> None:
+    clock = StreamClock()
+    slow = [clock.age_s(0.04 * i * 1.005, 0.04 * i) for i in range(1, 10_000)]  # 0.5 % off
+    assert max(slow) == pytest.approx(0.0, abs=1e-6)
+    assert clock.age_s(500.0, 0.04) == 0.0
+    assert clock.age_s(500.04, 0.0) == 0.0, "no time in the stream"
