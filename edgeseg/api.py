@@ -162,11 +162,11 @@ class Model:
         return target
 
 
-def load(path: Folder) -> Model:
+def load(path: Folder, *, note: Note = ignore) -> Model:
     """Read a model that `edgeseg fit` or `Model.save` wrote."""
     path = Path(path)
     refuse_exported(path)
-    return Model(load_artefact(path), path=path)
+    return Model(load_artefact(path, note=note), path=path)
 
 
 def fit(

@@ -260,7 +260,7 @@ def _export(
     from edgeseg.export.onnx_export import export_onnx
 
     # Moments are for going on fitting: of a large grid they are a gigabyte that nobody needs here.
-    loaded = replace(load_artefact(artefact), moments=None)
+    loaded = replace(load_artefact(artefact, note=note), moments=None)
     exported = export_onnx(
         loaded,
         out,

@@ -1,11 +1,12 @@
 """The reference forward as one self-contained ONNX graph."""
 
 import copy
+import io
 import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
@@ -22,8 +23,9 @@ from torch import nn
 
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError
-from edgeseg.files import atomic_path, resolved, temporary_folder
+from edgeseg.files import atomic_path, file_sha256, resolved, temporary_folder
 from edgeseg.model.reference import ReferenceModel
+from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
 OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it
 INPUT = "frames"
@@ -142,7 +144,8 @@ def save_graph(
 ) -> None:
     """Write the file in one step; a graph over 2 GB keeps its weights in NAME.onnx.data.
 
-    `before_rename` sees the finished file before it takes its name.
+    Metadata in it get the hash of all the rest. `before_rename` sees the finished file before it
+    takes its name.
     """
     path = resolved(path)
     announce = before_rename or (lambda written: None)
@@ -151,9 +154,20 @@ def save_graph(
         _save_pair(proto, path, data, announce)
         return
     with atomic_path(path) as temporary:
-        temporary.write_bytes(proto.SerializeToString(deterministic=True))
+        temporary.write_bytes(_hashed(proto))
         announce(temporary)
     data.unlink(missing_ok=True)  # of a larger graph that had this name before
+
+
+def _hashed(proto: ModelProto, *, data_sha256: str | None = None) -> bytes:
+    """The message as bytes, with its own hash in our metadata if it has any."""
+    written: bytes = proto.SerializeToString(deterministic=True)
+    ours = [item for item in proto.metadata_props if item.key == KEY]
+    for item in ours:
+        metadata = ModelMetadata.from_json(item.value, source="the graph")
+        digest = graph_sha256(io.BytesIO(written))
+        item.value = replace(metadata, graph_sha256=digest, data_sha256=data_sha256).to_json()
+    return bytes(proto.SerializeToString(deterministic=True)) if ours else written
 
 
 def _save_pair(proto: ModelProto, path: Path, data: Path, announce: Callable[[Path], None]) -> None:
@@ -163,7 +177,7 @@ def _save_pair(proto: ModelProto, path: Path, data: Path, announce: Callable[[Pa
     with temporary_folder(path.parent, name=path.stem) as folder:
         staged = folder / path.name
         external_data_helper.write_external_data_tensors(split, str(folder))
-        staged.write_bytes(split.SerializeToString(deterministic=True))
+        staged.write_bytes(_hashed(split, data_sha256=file_sha256(folder / data.name)))
         try:
             onnx.checker.check_model(staged, full_check=True)
         except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:

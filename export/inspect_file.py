@@ -6,10 +6,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeseg.contract.metadata import KEY, ModelMetadata
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.seal import hash_state
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import file_sha256
-from edgeseg.runtime.backends.model_file import read_sidecar
+from edgeseg.runtime.backends.model_file import file_metadata, plan_metadata
+from edgeseg.runtime.backends.onnx_properties import embedded_text
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
@@ -26,18 +28,16 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def _describe_onnx(path: Path) -> dict[str, Any]:
+    ours = embedded_text(path) is not None
+    metadata = file_metadata(path) if ours else None  # compares hashes before onnx parses it
     proto = _load(path)
-    properties = {item.key: item.value for item in proto.metadata_props}
     weights = path.with_name(f"{path.name}.data")  # of a graph over 2 GB
-    facts = _graph_facts(proto) | {
+    facts = _graph_facts(proto, path) | {
         "size_bytes": path.stat().st_size + (weights.stat().st_size if weights.is_file() else 0)
     }
-    if KEY not in properties:
+    if metadata is None:
         return facts | {"metadata": "none: this file was not exported by edgeseg"}
-    metadata, sidecar = _metadata(properties[KEY], path), read_sidecar(path)
-    if sidecar is not None and sidecar.onnx_sha256 == file_sha256(path):
-        metadata = metadata.decided(sidecar)
-    return facts | {"metadata": _readable(metadata)}
+    return facts | {"hash": hash_state(metadata.sealed), "metadata": _readable(metadata)}
 
 
 def _describe_plan(path: Path) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def _describe_plan(path: Path) -> dict[str, Any]:
             f"{path}: its sidecar {sidecar.name} is missing; a plan says nothing of itself, "
             "keep the two together or export again"
         )
-    metadata = _metadata(sidecar.read_bytes(), path)
+    metadata = plan_metadata(path)
     low, _, high = metadata.input.batch
     count = low if low == high else "batch"
     sides = {"map": metadata.size_hw, "score": (), "grid": metadata.grid_hw}
@@ -58,10 +58,14 @@ def _describe_plan(path: Path) -> dict[str, Any]:
     }
     graph = path.with_suffix(".onnx")
     if graph.is_file() and file_sha256(graph) == metadata.onnx_sha256:
-        facts |= _graph_facts(_load(graph))
+        facts |= _graph_facts(_load(graph), graph)
     else:
         facts["operators"] = f"unknown: {graph.name}, which it was built from, is not beside it"
-    return facts | {"size_bytes": path.stat().st_size, "metadata": _readable(metadata)}
+    return facts | {
+        "size_bytes": path.stat().st_size,
+        "hash": hash_state(metadata.sealed),
+        "metadata": _readable(metadata),
+    }
 
 
 def _load(path: Path) -> "ModelProto":
@@ -76,13 +80,16 @@ def _load(path: Path) -> "ModelProto":
     return proto
 
 
-def _graph_facts(proto: "ModelProto") -> dict[str, Any]:
-    return {
-        "inputs": {value.name: _shape(value) for value in proto.graph.input},
-        "outputs": {value.name: _shape(value) for value in proto.graph.output},
-        "operators": dict(sorted(Counter(node.op_type for node in proto.graph.node).items())),
-        "quadratic_form_bytes_per_frame": _form_bytes(proto),
-    }
+def _graph_facts(proto: "ModelProto", path: Path) -> dict[str, Any]:
+    try:
+        return {
+            "inputs": {value.name: _shape(value) for value in proto.graph.input},
+            "outputs": {value.name: _shape(value) for value in proto.graph.output},
+            "operators": dict(sorted(Counter(node.op_type for node in proto.graph.node).items())),
+            "quadratic_form_bytes_per_frame": _form_bytes(proto),
+        }
+    except (LookupError, ValueError) as error:  # types that onnx has no name for
+        raise RuntimeFailure(f"{path}: damaged graph ({error}); export it again") from None
 
 
 def _form_bytes(proto: "ModelProto") -> int:
@@ -94,10 +101,6 @@ def _form_bytes(proto: "ModelProto") -> int:
         for tensor in proto.graph.initializer
         if tensor.name in _FACTORS
     )
-
-
-def _metadata(text: str | bytes, path: Path) -> ModelMetadata:
-    return ModelMetadata.from_json(text, source=str(path))
 
 
 def _readable(metadata: ModelMetadata) -> dict[str, Any]:

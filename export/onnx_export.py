@@ -21,6 +21,7 @@ from edgeseg.export.verify import Agreement
 from edgeseg.files import file_sha256
 from edgeseg.progress import Note, Progress, ignore, silent
 from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
+from edgeseg.runtime.backends.onnx_properties import embedded_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,9 @@ def save_described(graph: ModelProto, out: Path, metadata: ModelMetadata) -> Mod
     described: list[ModelMetadata] = []
 
     def announce(written: Path) -> None:
-        described.append(replace(metadata, onnx_sha256=file_sha256(written)))
+        text = embedded_text(written)  # with the hash of the graph
+        told = ModelMetadata.from_json(text, source=str(out)) if text else metadata
+        described.append(replace(told, onnx_sha256=file_sha256(written)))
         announce_sidecar(out, described[0])
 
     save_graph(graph, out, before_rename=announce)

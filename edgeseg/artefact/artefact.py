@@ -1,6 +1,5 @@
 """A fitted model on disk: tensors in safetensors, everything else in its JSON header."""
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from edgeseg.artefact.header import KEY, SCHEMA, read_header
+from edgeseg.artefact.container import sealed_header
+from edgeseg.artefact.header import KEY, SCHEMA, damaged, read_artefact_file
+from edgeseg.artefact.values import check_values
 from edgeseg.config import FitConfig
+from edgeseg.contract.seal import seal_file
 from edgeseg.errors import ArtefactError, EdgesegError
 from edgeseg.evaluation.planted_scores import PlantedScores
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores
@@ -23,6 +25,10 @@ from edgeseg.model.moments import Moments
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.model.weights import WeightsOrigin, load_checked
 from edgeseg.model.windows import Windows
+from edgeseg.progress import Note, ignore
+
+# What torch, numpy and our own checks say of values that do not fit: torch's are RuntimeErrors.
+WRONG_VALUES = (*(LookupError, TypeError, ValueError, ArithmeticError, RuntimeError), EdgesegError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,27 +92,33 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
     if artefact.moments is not None:
         for name, tensor in artefact.moments.packed().items():
             tensors[f"moments.{name}"] = tensor
-    header = json.dumps(artefact.header(), sort_keys=True, allow_nan=False)
-    write_tensors(path, tensors, {KEY: header})
+    write_tensors(path, tensors, key=KEY, header=artefact.header())
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write a safetensors file in one step, or say why not."""
+def write_tensors(
+    path: Path, tensors: dict[str, Tensor], *, key: str, header: dict[str, Any]
+) -> None:
+    """Write a safetensors file with a hash of itself in one step, or say why not."""
     plain = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
     with atomic_path(path) as temporary:
         try:
-            save_file(plain, temporary, metadata)
+            # One key alone: safetensors writes several in an order that differs from run to run.
+            save_file(plain, temporary, {key: sealed_header(header)})
+            seal_file(temporary)
         except SafetensorError as error:
             raise ArtefactError(
                 f"{path}: cannot be written ({error}); look at the space left on the disk"
             ) from None
 
 
-def load_artefact(path: Path) -> Artefact:
+def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
     """Read and check a file that save_artefact wrote."""
-    header = read_header(path)  # says what is wrong with a file of another kind
-    tensors = _read_tensors(path)
+    file = read_artefact_file(path)  # says what is wrong with a file of another kind
+    if not file.sealed:
+        note(f"{path} was made before hashes: damage to it may go unnoticed; fit it again")
+    header, tensors = file.header, _read_tensors(path)
     try:
+        check_values(tensors)
         config = FitConfig.from_dict(header["config"])
         spec = backbone_spec(config.backbone)
         backbone = Backbone(spec, layers=config.layers)
@@ -135,10 +147,8 @@ def load_artefact(path: Path) -> Artefact:
             history=header.get("history", []),  # the first files of this schema had none
             versions=header["versions"],
         )
-    except (LookupError, TypeError, ValueError, EdgesegError) as error:
-        raise ArtefactError(
-            f"{path}: damaged or edited artefact ({error}); fit the model again"
-        ) from None
+    except WRONG_VALUES as error:
+        raise damaged(path, error) from None
     if weights_sha256(backbone) != origin.sha256:
         raise ArtefactError(f"{path}: its backbone weights do not match their hash; fit again")
     return artefact

@@ -81,7 +81,7 @@ def evaluate(
     tell, progress = listeners(quiet=quiet)
     for line in dataset.notes:
         tell(line)
-    model = load(artefact)
+    model = load(artefact, note=tell)
     gallery = Gallery(pictures, model.artefact.calibration) if pictures else None
     result = model.evaluate(
         dataset,

@@ -128,7 +128,7 @@ def _merged(parts: tuple[Path, ...], apart: Dataset | None, options: FitOptions)
         return merge_shards(shards, options)
     if len(models) < 2:
         raise UsageError(f"{models[0]} is a whole model; name another one to join it with")
-    loaded = {path.name: load_artefact(path) for path in models}
+    loaded = {path.name: load_artefact(path, note=options.note) for path in models}
     return merge_models(loaded, apart=apart, options=options)
 
 
@@ -183,7 +183,7 @@ def update(
 
     started = time.perf_counter()
     options = fit_options(max_bad=max_bad, batch_size=batch_size, quiet=quiet, device=device)
-    changed = run_update(load_artefact(model), changes, options)
+    changed = run_update(load_artefact(model, note=options.note), changes, options)
     save_artefact(changed, out)
     about = "about " if changed.moments is not None and changed.moments.decayed else ""
     options.note(

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from edgeseg.artefact.header import read_header
+from edgeseg.artefact.header import read_artefact_file
 from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.contract.seal import hash_state
 from edgeseg.files import size_text
 from edgeseg.options import PATH
 
@@ -28,7 +29,8 @@ def info(model: Path, as_json: bool) -> None:
 
         facts: dict[str, Any] = describe(model)
     else:
-        facts = read_header(model) | {"size_bytes": model.stat().st_size}
+        file = read_artefact_file(model)
+        facts = file.header | {"size_bytes": model.stat().st_size, "hash": hash_state(file.sealed)}
     if as_json:
         click.echo(json.dumps(facts, indent=2, sort_keys=True))
         return
@@ -44,7 +46,8 @@ def _print_nested(facts: dict[str, Any], *, indent: int) -> None:
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             click.echo(" " * indent + name)
             for facts_of_one in value:
-                line = ", ".join(f"{key} {fact}" for key, fact in facts_of_one.items())
+                named = facts_of_one.items() if isinstance(facts_of_one, dict) else ()
+                line = ", ".join(f"{key} {fact}" for key, fact in named)
                 click.echo(" " * (indent + 2) + line)
         elif isinstance(value, list) and value and isinstance(value[0], list):
             click.echo(" " * indent + f"{name:<20} {len(value)} x {len(value[0])} values")

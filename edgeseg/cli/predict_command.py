@@ -215,7 +215,7 @@ def _opened(model: Path, *, allow_random_weights: bool, note: Note) -> Iterator[
     if model.suffix not in MODEL_SUFFIXES:
         from edgeseg.api import load
 
-        yield load(model)
+        yield load(model, note=note)
         return
     with open_detector(
         model,

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import click
 
-from edgeseg.artefact.header import read_floats, read_header, replace_header
+from edgeseg.artefact.header import (
+    calibration_facts,
+    read_floats,
+    read_header,
+    replace_header,
+)
 from edgeseg.cli.threshold_report import facts_of, table_lines, text_of, write_page
 from edgeseg.contract.metadata import MODEL_SUFFIXES, Decision, Thresholds
 from edgeseg.contract.operating_point import (
@@ -105,9 +110,9 @@ def _read_graph(model: Path) -> Stored:
 def _read_artefact(model: Path) -> Stored:
 
     header = read_header(model)
-    facts = header["calibration"]
+    chosen = calibration_facts(header).thresholds
     scores, peaks = read_floats(model, "good.scores"), read_floats(model, "good.peaks")
-    if scores is None or peaks is None or facts["answered_rate"] >= 1:
+    if scores is None or peaks is None or not scores.size or chosen.false_alarm_rate >= 1:
         raise ArtefactError(
             f"{model}: it has no scores of good images that it was not fitted on; export it and "
             "run `edgeseg calibrate MODEL.onnx GOOD_IMAGES`"
@@ -115,16 +120,8 @@ def _read_artefact(model: Path) -> Stored:
     planted = read_floats(model, "planted.scores")
     return Stored(
         path=model,
-        name=header["data"]["name"],
-        thresholds=Thresholds(
-            score=facts["score_threshold"],
-            pixel=facts["pixel_threshold"],
-            false_alarm_rate=facts["answered_rate"],
-            method=facts["method"],
-            requested_rate=facts["requested_rate"],
-            unsure=facts.get("unsure_threshold"),
-            unsure_rate=facts.get("unsure_rate"),
-        ),
+        name=str(header["data"].get("name", model.stem)),
+        thresholds=chosen,
         scores=tuple(sorted(scores.tolist())),
         peaks=tuple(sorted(peaks.tolist())),
         planted=() if planted is None else tuple(planted.tolist()),

@@ -4,7 +4,6 @@ A damaged or foreign file is refused here, once: every part checks itself, and t
 part. The text is stored in the ONNX file's metadata_props and in the sidecar beside the model.
 """
 
-import json
 import math
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -14,16 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.plain import Malformed, parse_json, record
+from edgeseg.contract.seal import KEY as SEAL
+from edgeseg.contract.seal import check_text, sealed_json
 from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import RuntimeFailure, UsageError
 
-SCHEMA = 1
+SCHEMA = 2  # 1: version 0.1.0, whose files had no hash of themselves
+UNSEALED = 1
 KEY = "edgeseg"  # the key in an ONNX file's metadata_props
 PLAN_SUFFIXES = (".plan", ".engine")
 MODEL_SUFFIXES = (".onnx", *PLAN_SUFFIXES)
 AccuracyRow = dict[str, str | int | float | None]  # `dataset`, and figures by the names of METRICS
 NUMERICS = "numerics"  # in a row: the precision that its figures were measured in
 Grid = tuple[tuple[float, ...], ...]
+# A threshold so many times above the highest score of a good image finds nothing, ever.
+FARTHEST = 1000.0
 _QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
 
 
@@ -70,7 +74,15 @@ class Thresholds:
     unsure_rate: float | None = None
 
     def __post_init__(self) -> None:
-        if self.unsure is not None and not self.unsure <= self.score:
+        for name in ("score", "pixel"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name}: {value}, expected a finite number from 0")
+        for name in ("false_alarm_rate", "requested_rate", "unsure_rate"):
+            rate = getattr(self, name)
+            if rate is not None and not 0 <= rate <= 1:
+                raise ValueError(f"{name}: {rate}, expected from 0 to 1")
+        if self.unsure is not None and not 0 <= self.unsure <= self.score:
             raise ValueError(f"unsure: {self.unsure}, expected up to the score's {self.score}")
 
     def moved(self, score: float) -> "Thresholds":
@@ -96,6 +108,8 @@ class ScoreStatistics:
     peaks: tuple[float, ...] = ()  # highest values of their maps, ascending
 
     def __post_init__(self) -> None:
+        if self.count < 1 or not self.min <= self.max:
+            raise ValueError(f"count: {self.count} from {self.min} to {self.max}, expected some")
         for name in ("scores", "peaks"):
             values = getattr(self, name)
             if len(values) not in (0, self.count) or list(values) != sorted(values):
@@ -242,6 +256,8 @@ class ModelMetadata:
     target: str
     accuracy: tuple[AccuracyRow, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
+    graph_sha256: str | None = None  # of the .onnx file without this text, and without its .data
+    data_sha256: str | None = None  # of the .onnx.data of a graph over 2 GB
     onnx_sha256: str | None = None  # sidecar only: a file cannot hold its own hash
     plan: PlanFacts | None = None  # sidecar of a plan only
     tiles: TileLayout | None = None
@@ -253,6 +269,12 @@ class ModelMetadata:
         missing = sorted({"map", "score"} - set(self.outputs))
         if missing:
             raise ValueError(f"outputs: {list(self.outputs)}, expected also {missing}")
+        highest = FARTHEST * max(self.good_scores.max, self.good_scores.mean, 0.0)
+        if highest and self.threshold.score > highest:
+            raise ValueError(
+                f"threshold.score: {self.threshold.score}, over {FARTHEST:g} times the highest "
+                f"score of a good image ({self.good_scores.max:g}), so that nothing is ever found"
+            )
         try:
             _ = self.tiling
         except UsageError as error:
@@ -284,8 +306,8 @@ class ModelMetadata:
         """Those in use; a threshold that was asked for moves all alike."""
         if asked is None:
             return self.threshold
-        if not math.isfinite(asked):
-            raise UsageError(f"threshold={asked}: expected a finite number")
+        if not 0 <= asked < math.inf:
+            raise UsageError(f"threshold={asked}: expected a finite number from 0")
         return self.threshold.moved(asked)
 
     def decided(self, other: "ModelMetadata") -> "ModelMetadata":
@@ -297,21 +319,31 @@ class ModelMetadata:
             drift=other.drift,
             planted_scores=other.planted_scores,
             history=other.history,
+            schema=max(self.schema, other.schema),
         )
 
+    @property
+    def sealed(self) -> bool:
+        """Whether every number in it is under a hash; it is not in files of version 0.1.0."""
+        return self.schema > UNSEALED
+
     def to_json(self, *, indent: int | None = None) -> str:
-        """Stable text: same metadata, same bytes."""
+        """Stable text: same metadata, same bytes; with a hash of itself."""
         values = {key: value for key, value in asdict(self).items() if value is not None}
-        return json.dumps(values, sort_keys=True, indent=indent, allow_nan=False)
+        return sealed_json(values | {"schema": SCHEMA}, indent=indent)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, source: str) -> "ModelMetadata":
         """Read what to_json wrote; `source` names the file in errors."""
         try:
+            sealed = check_text(text)
             values: Any = parse_json(text)
             schema = values.get("schema") if isinstance(values, dict) else None
-            if schema != SCHEMA:
+            if schema not in (UNSEALED, SCHEMA):
                 raise Malformed(f"schema {schema!r}, expected {SCHEMA}")
+            if schema == SCHEMA and not sealed:
+                raise Malformed("the hash of itself is missing")
+            values.pop(SEAL, None)
             return record(cls, values)
         except Malformed as error:
             raise RuntimeFailure(

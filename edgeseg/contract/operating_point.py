@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import Thresholds
+from edgeseg.contract.metadata import FARTHEST, Thresholds
 from edgeseg.contract.prediction import above
 from edgeseg.errors import UsageError
 
@@ -147,6 +147,11 @@ def by_value(stored: Thresholds, scores: Sequence[float], value: float) -> Thres
         raise UsageError(
             f"value={value}: every good image would be an alarm; expected a number from "
             f"{min(scores):.4g}, the lowest of their scores"
+        )
+    if 0 < FARTHEST * max(scores) < value:
+        raise UsageError(
+            f"value={value}: over {FARTHEST:g} times {max(scores):.4g}, the highest score of a "
+            "good image, so that nothing is ever found; expected a lower one"
         )
     exceeding = int(np.count_nonzero(above(np.asarray(scores, np.float64), value)))
     rate = (1 + exceeding) / (len(scores) + 1)

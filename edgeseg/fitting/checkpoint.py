@@ -5,13 +5,16 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from edgeseg.artefact.artefact import write_tensors
+from edgeseg.artefact.artefact import WRONG_VALUES, write_tensors
+from edgeseg.artefact.container import UNSEALED, read_container
+from edgeseg.artefact.values import check_values
+from edgeseg.contract.plain import Malformed, record
 from edgeseg.data.datasets import Sample
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.embedding_store import EmbeddingStore
@@ -22,6 +25,24 @@ from edgeseg.fitting.planting import PlantedPictures
 from edgeseg.model.moments import Moments
 
 _KEY = "edgeseg-checkpoint"
+_SCHEMA = 2  # version 0.1.0 wrote no number
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointHeader:
+    """What a checkpoint says of itself."""
+
+    sweep: dict[str, Any]
+    batches: int
+    bad: tuple[str, ...]
+    newest: float
+    seen: tuple[int, ...]  # places of the images whose embeddings are beside it
+    seen_sha256: str | None = None  # of these embeddings
+    schema: int = UNSEALED
+
+    def __post_init__(self) -> None:
+        if self.batches < 0 or len(set(self.seen)) < len(self.seen):
+            raise ValueError(f"batches: {self.batches}, expected some, and no image twice")
 
 
 @dataclass(kw_only=True)
@@ -100,16 +121,18 @@ class Checkpoint:
         if time.monotonic() - self.saved < self.where.seconds:
             return
         collected.seen.flush()
-        header = {
-            "sweep": self.identity,
-            "batches": collected.batches,
-            "bad": sorted(collected.bad),
-            "newest": collected.newest,
-            "seen": collected.seen.places,
-        }
+        header = CheckpointHeader(
+            sweep=self.identity,
+            batches=collected.batches,
+            bad=tuple(sorted(collected.bad)),
+            newest=collected.newest,
+            seen=tuple(collected.seen.places),
+            seen_sha256=collected.seen.sha256,
+            schema=_SCHEMA,
+        )
         # Whole scatters, not their upper halves: a continued pass gives the very same bits.
         tensors = {name: getattr(collected.moments, name) for name in ("count", "mean", "scatter")}
-        write_tensors(self.path, tensors, {_KEY: json.dumps(header)})
+        write_tensors(self.path, tensors, key=_KEY, header=asdict(header))
         self.saved = time.monotonic()
 
     def restore(self, collected: Collected) -> None:
@@ -120,27 +143,27 @@ class Checkpoint:
             self._refuse_other_shares()
             return
         try:
-            with safe_open(self.path, framework="pt") as file:
-                header = json.loads((file.metadata() or {})[_KEY])
-                _refuse_other(header["sweep"], self.identity, self.where.folder)
-                device = collected.moments.mean.device
-                collected.moments = Moments(
-                    count=file.get_tensor("count").to(device),
-                    mean=file.get_tensor("mean").to(device),
-                    scatter=file.get_tensor("scatter").to(device),
-                )
-            complete = collected.seen.restore(header["seen"])
-        except (SafetensorError, LookupError, TypeError, ValueError) as error:
+            header = record(CheckpointHeader, read_container(self.path, _KEY).header)
+            _refuse_other(header.sweep, self.identity, self.where.folder)
+            collected.moments = _moments(self.path, like=collected.moments)
+        except UsageError:
+            raise
+        except (SafetensorError, *WRONG_VALUES) as error:
             raise ArtefactError(
                 f"{self.path}: not a checkpoint ({error}); remove {self.where.folder}"
             ) from None
-        if not complete:
+        if not collected.seen.restore(header.seen):
             raise ArtefactError(
                 f"{self.store_path}: shorter than its checkpoint says; remove {self.where.folder}"
             )
-        collected.batches = header["batches"]
-        collected.bad = set(header["bad"])
-        collected.newest = header["newest"]
+        if header.seen_sha256 not in (None, collected.seen.sha256):
+            raise ArtefactError(
+                f"{self.store_path}: damaged, its hash is not that of its checkpoint; remove "
+                f"{self.where.folder}"
+            )
+        collected.batches = header.batches
+        collected.bad = set(header.bad)
+        collected.newest = header.newest
 
     def _refuse_other_shares(self) -> None:
         """Checkpoints of another number of processes have other names."""
@@ -152,6 +175,22 @@ class Checkpoint:
                 _refuse_other(
                     self.identity | {"number of shards": count}, self.identity, other.parent
                 )
+
+
+def _moments(path: Path, *, like: Moments) -> Moments:
+    """Those of a checkpoint, of the shapes and on the device of others."""
+    names = ("count", "mean", "scatter")
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in names}
+    check_values({f"moments.{name}": tensors[name] for name in ("count", "mean")} | tensors)
+    for name in names:
+        expected = getattr(like, name)
+        found = tensors[name]
+        if found.shape != expected.shape or found.dtype != expected.dtype:
+            raise Malformed(
+                f"{name} is {found.dtype} {tuple(found.shape)}, expected {tuple(expected.shape)}"
+            )
+    return Moments(**{name: tensors[name].to(like.mean.device) for name in names})
 
 
 def discard(options: FitOptions) -> None:

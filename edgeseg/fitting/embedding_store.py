@@ -1,5 +1,6 @@
 """Embeddings on disk, for as long as a fit needs them twice."""
 
+import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ class EmbeddingStore:
             path.touch()
             self._file = path.open("r+b")  # closed in __exit__
         self._shape = row_shape
+        self._hash = hashlib.sha256()  # of the rows, one after another
         self._rows: dict[int, int] = {}  # place of the image -> row in the file
         self.names: dict[int, str] = {}  # place of the image -> where it is, if known
 
@@ -55,7 +57,9 @@ class EmbeddingStore:
         """Write the embedding (k, P), float32, of the image at this place of the list."""
         self._shape = tuple(row.shape)
         self._file.seek(len(self._rows) * self._row_bytes)
-        self._file.write(row.contiguous().cpu().numpy().tobytes())
+        data = row.contiguous().cpu().numpy().tobytes()
+        self._file.write(data)
+        self._hash.update(data)
         self._rows[place] = len(self._rows)
 
     def flush(self) -> None:
@@ -65,7 +69,18 @@ class EmbeddingStore:
     def restore(self, places: Sequence[int]) -> bool:
         """Take these rows of the file up again; False if it is shorter than that."""
         self._rows = {place: row for row, place in enumerate(places)}
-        return self._file.seek(0, 2) >= len(places) * self._row_bytes
+        if self._file.seek(0, 2) < len(places) * self._row_bytes:
+            return False
+        self._file.seek(0)
+        self._hash = hashlib.sha256()
+        for _ in places:
+            self._hash.update(self._file.read(self._row_bytes))
+        return True
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all rows."""
+        return self._hash.copy().hexdigest()
 
     def batches(self, places: Sequence[int], *, size: int) -> Iterator[Tensor]:
         """Read the embeddings of these images back as (N, k, P), at most `size` at a time."""

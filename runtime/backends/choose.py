@@ -91,6 +91,8 @@ def open_session(
         session.close()
         raise
     session.model_sha256 = file_sha256(file)
+    if not session.metadata.sealed:
+        note(f"{model.name} was made before hashes: damage to it may go unnoticed; export it again")
     note(f"{model.name} runs on {session.backend}")
     precision = PRECISIONS.get(session.metadata.precision)
     if precision is not None and precision.arithmetic != session.arithmetic:

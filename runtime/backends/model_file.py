@@ -4,9 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
+from edgeseg.contract.plain import Malformed, read_bounded
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import file_sha256, resolved, write_text
-from edgeseg.runtime.backends.onnx_properties import embedded_text
+from edgeseg.runtime.backends.onnx_constants import check_constants
+from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
 
 
 class BackendUnavailable(RuntimeFailure):
@@ -44,7 +46,11 @@ def _announced(model: Path) -> Path:
 def _read(sidecar: Path) -> ModelMetadata | None:
     if not sidecar.is_file():
         return None
-    return ModelMetadata.from_json(sidecar.read_bytes(), source=str(sidecar))
+    try:
+        text = read_bounded(sidecar)
+    except Malformed as error:
+        raise RuntimeFailure(f"{sidecar}: {error}; copy it again") from None
+    return ModelMetadata.from_json(text, source=str(sidecar))
 
 
 def _is_of(metadata: ModelMetadata, model: Path) -> bool:
@@ -55,21 +61,38 @@ def _is_of(metadata: ModelMetadata, model: Path) -> bool:
     return model.is_file() and expected == file_sha256(model)
 
 
-def onnx_metadata(model: Path, embedded: str | None) -> ModelMetadata:
+def file_metadata(model: Path) -> ModelMetadata:
+    """What a .onnx or .plan file and its sidecar say, without a library that runs it.
+
+    The file is compared with its hash before any library parses it.
+    """
+    if not model.is_file():
+        raise RuntimeFailure(f"{model}: no such file; make one with `edgeseg export`")
+    return plan_metadata(model) if model.suffix in PLAN_SUFFIXES else _onnx_metadata(model)
+
+
+def _onnx_metadata(model: Path) -> ModelMetadata:
     """The metadata inside a .onnx file, with what its sidecar says was decided since.
 
     A sidecar of another file is refused.
     """
+    sidecar = read_sidecar(model)
+    expected = None if sidecar is None else sidecar.onnx_sha256
+    if expected is not None:
+        _compare(model, expected)
+    embedded = embedded_text(model)
     if embedded is None:
         raise RuntimeFailure(
             f"{model}: no edgeseg metadata inside, so its size, channels and threshold are "
             "unknown; expected a file written by `edgeseg export`"
         )
-    metadata, sidecar = ModelMetadata.from_json(embedded, source=str(model)), read_sidecar(model)
-    if sidecar is None or sidecar.onnx_sha256 is None:
-        return metadata
-    _compare(model, sidecar.onnx_sha256)
-    return metadata.decided(sidecar)
+    metadata = ModelMetadata.from_json(embedded, source=str(model))
+    if expected is None:
+        _compare_graph(model, metadata)
+    _compare_data(model, metadata)
+    if not metadata.sealed:
+        check_constants(model)
+    return metadata if sidecar is None or expected is None else metadata.decided(sidecar)
 
 
 def plan_metadata(model: Path) -> ModelMetadata:
@@ -84,15 +107,6 @@ def plan_metadata(model: Path) -> ModelMetadata:
     return metadata
 
 
-def file_metadata(model: Path) -> ModelMetadata:
-    """What a .onnx or .plan file and its sidecar say, without a library that runs it."""
-    if not model.is_file():
-        raise RuntimeFailure(f"{model}: no such file; make one with `edgeseg export`")
-    if model.suffix in PLAN_SUFFIXES:
-        return plan_metadata(model)
-    return onnx_metadata(model, embedded_text(model))
-
-
 def write_sidecar(model: Path, metadata: ModelMetadata) -> Path:
     """Store what was decided of a file that file_metadata has read; a plan's facts stay."""
     target, before = model.with_suffix(".json"), read_sidecar(model)
@@ -105,12 +119,36 @@ def write_sidecar(model: Path, metadata: ModelMetadata) -> Path:
 
 
 def _compare(model: Path, expected: str) -> None:
-    actual = file_sha256(model)
+    _check_hash(model, file_sha256(model), expected, place=model.with_suffix(".json").name)
+
+
+def _compare_graph(model: Path, metadata: ModelMetadata) -> None:
+    """A graph alone is compared with the hash that its own metadata have of all the rest."""
+    if metadata.graph_sha256 is None:
+        if metadata.sealed:
+            raise RuntimeFailure(
+                f"{model}: neither its metadata nor a sidecar has its hash; export it again"
+            )
+        return
+    with model.open("rb") as file:
+        _check_hash(model, graph_sha256(file), metadata.graph_sha256, place="its metadata")
+
+
+def _compare_data(model: Path, metadata: ModelMetadata) -> None:
+    """The weights of a graph over 2 GB, in a file of their own."""
+    if metadata.data_sha256 is None:
+        return
+    data = model.with_name(f"{model.name}.data")
+    if not data.is_file():
+        raise RuntimeFailure(f"{model}: {data.name} is not beside it; copy both")
+    _check_hash(data, file_sha256(data), metadata.data_sha256, place=model.name)
+
+
+def _check_hash(path: Path, actual: str, expected: str, *, place: str) -> None:
     if actual != expected:
         raise RuntimeFailure(
-            f"{model}: SHA-256 {actual[:12]}..., expected {expected[:12]}... as in "
-            f"{model.with_suffix('.json').name}; one of the two was replaced or damaged, copy "
-            "both again"
+            f"{path}: SHA-256 {actual[:12]}..., expected {expected[:12]}... as in {place}; one of "
+            "the two was replaced or damaged, copy both again"
         )
 
 

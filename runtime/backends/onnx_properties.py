@@ -1,56 +1,102 @@
-"""Our metadata inside a .onnx file, read in a moment and without a library.
+"""Our metadata inside a .onnx file, and the hash of all the rest, without a library.
 
 A file is a protobuf message: fields one after another, each a number, a kind and a value. Only
 `metadata_props` is read; the graph, which is nearly all of the file, is stepped over.
 """
 
+import hashlib
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from edgeseg.contract.metadata import KEY
+from edgeseg.contract.plain import LONGEST_JSON, Malformed
 from edgeseg.errors import RuntimeFailure
 
 _METADATA_PROPS = 14  # of ModelProto in onnx.proto
 _NAME, _VALUE = 1, 2  # of StringStringEntryProto
 _SKIPPED = {1: 8, 5: 4}  # bytes of the kinds of fixed size
 _VARINT, _BYTES = 0, 2
+_PIECE = 1 << 20
 
 
-class _Foreign(Exception):
-    """Bytes that are no such message."""
+class Field(NamedTuple):
+    """One field of a message: its number, and where it and its value stand."""
+
+    number: int
+    start: int
+    value: int  # where its bytes begin; the end, for a number
+    end: int
+    has_bytes: bool
 
 
 def embedded_text(model: Path) -> str | None:
     """What `edgeseg export` wrote into the file; None for a graph of another program."""
     try:
         with model.open("rb") as file:
-            for entry in _values(file, model.stat().st_size, wanted={_METADATA_PROPS}):
-                parts = list(_values(io.BytesIO(entry), len(entry), wanted={_NAME, _VALUE}))
-                if len(parts) == 2 and parts[0] == KEY.encode():
-                    return parts[1].decode()
-    except (_Foreign, UnicodeDecodeError) as error:
+            for field in fields_of(file, 0, model.stat().st_size):
+                text = _our_text(file, field)
+                if text is not None:
+                    return text.decode()
+    except (Malformed, UnicodeDecodeError) as error:
         raise RuntimeFailure(f"{model}: not an ONNX file ({error}); export it again") from None
     return None
 
 
-def _values(file: BinaryIO, size: int, *, wanted: set[int]) -> Iterator[bytes]:
-    while file.tell() < size:
+def graph_sha256(file: BinaryIO) -> str:
+    """The hash of a .onnx file without our metadata, which holds it."""
+    size = file.seek(0, io.SEEK_END)
+    digest = hashlib.sha256()
+    for field in list(fields_of(file, 0, size)):
+        if _our_text(file, field) is None:
+            file.seek(field.start)
+            left = field.end - field.start
+            while left > 0 and (piece := file.read(min(left, _PIECE))):
+                digest.update(piece)
+                left -= len(piece)
+    return digest.hexdigest()
+
+
+def fields_of(file: BinaryIO, start: int, end: int) -> Iterator[Field]:
+    """The fields of the message that stands between two places of a file."""
+    at = start
+    while at < end:
+        file.seek(at)
         tag = _varint(file)
-        number, kind = tag >> 3, tag & 7
+        kind = tag & 7
         if kind == _VARINT:
             _varint(file)
-            continue
-        if kind != _BYTES and kind not in _SKIPPED:
-            raise _Foreign("a field of an unknown kind")
-        length = _varint(file) if kind == _BYTES else _SKIPPED[kind]
-        if file.tell() + length > size:
-            raise _Foreign("it ends too early")
-        if kind == _BYTES and number in wanted:
-            yield file.read(length)
+            begin, after = file.tell(), file.tell()
+        elif kind == _BYTES or kind in _SKIPPED:
+            length = _varint(file) if kind == _BYTES else _SKIPPED[kind]
+            begin, after = file.tell(), file.tell() + length
         else:
-            file.seek(length, io.SEEK_CUR)
+            raise Malformed("a field of an unknown kind")
+        if after > end:
+            raise Malformed("it ends too early")
+        yield Field(tag >> 3, at, begin, after, kind == _BYTES)
+        at = after
+
+
+def bytes_of(file: BinaryIO, field: Field) -> bytes:
+    """The value of a field."""
+    file.seek(field.value)
+    return file.read(field.end - field.value)
+
+
+def _our_text(file: BinaryIO, field: Field) -> bytes | None:
+    """The value of a property, if it is ours."""
+    if field.number != _METADATA_PROPS or not field.has_bytes:
+        return None
+    if field.end - field.value > LONGEST_JSON:
+        raise Malformed(f"metadata of over {LONGEST_JSON} bytes")
+    parts = {
+        part.number: bytes_of(file, part)
+        for part in fields_of(file, field.value, field.end)
+        if part.has_bytes
+    }
+    return parts.get(_VALUE) if parts.get(_NAME) == KEY.encode() else None
 
 
 def _varint(file: BinaryIO) -> int:
@@ -58,8 +104,8 @@ def _varint(file: BinaryIO) -> int:
     for shift in range(0, 70, 7):
         byte = file.read(1)
         if not byte:
-            raise _Foreign("it ends too early")
+            raise Malformed("it ends too early")
         value |= (byte[0] & 0x7F) << shift
         if byte[0] < 0x80:
             return value
-    raise _Foreign("a number that does not end")
+    raise Malformed("a number that does not end")

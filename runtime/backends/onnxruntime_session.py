@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from edgeseg.contract.metadata import KEY
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.base import Outputs, Session
-from edgeseg.runtime.backends.model_file import BackendUnavailable, first_line, onnx_metadata
+from edgeseg.runtime.backends.model_file import BackendUnavailable, file_metadata, first_line
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 _PROVIDERS = {
@@ -32,13 +32,8 @@ def open_onnxruntime(
     Everybody who runs a graph opens it here: what was verified and timed is what will run. `exact`
     is for looks into a graph on the way to its file: see `_exactly`.
     """
-    runtime, provider = _import(), _PROVIDERS[device]
     name = "the graph" if isinstance(model, bytes) else str(model)
-    if provider not in runtime.get_available_providers():
-        raise BackendUnavailable(
-            f"{name}: this ONNX Runtime has no {_NAMES[device]} provider; "
-            "install `edgeseg[gpu]`, or use backend=cpu"
-        )
+    runtime, provider = _import_for(device, name), _PROVIDERS[device]
     settings = _settings(runtime, options)
     if exact:
         _exactly(runtime, settings)
@@ -71,8 +66,9 @@ class OrtSession(Session):
     """An exported ONNX file on one execution provider."""
 
     def __init__(self, model: Path, options: SessionOptions, *, device: str) -> None:
+        _import_for(device, str(model))  # a missing library is known before a large file is read
+        self.metadata = file_metadata(model)
         self._session = open_onnxruntime(model, options, device=device)
-        self.metadata = onnx_metadata(model, embedded_metadata(self._session))
         self.backend = f"ONNX Runtime {_NAMES[device]}"
         if device == "cpu":
             count = options.thread_count
@@ -91,13 +87,19 @@ class OrtSession(Session):
         return maps, scores, grids[0] if grids else None
 
 
-def _import() -> Any:
+def _import_for(device: str, name: str) -> Any:
+    """ONNX Runtime, if it is here and has the provider of a device."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise BackendUnavailable(
             "ONNX Runtime is not installed; `pip install edgeseg[cpu]`, or `edgeseg[gpu]` with CUDA"
         )
     import onnxruntime
 
+    if _PROVIDERS[device] not in onnxruntime.get_available_providers():
+        raise BackendUnavailable(
+            f"{name}: this ONNX Runtime has no {_NAMES[device]} provider; "
+            "install `edgeseg[gpu]`, or use backend=cpu"
+        )
     return onnxruntime
 
 

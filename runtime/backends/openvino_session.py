@@ -11,7 +11,7 @@ from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.contract.precisions import EXACT, PRECISIONS, Precision
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.base import Outputs, Session
-from edgeseg.runtime.backends.model_file import BackendUnavailable, first_line, onnx_metadata
+from edgeseg.runtime.backends.model_file import BackendUnavailable, file_metadata, first_line
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 # Its names of floating points. Without the hint it rounds an fp32 file to bfloat16 on processors
@@ -21,8 +21,7 @@ _HINTS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 def read_openvino(model: Path) -> Any:
     """OpenVINO's own graph of anyone's ONNX or IR file, not compiled yet."""
-    if importlib.util.find_spec("openvino") is None:
-        raise BackendUnavailable("OpenVINO is not installed; `pip install edgeseg[openvino]`")
+    _check_installed()
     import openvino
 
     try:
@@ -67,8 +66,9 @@ class OpenVinoSession(Session):
     """An exported ONNX file on the CPU."""
 
     def __init__(self, model: Path, options: SessionOptions) -> None:
+        _check_installed()
+        self.metadata = file_metadata(model)
         graph = read_openvino(model)
-        self.metadata = onnx_metadata(model, embedded_metadata(graph))
         compiled = compile_openvino(graph, options, model=model)
         self._request = compiled.create_infer_request()
         self._input = self.metadata.input.name
@@ -86,6 +86,11 @@ class OpenVinoSession(Session):
                 f"{self.backend}: inference failed ({first_line(error)})"
             ) from error
         return outputs["map"], outputs["score"], outputs["grid"] if self._has_grid else None
+
+
+def _check_installed() -> None:
+    if importlib.util.find_spec("openvino") is None:
+        raise BackendUnavailable("OpenVINO is not installed; `pip install edgeseg[openvino]`")
 
 
 def _precision(graph: Any, model: Path) -> Precision:

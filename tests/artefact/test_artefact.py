@@ -13,16 +13,20 @@ from safetensors.torch import save_file
 
 from edgeseg.artefact import artefact as artefact_module
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
-from edgeseg.artefact.header import read_header
+from edgeseg.artefact.header import read_artefact_file, read_header
+from edgeseg.contract.seal import BLANK, seal_file
 from edgeseg.errors import ArtefactError
 from edgeseg.files import file_sha256
 from edgeseg.fitting.fitting import FitOptions
+from tests.support.commands import fail
 from tests.support.small_models import RANDOM, fit_small, frames
 
 
 def contents(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """As version 0.1.0 wrote them, without a hash: what is wrong is found all the same."""
     with safe_open(path, framework="pt") as file:
-        header = json.loads(file.metadata()["edgeseg"])
+        header = json.loads(file.metadata()["edgeseg"]) | {"schema": 1}
+        del header["seal"]
         return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
@@ -85,7 +89,7 @@ def test_without_moments_is_smaller(plate, small_artefact_path, tmp_path):
 def test_header_is_read_without_the_tensors(small_artefact, small_artefact_path):
     header = read_header(small_artefact_path)
     assert header == json.loads(json.dumps(small_artefact.header()))
-    assert header["schema"] == 1
+    assert header["schema"] == 2
     assert header["config"]["backbone"] == "mobilenet_v3_small"
     assert header["weights"]["random"] is True
     assert (header["features"], header["k"], header["rank"]) == (88, 16, 10)
@@ -131,24 +135,31 @@ def test_safetensors_of_another_program(tmp_path, metadata):
 
 
 def test_newer_schema(small_artefact_path, tmp_path):
-    path = rewritten(small_artefact_path, tmp_path / "m.edgeseg", schema=2)
+    path = rewritten(small_artefact_path, tmp_path / "m.edgeseg", schema=3, seal=BLANK)
+    seal_file(path)
     assert sentence(path) == (
-        "schema 2 is newer than 1, the newest this edgeseg reads; "
+        "schema 3 is newer than 2, the newest this edgeseg reads; "
         "run `pip install --upgrade edgeseg`"
     )
 
 
 @pytest.mark.parametrize(("schema", "shown"), [(0, "0"), (None, "None"), ("1", "'1'")])
-def test_schema_of_no_known_number(small_artefact_path, tmp_path, schema, shown):
-    path = rewritten(small_artefact_path, tmp_path / "m.edgeseg", schema=schema)
-    assert sentence(path) == f"schema {shown}, expected 1; fit the model again"
+@pytest.mark.parametrize("seal", [True, False])
+def test_schema_of_no_known_number(small_artefact_path, tmp_path, schema, shown, seal):
+    changes = {"seal": BLANK} if seal else {}
+    path = rewritten(small_artefact_path, tmp_path / "m.edgeseg", schema=schema, **changes)
+    if seal:
+        seal_file(path)
+        assert sentence(path) == f"schema {shown}, expected 2; fit the model again"
+    else:
+        assert "the hash of itself is missing" in sentence(path)
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", '"text"', "{", "null"])
 def test_header_that_is_no_header(tmp_path, text):
     path = tmp_path / "m.edgeseg"
     save_file({"a": torch.zeros(1)}, path, {"edgeseg": text})
-    assert sentence(path).startswith(("schema None, expected 1", "not an edgeseg artefact ("))
+    assert sentence(path).startswith(("schema None, expected 2", "not an edgeseg artefact ("))
 
 
 def test_edited_weights(small_artefact_path, tmp_path):
@@ -195,7 +206,7 @@ def test_tensors_that_do_not_fit(small_artefact_path, tmp_path, name, shape, rea
     header, tensors = contents(small_artefact_path)
     del tensors[name]
     if shape is not None:
-        tensors[name] = torch.zeros(shape)
+        tensors[name] = torch.ones(shape)
     path = tmp_path / "m.edgeseg"
     save_file(tensors, path, {"edgeseg": json.dumps(header)})
     found = sentence(path)
@@ -231,6 +242,60 @@ def test_a_save_that_safetensors_refuses_is_one_sentence(small_artefact, tmp_pat
         "look at the space left on the disk"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["embedding", "mean", "factor", "good.scores", "moments.scatter"])
+def test_every_flipped_bit_of_what_decides_is_refused(small_artefact_path, tmp_path, name):
+    whole, path = bytearray(small_artefact_path.read_bytes()), tmp_path / "m.edgeseg"
+    container = read_artefact_file(small_artefact_path)
+    first, end = container.tensors[name].data_offsets
+    random = np.random.default_rng(0)
+    for bit in random.integers(8 * first, 8 * end, 100):
+        at, mask = container.begin + int(bit) // 8, 1 << int(bit) % 8
+        whole[at] ^= mask
+        path.write_bytes(whole)
+        assert sentence(path).startswith("not an edgeseg artefact (SHA-256 ")
+        whole[at] ^= mask
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("factor", 0.0, "factor is zero at a place, so that nothing is ever found there"),
+        ("factor", torch.nan, "factor holds values that are not finite"),
+        ("embedding", torch.inf, "embedding holds values that are not finite"),
+        ("mean", torch.inf, "mean holds values that are not finite"),
+        ("good.scores", -1.0, "good.scores holds values below 0"),
+        ("moments.count", -1.0, "moments.count holds values below 0"),
+        ("moments.scatter", -1.0, "moments.scatter holds variances below 0"),
+    ],
+)
+def test_numbers_that_no_fit_writes(small_artefact_path, tmp_path, name, value, reason):
+    header, tensors = contents(small_artefact_path)
+    tensors[name][0] = value
+    path = tmp_path / "m.edgeseg"
+    save_file(tensors, path, {"edgeseg": json.dumps(header)})
+    assert sentence(path) == f"damaged or edited artefact ({reason}); fit the model again"
+
+
+@pytest.mark.parametrize("value", [-1.0, 1e400, None, "12", 10**400])
+def test_thresholds_that_no_fit_writes(small_artefact_path, tmp_path, value):
+    header, tensors = contents(small_artefact_path)
+    header["calibration"]["score_threshold"] = value
+    path = tmp_path / "m.edgeseg"
+    save_file(tensors, path, {"edgeseg": json.dumps(header)})
+    for command in ("info", "threshold"):
+        assert fail(command, path, code=1).startswith(str(path))
+    assert sentence(path)
+
+
+def test_a_file_without_a_hash_says_so_and_loads(small_artefact_path, tmp_path):
+    path = rewritten(small_artefact_path, tmp_path / "m.edgeseg")
+    said: list[str] = []
+    load_artefact(path, note=said.append)
+    assert said == [f"{path} was made before hashes: damage to it may go unnoticed; fit it again"]
+    load_artefact(small_artefact_path, note=said.append)
+    assert len(said) == 1
 
 
 def test_saving_makes_the_folder(small_artefact, tmp_path):

@@ -58,7 +58,7 @@ def test_interrupting(monkeypatch, artefact_copy):
     def interrupted(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("edgeseg.cli.model_commands.read_header", interrupted)
+    monkeypatch.setattr("edgeseg.cli.model_commands.read_artefact_file", interrupted)
     assert fail("info", artefact_copy, code=130) == "interrupted"
 
 
@@ -66,7 +66,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch, artefact_copy):
     def broken(path: Path) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("edgeseg.cli.model_commands.read_header", broken)
+    monkeypatch.setattr("edgeseg.cli.model_commands.read_artefact_file", broken)
     with pytest.raises(ZeroDivisionError):
         run("info", artefact_copy)
 
@@ -77,7 +77,7 @@ def test_errors_of_the_library_name_the_options_of_the_command(monkeypatch, arte
     def refused(path: Path) -> None:
         raise UsageError("max_bad=2: expected 3, or resume=True; try weights='k=3.pth'")
 
-    monkeypatch.setattr("edgeseg.cli.model_commands.read_header", refused)
+    monkeypatch.setattr("edgeseg.cli.model_commands.read_artefact_file", refused)
     monkeypatch.setattr("edgeseg.cli.eval_command.read_config", refused)
     sentence = "max_bad=2: expected 3, or resume=True; try weights='k=3.pth'"
     assert fail("info", artefact_copy, code=2) == sentence

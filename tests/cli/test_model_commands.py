@@ -3,7 +3,10 @@
 import json
 
 from edgeseg.artefact.artefact import load_artefact
+from tests.support import REPO
 from tests.support.commands import fail, succeed
+
+KEPT = REPO / "tests" / "kept" / "0.1.0"
 
 
 def test_info(artefact_copy):
@@ -18,7 +21,14 @@ def test_info_json(artefact_copy, small_artefact):
     facts = json.loads(succeed("info", artefact_copy, "--json").stdout)
     size = facts.pop("size_bytes")
     assert size == artefact_copy.stat().st_size
+    assert facts.pop("hash") == "every number is as it was written"
     assert facts == json.loads(json.dumps(small_artefact.header()))
+
+
+def test_files_of_version_0_1_0_say_that_they_have_no_hash():
+    for name in ("part.edgeseg", "part-fp32.onnx"):
+        facts = json.loads(succeed("info", KEPT / name, "--json").stdout)
+        assert facts["hash"] == "none: made before hashes"
 
 
 def test_info_of_nothing(tmp_path):

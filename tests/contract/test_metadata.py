@@ -29,7 +29,7 @@ def test_what_is_absent_is_left_out():
     values = json.loads(METADATA.to_json())
     assert "plan" not in values
     assert "onnx_sha256" not in values
-    assert values["schema"] == 1
+    assert values["schema"] == 2
 
 
 def refusal(text: str | bytes) -> str:
@@ -47,22 +47,42 @@ def refusal(text: str | bytes) -> str:
     ("text", "reason"),
     [
         ("{", "not JSON (Expecting property name enclosed in double quotes"),
-        ("[]", "schema None, expected 1"),
-        ('{"schema": 2}', "schema 2, expected 1"),
+        ("[]", "schema None, expected 2"),
+        ('{"schema": 3}', "schema 3, expected 2"),
+        ('{"schema": 2}', "the hash of itself is missing"),
         ("[" * 100_000, "not JSON (nested too deeply)"),
-        ('{"schema": ' + "9" * 5000 + "}", "not JSON (Exceeds the limit"),
+        ('{"schema": ' + "9" * 5000 + "}", "not JSON (a whole number of 5000 digits"),
         (b'{"schema": "\xff\xfe"}', "not JSON ("),
         ('{"schema": NaN}', "not JSON (NaN is no number)"),
     ],
-    ids=["cut", "list", "newer", "nested", "digits", "encoding", "nan"],
+    ids=["cut", "list", "newer", "unsealed", "nested", "digits", "encoding", "nan"],
 )
 def test_text_that_is_no_metadata(text, reason):
     assert refusal(text).startswith(reason)
 
 
+def test_every_changed_letter_of_the_text_is_refused():
+    text = TILED.to_json(indent=2).encode()
+    for at in range(0, len(text), 7):
+        edited = bytearray(text)
+        edited[at] ^= 1
+        assert refusal(bytes(edited))
+
+
+def test_a_changed_number_is_named_as_damage():
+    text = TILED.to_json().replace('"score": 200.0', '"score": 201.0')
+    assert refusal(text).endswith("as it says itself: damaged, or edited by hand")
+
+
+def test_a_newline_at_the_end_is_no_change():
+    text = TILED.to_json(indent=2)
+    assert ModelMetadata.from_json(f"{text}\n", source="m.json") == TILED
+
+
 def changed(*path: str | int, to: Any) -> str:
-    """The text with one value replaced, or removed where it becomes ...."""
-    values: Any = json.loads(TILED.to_json())
+    """The text with one value replaced, or removed where it becomes ....; without a hash."""
+    values: Any = json.loads(TILED.to_json()) | {"schema": 1}
+    del values["seal"]
     inner = values
     for key in path[:-1]:
         inner = inner[key]
@@ -92,6 +112,12 @@ def changed(*path: str | int, to: Any) -> str:
         (("threshold", "score"), ..., "threshold: missing keys ['score']"),
         (("threshold", "score"), None, "threshold.score: None, expected a finite number"),
         (("threshold", "pixel"), "12", "threshold.pixel: '12', expected a finite number"),
+        (("threshold", "score"), -1.0, "threshold.score: -1.0, expected a finite number from 0"),
+        (("threshold", "score"), 10**400, "not JSON (a whole number of 401 digits)"),
+        (("threshold", "score"), 1e6, "threshold.score: 1000000.0, over 1000 times the highest"),
+        (("threshold", "false_alarm_rate"), 2, "threshold.false_alarm_rate: 2, expected from 0"),
+        (("good_scores", "count"), 0, "good_scores.count: 0 from 90.0 to 150.0, expected some"),
+        (("name",), "\ud800", "not JSON (half of a letter)"),
         (("threshold", "extra"), 1, "threshold: unknown keys ['extra']"),
         (("drift", "d2_mean"), [[1.0]], "drift.d2_mean: expected two grids of the same size"),
         (("drift", "d2_std", 0, 0), -1.0, "drift.d2_std: expected values from 0"),
@@ -110,7 +136,7 @@ def test_a_damaged_part_is_refused_by_name(path, to, reason):
 
 @pytest.mark.parametrize("value", ["Infinity", "-Infinity", "NaN", "1e999"])
 def test_a_threshold_that_is_no_number_is_refused(value):
-    text = TILED.to_json().replace('"pixel": 200.0', f'"pixel": {value}')
+    text = changed("k", to=3).replace('"pixel": 200.0', f'"pixel": {value}')
     assert value in text
     assert "no number" in refusal(text) or "threshold.pixel: inf, expected" in refusal(text)
 
@@ -123,8 +149,9 @@ def test_thresholds_of_the_model_or_of_the_user():
     assert (half.score, half.pixel) == (5.0, 4.0), "both move alike"
     zero = replace(METADATA, threshold=Thresholds(score=0.0, pixel=0.0, **rate))
     assert (zero.thresholds(5.0).score, zero.thresholds(5.0).pixel) == (5.0, 5.0)
-    with pytest.raises(UsageError, match="threshold=nan: expected a finite number"):
-        metadata.thresholds(float("nan"))
+    for value in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(UsageError, match=f"threshold={value}: expected a finite number from 0"):
+            metadata.thresholds(value)
 
 
 def test_a_drift_baseline_of_arrays():

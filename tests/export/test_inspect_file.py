@@ -40,7 +40,7 @@ def write_plan(onnx_path: Path, metadata: ModelMetadata) -> Path:
     """A plan as `edgeseg export --trt` leaves it, with the plan itself made up."""
     plan = onnx_path.with_suffix(".plan")
     plan.write_bytes(b"vtrt" + bytes(1000))
-    told = replace(metadata, plan=replace(PLAN, builder="rtx"))
+    told = replace(metadata, plan=replace(PLAN, builder="rtx", plan_sha256=file_sha256(plan)))
     plan.with_suffix(".json").write_text(told.to_json())
     return plan
 
@@ -90,7 +90,11 @@ def test_a_graph_over_two_gigabytes_is_counted_whole(
     parts = [out.stat().st_size, out.with_name("short.onnx.data").stat().st_size]
     assert two["size_bytes"] == sum(parts)
     assert two["size_bytes"] == pytest.approx(one["size_bytes"], rel=0.05)
-    assert {**two, "size_bytes": 0} == {**one, "size_bytes": 0}
+    told = two["metadata"]
+    assert told["data_sha256"] == file_sha256(out.with_name("short.onnx.data"))
+    assert told["graph_sha256"] != one["metadata"]["graph_sha256"], "the weights are elsewhere"
+    same = {"size_bytes": 0, "metadata": 0}
+    assert {**two, **same} == {**one, **same}
 
 
 def test_a_plan_and_the_graph_it_was_built_from(tmp_path: Path) -> None:
@@ -155,9 +159,9 @@ def test_files_that_cannot_be_described(tmp_path: Path) -> None:
     fails("empty.onnx", b"", r"empty.onnx: not an ONNX file \(it has no graph\); export it again")
     fails("lone.plan", b"vtrt", "lone.plan: its sidecar lone.json is missing; a plan says nothing")
     (tmp_path / "bad.json").write_text("{")
-    fails("bad.plan", b"vtrt", "bad.plan: its edgeseg metadata cannot be used: not JSON")
+    fails("bad.plan", b"vtrt", "bad.json: its edgeseg metadata cannot be used: not JSON")
     (tmp_path / "old.json").write_text('{"schema": 0}')
-    fails("old.plan", b"vtrt", "old.plan: its edgeseg metadata .*: schema 0, expected 1")
+    fails("old.plan", b"vtrt", "old.json: its edgeseg metadata .*: schema 0, expected 2")
 
 
 def test_the_command_prints_all_of_it(tmp_path: Path) -> None:
@@ -193,4 +197,7 @@ def test_what_was_decided_since_is_shown(tmp_path: Path) -> None:
     path.with_suffix(".json").write_text(moved.to_json())
     assert describe(path)["metadata"]["threshold"]["score"] == 123.0
     path.with_suffix(".json").write_text(replace(moved, onnx_sha256="0" * 64).to_json())
-    assert describe(path)["metadata"]["threshold"]["score"] == 200.0, "of another file"
+    with pytest.raises(RuntimeFailure, match="one of the two was replaced or damaged"):
+        describe(path)  # the sidecar of another file
+    path.with_suffix(".json").unlink()
+    assert describe(path)["metadata"]["threshold"]["score"] == 200.0

@@ -90,7 +90,7 @@ def test_the_metadata_is_in_the_file_and_beside_it(tmp_path: Path) -> None:
     assert sidecar == exported.metadata
     assert sidecar.onnx_sha256 == file_sha256(out)
     assert embedded(out) == replace(sidecar, onnx_sha256=None)
-    assert json.loads(text)["schema"] == 1
+    assert json.loads(text)["schema"] == 2
     assert "plan" not in json.loads(text)
 
 

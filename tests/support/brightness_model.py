@@ -5,6 +5,7 @@ Made with onnx.helper, so that the runtime's tests need no torch.
 """
 
 import hashlib
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from edgeseg.contract.metadata import (
     ScoreStatistics,
     Thresholds,
 )
+from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
 
 
 def brightness_metadata(
@@ -147,9 +149,14 @@ def brightness_graph(metadata: ModelMetadata | None, *, repeats: int = 0) -> onn
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     if metadata is not None:
-        helper.set_model_props(model, {KEY: metadata.to_json()})
+        helper.set_model_props(model, {KEY: hashed(model, metadata).to_json()})
     onnx.checker.check_model(model)
     return model
+
+
+def hashed(model: onnx.ModelProto, metadata: ModelMetadata) -> ModelMetadata:
+    """The metadata with the hash of a graph that does not hold them yet, as an export has it."""
+    return replace(metadata, graph_sha256=graph_sha256(io.BytesIO(model.SerializeToString())))
 
 
 def _step(name: str, index: int) -> str:
@@ -163,7 +170,8 @@ def write_brightness_model(
     metadata = metadata or brightness_metadata()
     path.write_bytes(brightness_graph(metadata, repeats=repeats).SerializeToString())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    told = replace(metadata, onnx_sha256=digest)
+    inside = ModelMetadata.from_json(embedded_text(path) or "", source=path.name)
+    told = replace(inside, onnx_sha256=digest)
     if sidecar:
         path.with_suffix(".json").write_text(told.to_json(indent=2), encoding="utf-8")
     return told

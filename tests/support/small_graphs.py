@@ -12,7 +12,7 @@ import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from edgeseg.contract.metadata import KEY, ModelMetadata
-from tests.support.brightness_model import brightness_metadata
+from tests.support.brightness_model import brightness_metadata, hashed
 
 SIZE_HW, GRID_HW = (32, 48), (4, 6)
 _RANDOM = np.random.default_rng(7)
@@ -29,6 +29,7 @@ def write_graph(
     told = replace(told, name="small", precision=precision, target=target)
     low, _, high = batch
     model = _model(precision, low if low == high else "N")
+    told = hashed(model, told)
     helper.set_model_props(model, {KEY: told.to_json()})
     onnx.checker.check_model(model, full_check=True)
     path.write_bytes(model.SerializeToString())

@@ -1,18 +1,20 @@
 """The moments of a part of the images as a file, for jobs without a network between them."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
-from edgeseg.artefact.artefact import Artefact, under, write_tensors
+from edgeseg.artefact.artefact import WRONG_VALUES, Artefact, under, write_tensors
+from edgeseg.artefact.container import UNSEALED, read_container
 from edgeseg.artefact.history import FittedData
+from edgeseg.artefact.values import check_values
 from edgeseg.config import FitConfig
+from edgeseg.contract.plain import Malformed, record
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.checkpoint import Collected, describe_pass, difference
@@ -26,9 +28,31 @@ from edgeseg.model.feature_extractor import Backbone, weight_tensors
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights import WeightsOrigin, load_checked
 
-SCHEMA = 1
+SCHEMA = 2
 KEY = "edgeseg-shard"
 _STORES = ("seen", "unseen")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardHeader:
+    """What a shard says of itself."""
+
+    schema: int
+    shard: tuple[int, int]  # index, count
+    config: dict[str, Any]
+    weights: WeightsOrigin
+    sweep: dict[str, Any]  # what has to be equal for shards to be parts of one fit
+    origin: FittedData
+    bad: tuple[str, ...]
+    newest: float
+    seen: tuple[int, ...]  # places of the images in the whole list
+    unseen: tuple[int, ...]
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the first shards had none
+
+    def __post_init__(self) -> None:
+        Shard(index=self.shard[0], count=self.shard[1])
+        if self.schema not in (UNSEALED, SCHEMA):
+            raise ValueError(f"schema: {self.schema}, expected {SCHEMA}")
 
 
 def write_shard(
@@ -39,129 +63,136 @@ def write_shard(
     train, held_out = split(dataset, config)
     data = FittedData(name=dataset.name, layout=dataset.layout, held_out=len(held_out))
     with collect(space, train, held_out, shard=shard, options=options) as collected:
-        header = {
-            "schema": SCHEMA,
-            "shard": [shard.index, shard.count],
-            "config": space.config.to_dict(),
-            "weights": asdict(space.origin),
-            "sweep": describe_pass(space, train, batch_size=options.batch_size),
-            "origin": asdict(data),
-            "bad": sorted(collected.bad),
-            "newest": collected.newest,
-            "seen": collected.seen.places,
-            "unseen": collected.unseen.places,
-            "names": {name: _names(getattr(collected, name)) for name in _STORES},
-        }
+        header = ShardHeader(
+            schema=SCHEMA,
+            shard=(shard.index, shard.count),
+            config=space.config.to_dict(),
+            weights=space.origin,
+            sweep=describe_pass(space, train, batch_size=options.batch_size),
+            origin=data,
+            bad=tuple(sorted(collected.bad)),
+            newest=collected.newest,
+            seen=tuple(collected.seen.places),
+            unseen=tuple(collected.unseen.places),
+            names={name: _names(getattr(collected, name)) for name in _STORES},
+        )
         tensors = {"embedding": space.embedding}
         tensors |= {f"moments.{name}": sums for name, sums in collected.moments.packed().items()}
         tensors |= {f"backbone.{name}": value for name, value in weight_tensors(space.backbone)}
         tensors |= {name: getattr(collected, name).as_tensor() for name in _STORES}
-        write_tensors(path, tensors, {KEY: json.dumps(header)})
+        write_tensors(path, tensors, key=KEY, header=asdict(header))
     return collected.moments.images
 
 
-def _names(store: EmbeddingStore) -> list[str]:
+def _names(store: EmbeddingStore) -> tuple[str, ...]:
     """Of files, not of folders, in the order of `places`."""
-    return [PurePosixPath(store.names[place]).name for place in store.places]
+    return tuple(PurePosixPath(store.names[place]).name for place in store.places)
 
 
 def is_shard(path: Path) -> bool:
     """Whether a file is a shard; other files are for others to judge."""
     try:
-        with safe_open(path, framework="pt") as file:
-            return KEY in (file.metadata() or {})
-    except (SafetensorError, OSError):
+        read_container(path, KEY)
+    except (Malformed, OSError):
         return False
+    return True
 
 
 def merge_shards(paths: Sequence[Path], options: FitOptions) -> Artefact:
     """All shards of one data set to the model that one fit would have given."""
     headers = {path: _header(path) for path in paths}
     _check_complete(headers)
+    if any(header.schema == UNSEALED for header in headers.values()):
+        options.note("shards that were made before hashes: damage to them may go unnoticed")
     first = next(iter(headers.values()))
     with ExitStack() as stack:
         stores = [stack.enter_context(EmbeddingStore()) for _ in _STORES]
         space, collected = _joined(headers, stores)
         share_facts(collected, options)
         options.note(
-            f"{collected.moments.images} good images of {first['origin']['name']} "
+            f"{collected.moments.images} good images of {first.origin.name} "
             f"in {len(headers)} shards"
         )
         options.note("no planted defects: they are made where all images are at hand, by `fit`")
-        return finish(space, collected, data=FittedData(**first["origin"]), options=options)
+        return finish(space, collected, data=first.origin, options=options)
 
 
 def _joined(
-    headers: dict[Path, dict[str, Any]], stores: Sequence[EmbeddingStore]
+    headers: dict[Path, ShardHeader], stores: Sequence[EmbeddingStore]
 ) -> tuple[FeatureSpace, Collected]:
     space: FeatureSpace | None = None
     collected: Collected | None = None
-    for path, header in sorted(headers.items(), key=lambda item: item[1]["shard"]):
-        with safe_open(path, framework="pt") as file:
-            names = list(file.keys())
-            small = {name: file.get_tensor(name) for name in names if name not in _STORES}
-            moments = Moments.unpacked(under("moments.", small))
+    for path, header in sorted(headers.items(), key=lambda item: item[1].shard):
+        try:
+            moments, own = _read(path, header, stores)
             if space is None or collected is None:
-                space = _space(path, header, small)
+                space = own()
                 collected = Collected(moments=moments, seen=stores[0], unseen=stores[1])
             else:
                 collected.moments = collected.moments.merge(moments)
-            for name, store in zip(_STORES, stores, strict=True):
-                rows = file.get_slice(name)
-                for row, place in enumerate(header[name]):
-                    store.append(rows[row : row + 1][0], place)
-                names = header.get("names", {name: []})[name]  # the first shards had none
-                store.names |= dict(zip(header[name], names, strict=False))
-        collected.bad |= set(header["bad"])
-        collected.newest = max(collected.newest, header["newest"])
+        except WRONG_VALUES as error:
+            raise ArtefactError(f"{path}: damaged shard ({error}); make it again") from None
+        collected.bad |= set(header.bad)
+        collected.newest = max(collected.newest, header.newest)
     if space is None or collected is None:
         raise UsageError("no shards to merge; expected the files of `edgeseg moments`")
     return space, collected
 
 
-def _space(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> FeatureSpace:
-    config = FitConfig.from_dict(header["config"])
+def _read(
+    path: Path, header: ShardHeader, stores: Sequence[EmbeddingStore]
+) -> tuple[Moments, Callable[[], FeatureSpace]]:
+    """The moments of a shard, and its features for the one that is asked; embeddings are kept."""
+    with safe_open(path, framework="pt") as file:
+        names = list(file.keys())
+        small = {name: file.get_tensor(name) for name in names if name not in _STORES}
+        check_values(small)
+        for name, store in zip(_STORES, stores, strict=True):
+            rows, places = file.get_slice(name), getattr(header, name)
+            if rows.get_shape()[0] != len(places):
+                raise Malformed(f"{name}: {rows.get_shape()[0]} images, expected {len(places)}")
+            for row, place in enumerate(places):
+                embedded = rows[row : row + 1][0]
+                check_values({name: embedded})
+                store.append(embedded, place)
+            store.names |= dict(zip(places, header.names.get(name, ()), strict=False))
+    return Moments.unpacked(under("moments.", small)), lambda: _space(path, header, small)
+
+
+def _space(path: Path, header: ShardHeader, tensors: dict[str, Tensor]) -> FeatureSpace:
+    config = FitConfig.from_dict(header.config)
     backbone = Backbone(backbone_spec(config.backbone), layers=config.layers)
     load_checked(backbone, under("backbone.", tensors), source=path)
     return FeatureSpace(
         config=config,
         backbone=backbone,
-        origin=WeightsOrigin(**header["weights"]),
+        origin=header.weights,
         embedding=tensors["embedding"],
     )
 
 
-def _header(path: Path) -> dict[str, Any]:
+def _header(path: Path) -> ShardHeader:
     try:
-        with safe_open(path, framework="pt") as file:
-            header: dict[str, Any] = json.loads((file.metadata() or {})[KEY])
-    except (SafetensorError, OSError, LookupError, ValueError) as error:
+        return record(ShardHeader, read_container(path, KEY).header)
+    except (Malformed, OSError) as error:
         raise ArtefactError(
             f"{path}: not a shard ({error}); expected a file of `edgeseg moments`"
         ) from None
-    if header.get("schema") != SCHEMA:
-        raise ArtefactError(
-            f"{path}: shard of schema {header.get('schema')!r}, expected {SCHEMA}; make it again"
-        )
-    return header
 
 
-def _check_complete(headers: dict[Path, dict[str, Any]]) -> None:
+def _check_complete(headers: dict[Path, ShardHeader]) -> None:
     """Every shard of the same data and settings, each once."""
     (first, expected), *rest = headers.items()
     for path, header in rest:
         changed = difference(
-            *(
-                facts["sweep"] | {"number of shards": facts["shard"][1]}
-                for facts in (expected, header)
-            )
+            *(facts.sweep | {"number of shards": facts.shard[1]} for facts in (expected, header))
         )
         if changed is not None:
             raise UsageError(f"{first} and {path} are no parts of one fit ({changed})")
-    count = expected["shard"][1]
+    count = expected.shard[1]
     given: dict[int, Path] = {}
     for path, header in headers.items():
-        index = header["shard"][0]
+        index = header.shard[0]
         if index in given:
             raise UsageError(f"{given[index]} and {path} are both shard {index}/{count}; drop one")
         given[index] = path
