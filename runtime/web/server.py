@@ -1,10 +1,11 @@
-"""HTTP for the page: routes, headers, refusals and a bounded number of connections.
+"""HTTP for the page: routes, headers and refusals.
 
 What there is to show comes from a `Page`.
 """
 
 import base64
 import hashlib
+import io
 import json
 import re
 import select
@@ -21,10 +22,9 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.runtime.web.access import COOKIE, Access
+from edgeseg.runtime.web.connections import Connections, TimedReader
 
-MAX_CONNECTIONS = 64
-
-_TIMEOUT_S = 10.0  # for a viewer that neither reads nor closes
+_TIMEOUT_S = 10.0  # for a whole request, and for a viewer that neither reads nor closes
 _MAX_BODY = 4096
 _NEXT_FRAME_S = 2.0
 _BOUNDARY = "edgeseg-frame"
@@ -72,7 +72,7 @@ class Page(Protocol):
 
 
 class PageServer(ThreadingHTTPServer):
-    """One thread per connection, no more than MAX_CONNECTIONS of them."""
+    """One thread per connection, as many as `Connections` admits."""
 
     daemon_threads = True
     block_on_close = False  # a viewer that hangs must not hold up the end of the run
@@ -84,7 +84,7 @@ class PageServer(ThreadingHTTPServer):
         self.page = page
         self.closing = False
         self._on_error = on_error
-        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.connections = Connections()
         if ":" in host:
             self.address_family = socket.AF_INET6
         try:
@@ -117,7 +117,7 @@ class PageServer(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Refuse at once when too many are connected: threads are not free."""
-        if not self._free.acquire(blocking=False):
+        if not self.connections.admit(request, client_address[0]):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
@@ -127,7 +127,7 @@ class PageServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self.connections.release(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A viewer that went away is no error; anything else is counted, without a traceback."""
@@ -159,6 +159,39 @@ class PageHandler(BaseHTTPRequestHandler):
     timeout = _TIMEOUT_S
     server_version, sys_version = "edgeseg", ""
 
+    def setup(self) -> None:
+        """Read through a reader that knows how long a whole request may take."""
+        super().setup()
+        self.rfile.close()
+        self._reader = TimedReader(self.connection, clock=time.monotonic)
+        self.rfile = io.BufferedReader(self._reader)
+
+    def handle_one_request(self) -> None:
+        """Wait for a request and read it within the time for one, then answer it."""
+        self._reader.allow(self.timeout)
+        try:
+            super().handle_one_request()
+        finally:
+            self.server.connections.set_busy(self.connection, False)
+
+    def parse_request(self) -> bool:
+        """The head has come; what has no body can be answered now."""
+        parsed = super().parse_request()
+        if parsed and self.command != "POST":
+            self._complete()
+        return parsed
+
+    def _complete(self) -> None:
+        self.server.connections.set_busy(self.connection, True)
+
+    def _is_crowded(self) -> bool:
+        """Whether this connection has one of the places that are kept for health checks."""
+        if self.server.connections.place(self.connection) == "full":
+            return False
+        self.close_connection = True
+        self._error(HTTPStatus.SERVICE_UNAVAILABLE, "too many are connected")
+        return True
+
     def do_GET(self) -> None:
         """Answer a read."""
         url = urlsplit(self.path)
@@ -167,6 +200,8 @@ class PageHandler(BaseHTTPRequestHandler):
             healthy, sentence = page.health()
             status = HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE
             return self._send(status, "text/plain; charset=utf-8", sentence.encode() + b"\n")
+        if self._is_crowded():
+            return None
         token = parse_qs(url.query).get("token", [None])[0]
         if not page.access.may_read(self.headers, query_token=token):
             return self._refuse()
@@ -182,6 +217,9 @@ class PageHandler(BaseHTTPRequestHandler):
         """Answer an action."""
         page = self.server.page
         body = self._body()
+        self._complete()
+        if self._is_crowded():
+            return None
         if body is None:
             return self._error(HTTPStatus.BAD_REQUEST, "expected a short body with its length")
         if self.path == "/login":
@@ -194,7 +232,7 @@ class PageHandler(BaseHTTPRequestHandler):
             active = json.loads(body)["active"]
             if not isinstance(active, bool):
                 raise TypeError
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return self._error(HTTPStatus.BAD_REQUEST, 'expected {"active": true or false}')
         try:
             return self._json({"active": page.record(active=active)})

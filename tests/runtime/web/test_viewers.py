@@ -1,7 +1,5 @@
 """Viewers of the page: the newest frame for all, and nobody slows another."""
 
-import http.client
-import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,7 +9,6 @@ import pytest
 
 from edgeseg.runtime.web import live_view, server
 from edgeseg.runtime.web.live_view import LiveView
-from edgeseg.runtime.web.server import MAX_CONNECTIONS, PageHandler
 from tests.support.fakes import wait
 from tests.support.page_site import Site, running
 from tests.support.scored_frames import make_result
@@ -157,26 +154,6 @@ def test_close_ends_streams_and_threads() -> None:
     wait(lambda: not set(threading.enumerate()) - before, "a thread is left")
     with pytest.raises(OSError, match="refused"):
         site.ask("/")
-
-
-def test_connections_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PageHandler, "timeout", None)  # nobody is sent away for being slow
-    crowd = [
-        socket.create_connection(("127.0.0.1", site.port), timeout=60)
-        for _ in range(MAX_CONNECTIONS + 1)
-    ]
-    (refused,), _, _ = select.select(crowd, [], [], 60)
-    assert refused.recv(10) == b""  # closed at once
-    for client in crowd:
-        client.close()
-    wait(lambda: _works(site), "the page does not recover")
-
-
-def _works(site: Site) -> bool:
-    try:
-        return site.ask("/healthz")[0] == 200
-    except (OSError, http.client.HTTPException):
-        return False
 
 
 def test_garbage_is_answered_or_dropped(site: Site) -> None:

@@ -1,0 +1,108 @@
+"""Who may hold a connection to the page: a bounded number, and nobody by doing nothing.
+
+A connection that is not being answered gives way to a new one, the oldest first; one that is being
+answered stays. Whoever asks from this computer finds a place to ask for the health in any case.
+"""
+
+import contextlib
+import io
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from edgeseg.runtime.web.access import is_loopback
+
+MAX_CONNECTIONS = 64
+PER_ADDRESS = 24  # of another computer; a tunnel or a proxy on this one brings many people
+RESERVE = 4  # beyond the others, for health checks from this computer
+
+Place = Literal["full", "health"]  # what may be asked
+
+
+@dataclass
+class _Connection:
+    held: socket.socket
+    address: str
+    place: Place
+    busy: bool = False
+
+
+class Connections:
+    """The connections of one server, the oldest first."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, _Connection] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, connection: socket.socket, address: str) -> bool:
+        """Take a new connection in, if need be in the place of an idle one."""
+        with self._lock:
+            local = is_loopback(address)
+            same = [held for held in self._open.values() if held.address == address]
+            place: Place = "full"
+            if not local and len(same) >= PER_ADDRESS:
+                if not self._send_away(same):
+                    return False
+            elif len(self._open) >= MAX_CONNECTIONS and not self._send_away(self._open.values()):
+                if not local or len(self._open) >= MAX_CONNECTIONS + RESERVE:
+                    return False
+                place = "health"
+            self._open[id(connection)] = _Connection(connection, address, place)
+            return True
+
+    def place(self, connection: socket.socket) -> Place:
+        """What a connection may ask for."""
+        with self._lock:
+            held = self._open.get(id(connection))
+            return "health" if held is None else held.place
+
+    def set_busy(self, connection: socket.socket, busy: bool) -> None:
+        """A request has come in whole and is being answered, or has been."""
+        with self._lock:
+            if id(connection) in self._open:
+                self._open[id(connection)].busy = busy
+
+    def release(self, connection: socket.socket) -> None:
+        """The connection has ended."""
+        with self._lock:
+            self._open.pop(id(connection), None)
+
+    def _send_away(self, candidates: Iterable[_Connection]) -> bool:
+        idle = next((held for held in candidates if not held.busy), None)
+        if idle is None:
+            return False
+        del self._open[id(idle.held)]
+        with contextlib.suppress(OSError):  # it has just left by itself
+            idle.held.shutdown(socket.SHUT_RDWR)  # its thread wakes up and ends
+        return True
+
+
+class TimedReader(io.RawIOBase):
+    """Reads a request within a time for all of it: a byte now and then does not extend it."""
+
+    def __init__(self, connection: socket.socket, *, clock: Callable[[], float]) -> None:
+        self._connection, self._clock = connection, clock
+        self._deadline_s: float | None = None
+
+    def allow(self, seconds: float | None) -> None:
+        """From now on, until the request is complete; None: as long as it takes."""
+        self._deadline_s = None if seconds is None else self._clock() + seconds
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """What there is, or TimeoutError."""
+        usual = self._connection.gettimeout()
+        if self._deadline_s is not None:
+            left = self._deadline_s - self._clock()
+            if left <= 0:
+                raise TimeoutError("the request took too long")
+            self._connection.settimeout(left)
+        try:
+            return int(self._connection.recv_into(buffer))
+        finally:
+            self._connection.settimeout(usual)
