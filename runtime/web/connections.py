@@ -40,13 +40,15 @@ class Connections:
         """Take a new connection in, if need be in the place of an idle one."""
         with self._lock:
             local = is_loopback(address)
-            same = [held for held in self._open.values() if held.address == address]
-            place: Place = "full"
-            if not local and len(same) >= PER_ADDRESS:
-                if not self._send_away(same):
+            if not local:
+                same = [one for one in self._open.values() if one.address == address]
+                if len(same) >= PER_ADDRESS and not self._send_away(same):
                     return False
-            elif len(self._open) >= MAX_CONNECTIONS and not self._send_away(self._open.values()):
-                if not local or len(self._open) >= MAX_CONNECTIONS + RESERVE:
+            place: Place = "full"
+            held = self._held("full")
+            if len(held) >= MAX_CONNECTIONS and not self._send_away(held):
+                reserved = self._held("health")
+                if not local or (len(reserved) >= RESERVE and not self._send_away(reserved)):
                     return False
                 place = "health"
             self._open[id(connection)] = _Connection(connection, address, place)
@@ -68,6 +70,9 @@ class Connections:
         """The connection has ended."""
         with self._lock:
             self._open.pop(id(connection), None)
+
+    def _held(self, place: Place) -> list[_Connection]:
+        return [held for held in self._open.values() if held.place == place]
 
     def _send_away(self, candidates: Iterable[_Connection]) -> bool:
         idle = next((held for held in candidates if not held.busy), None)
