@@ -33,10 +33,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime.scoring": ("runtime.backends", "runtime.capture"),
     "runtime.drift": ("runtime.records",),
     "runtime.sinks": ("runtime.scoring", "runtime.drift"),
+    "runtime.recipes": ("runtime.scoring",),
+    "runtime.golden": ("runtime.recipes", "runtime.drift"),
     "runtime.web": ("runtime.sinks",),
     "runtime.triggers": ("runtime.capture",),
     "runtime.adapters": ("runtime.web",),
-    "runtime": ("runtime.triggers", "runtime.adapters"),
+    "runtime": ("runtime.triggers", "runtime.adapters", "runtime.golden"),
     "export": ("fitting", "runtime.backends"),
     "api": ("export",),
     "cli": ("api", "runtime.scoring"),  # predict takes graphs too

@@ -1,0 +1,100 @@
+"""`edgeseg check`: is the station still what was approved?"""
+
+import json
+from pathlib import Path
+
+import click
+
+from edgeseg.options import FOLDER, gathered, listeners, note, quiet_option
+from edgeseg.runtime.backends.choose import backend_names
+from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.golden.live import grab_frames
+from edgeseg.runtime.golden.open_judge import Opening, check_recipe
+from edgeseg.runtime.golden.record import CheckRecord, write_record
+from edgeseg.runtime.recipes.recipe import read_recipe
+
+
+def _opening(backend: str, threads: int | None, spin: bool, allow_random_weights: bool) -> Opening:
+    return Opening(
+        backend=backend,
+        session=SessionOptions(threads=threads, spin=spin),
+        allow_random_weights=allow_random_weights,
+    )
+
+
+opening_options = gathered(
+    "opening",
+    _opening,
+    click.option(
+        "--backend",
+        type=click.Choice(backend_names()),
+        default=Opening.backend,
+        show_default=True,
+        help="As of the stream: auto is TensorRT, else CUDA, else CPU.",
+    ),
+    click.option("--threads", type=int, help="Processor threads; default: all cores."),
+    click.option(
+        "--spin/--no-spin",
+        default=SessionOptions.spin,
+        help="Let ONNX Runtime's idle threads watch for the next frame, awake.",
+    ),
+    click.option(
+        "--allow-random-weights", is_flag=True, help="Run a model that was never trained."
+    ),
+)
+
+
+@click.command()
+@click.argument("recipe", type=FOLDER)
+@click.option("--source", help="A camera with the master part before it, as of the stream.")
+@click.option("--json", "as_json", is_flag=True, help="Print the record.")
+@opening_options
+@quiet_option
+@click.pass_context
+def check(
+    ctx: click.Context,
+    recipe: Path,
+    source: str | None,
+    as_json: bool,
+    opening: Opening,
+    quiet: bool,
+) -> None:
+    """Say whether RECIPE still is what was approved, on this computer.
+
+    The golden pictures must get their verdicts, and their scores within the bounds of recipe.toml,
+    from the session that the stream opens. With --source a master part must look as it did: light,
+    focus, position and score. Every check is kept in RECIPE/checks. Exit code 0: passed; 1: failed.
+
+    \b
+    edgeseg check recipes/bottle
+    edgeseg check recipes/bottle --source 0
+    """
+    note_to, _ = listeners(quiet=quiet)
+    product = read_recipe(recipe)
+    frames = () if source is None else grab_frames(source, product.settings.golden.master_frames)
+    record = check_recipe(product, opening, live=frames, note=note_to)
+    path = write_record(product, record)
+    click.echo(json.dumps(record.facts(), indent=2) if as_json else check_text(record))
+    note(f"wrote {path}")
+    ctx.exit(0 if record.passed else 1)
+
+
+def check_text(record: CheckRecord) -> str:
+    """A check as people read it."""
+    lines = [f"{record.recipe}: {'passed' if record.passed else 'FAILED'}, {record.summary}"]
+    if not record.passed:
+        lines += [f"  {problem}" for problem in record.problems]
+    if record.false_alarms is not None and record.misses is not None:
+        lines += [
+            f"false alarms: {record.false_alarms}",
+            f"misses: {record.misses}",
+            f"repeats: {record.repeats}, scores differ by {record.largest_spread or 0:.2g} at most",
+        ]
+    if record.master is not None:
+        values = record.master
+        lines.append(
+            f"master part: brightness x{values['brightness']:.2f}, sharpness "
+            f"x{values['sharpness']:.2f}, moved {values['right']:.1%} right and "
+            f"{values['down']:.1%} down, turned {values['turn']:.1f} degrees"
+        )
+    return "\n".join(lines)

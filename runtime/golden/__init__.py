@@ -1,0 +1,1 @@
+"""Is the station still what was approved? Stored pictures, and a master part in the camera."""

@@ -1,0 +1,300 @@
+"""The golden check: stored pictures through the session that inspects, held against the approval.
+
+pictures --the stream's own Scorer, n times--> verdicts, scores, spread --bounds--> a record
+"""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.images import read_image
+from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.files import file_sha256
+from edgeseg.runtime.backends.base import Session
+from edgeseg.runtime.capture.frame_buffer import Frame
+from edgeseg.runtime.golden.expected import (
+    Expected,
+    GoldenPicture,
+    MasterScore,
+    golden_files,
+    master_files,
+    read_expected,
+)
+from edgeseg.runtime.golden.master import MasterLook, compare_master
+from edgeseg.runtime.golden.record import CheckRecord, PictureCheck, Rate, utc_now
+from edgeseg.runtime.recipes.recipe import Recipe
+from edgeseg.runtime.records import FrameResult
+from edgeseg.runtime.scoring.meters import Meters
+from edgeseg.runtime.scoring.scorer import Scorer
+
+Image = NDArray[np.uint8]
+
+
+class Judge:
+    """A recipe's session, as the stream uses it, for single pictures."""
+
+    def __init__(self, recipe: Recipe, session: Session) -> None:
+        self.recipe, self.session = recipe, session
+        self.scorer = Scorer(
+            session, [recipe.name], config=recipe.scorer_config(), meters=Meters(1)
+        )
+
+    def look(self, image_hwc: Image, *, name: str) -> FrameResult:
+        """Score one picture like a captured frame."""
+        self.scorer.check(image_hwc.shape[:2], source=name)
+        now_ns = time.monotonic_ns()
+        frame = Frame(
+            source_index=0,
+            frame_index=0,
+            image_hwc=image_hwc,
+            channels="rgb",
+            grabbed_ns=now_ns,
+            wall_s=time.time(),
+            name=name,
+        )
+        return self.scorer.score([(frame, now_ns)])[0]
+
+
+@dataclass(kw_only=True)
+class _Finding:
+    """What a check has found so far."""
+
+    problems: list[str] = field(default_factory=list)
+    pictures: list[PictureCheck] = field(default_factory=list)
+    master: MasterLook | None = None
+
+
+def approve(judge: Judge, *, master: Sequence[Image] | None = None) -> Expected:
+    """Take today's verdicts and scores of the golden set as right; wrong verdicts are refused."""
+    pictures = []
+    for name, path in golden_files(judge.recipe):
+        result = judge.look(read_image(path), name=name)
+        picture = GoldenPicture(
+            file=name,
+            sha256=file_sha256(path),
+            verdict=result.verdict,
+            score=_score(result, name, judge),
+        )
+        if (picture.label == "good") != (picture.verdict == "good"):
+            raise RuntimeFailure(
+                f"{path}: judged {picture.verdict} ({picture.score:.4g}, threshold "
+                f"{judge.scorer.thresholds.score:.4g}), expected {picture.label}; take it out, or "
+                "choose another threshold with `edgeseg threshold`"
+            )
+        pictures.append(picture)
+    if not pictures:
+        raise UsageError(
+            f"{judge.recipe.golden}: no pictures; add some with `edgeseg recipe add-golden`"
+        )
+    frames = [read_image(path) for path in master_files(judge.recipe)] if master is None else master
+    session = judge.session
+    return Expected(
+        approved=utc_now(),
+        model_sha256=session.model_sha256,
+        precision=session.metadata.precision,
+        arithmetic=session.arithmetic,
+        backend=session.backend,
+        threshold=judge.scorer.thresholds.score,
+        pictures=tuple(pictures),
+        master=_master_score(judge, frames) if frames else None,
+    )
+
+
+def check_golden(judge: Judge, *, live: Sequence[Image] = ()) -> CheckRecord:
+    """Score the golden set, and a live master part if there are frames of it."""
+    expected, found = read_expected(judge.recipe), _Finding()
+    found.problems += _identity(judge, expected)
+    for name, text in _changed_files(judge.recipe, expected):
+        found.problems.append(f"{name}: {text}")
+    for picture in expected.pictures:
+        _check_picture(judge, picture, found, same_model=True)
+    if live:
+        _check_master(judge, expected, live, found)
+    return _record(judge, found)
+
+
+def prove(judge: Judge) -> CheckRecord:
+    """What a new model has to show: the right verdict on every golden picture.
+
+    Its scores may be others, since it is another model; they are approved with it.
+    """
+    expected, found = read_expected(judge.recipe), _Finding()
+    for name, text in _changed_files(judge.recipe, expected):
+        found.problems.append(f"{name}: {text}")
+    for picture in expected.pictures:
+        _check_picture(judge, picture, found, same_model=False)
+    return _record(judge, found)
+
+
+def failed_record(recipe: Recipe, error: EdgesegError) -> CheckRecord:
+    """A check that could not even begin: the model cannot be opened."""
+    return CheckRecord(
+        when=utc_now(), recipe=recipe.name, passed=False, problems=(str(error),), repeats=0
+    )
+
+
+def _identity(judge: Judge, expected: Expected) -> Iterator[str]:
+    """Another file, precision or threshold is another inspection, whatever its scores."""
+    session = judge.session
+    if session.model_sha256 != expected.model_sha256:
+        yield (
+            f"model {_short(session.model_sha256)} runs, approved was "
+            f"{_short(expected.model_sha256)}"
+        )
+    if session.metadata.precision != expected.precision:
+        yield f"precision {session.metadata.precision}, approved was {expected.precision}"
+    if session.arithmetic != expected.arithmetic:
+        yield f"computed in {session.arithmetic}, approved was {expected.arithmetic}"
+    threshold = judge.scorer.thresholds.score
+    if not math.isclose(threshold, expected.threshold, rel_tol=1e-6):
+        yield f"threshold {threshold:.6g}, approved was {expected.threshold:.6g}"
+
+
+def _changed_files(recipe: Recipe, expected: Expected) -> Iterator[tuple[str, str]]:
+    there = dict(golden_files(recipe))
+    for picture in expected.pictures:
+        path = there.pop(picture.file, None)
+        if path is None:
+            yield picture.file, "is gone"
+        elif file_sha256(path) != picture.sha256:
+            yield picture.file, "is not the picture that was approved"
+    for name in there:
+        yield name, "was never approved; run `edgeseg recipe approve`"
+
+
+def _check_picture(
+    judge: Judge, picture: GoldenPicture, found: _Finding, *, same_model: bool
+) -> None:
+    try:
+        image_hwc = read_image(judge.recipe.golden / picture.file)
+    except EdgesegError as error:
+        found.problems.append(str(error))
+        return
+    repeats = judge.recipe.settings.golden.repeats
+    results = [judge.look(image_hwc, name=picture.file) for _ in range(repeats)]
+    scores = np.array([result.prediction.score for result in results])
+    spread, score = float(scores.max() - scores.min()), float(scores[0])
+    verdicts: set[str] = {result.verdict for result in results}
+    problems = [
+        *_verdict_problems(verdicts, picture, same_model=same_model),
+        *_score_problems(judge, score if same_model else None, spread, picture),
+    ]
+    found.problems += [f"{picture.file}: {text}" for text in problems]
+    found.pictures.append(
+        PictureCheck(
+            file=picture.file,
+            label=picture.label,
+            verdict=_words(verdicts),
+            score=score if math.isfinite(score) else None,
+            approved_score=picture.score,
+            spread=spread if math.isfinite(spread) else None,
+            passed=not problems,
+        )
+    )
+
+
+def _verdict_problems(
+    verdicts: set[str], picture: GoldenPicture, *, same_model: bool
+) -> Iterator[str]:
+    if same_model and verdicts != {picture.verdict}:
+        yield f"judged {_words(verdicts)}, approved was {picture.verdict}"
+    elif (verdicts == {"good"}) != (picture.label == "good"):
+        yield f"judged {_words(verdicts)}, expected {picture.label}"
+
+
+def _score_problems(
+    judge: Judge, score: float | None, spread: float, picture: GoldenPicture
+) -> Iterator[str]:
+    bounds, threshold = judge.recipe.settings.golden, abs(judge.scorer.thresholds.score)
+    limit = bounds.score_tolerance * threshold
+    if score is not None and not abs(score - picture.score) <= limit:
+        yield f"score {score:.4g}, approved was {picture.score:.4g} +- {limit:.2g}"
+    if not spread <= bounds.repeat_tolerance * threshold:
+        yield f"scores of {bounds.repeats} repeats differ by {spread:.4g}"
+
+
+def _check_master(judge: Judge, expected: Expected, live: Sequence[Image], found: _Finding) -> None:
+    files = master_files(judge.recipe)
+    if not files or expected.master is None:
+        raise UsageError(
+            f"{judge.recipe.folder}: no master part is approved; put it before the camera and run "
+            "`edgeseg recipe add-master`"
+        )
+    before = [judge.look(read_image(path), name=path.name).frame_hwc for path in files]
+    results = [judge.look(image_hwc, name="the master part") for image_hwc in live]
+    bounds = judge.recipe.settings.golden
+    found.master = compare_master(before, [result.frame_hwc for result in results], bounds)
+    problems = list(found.master.problems)
+    verdicts: set[str] = {result.verdict for result in results}
+    if verdicts != {expected.master.verdict}:
+        problems.append(f"judged {_words(verdicts)}, approved was {expected.master.verdict}")
+    score = float(np.mean([result.prediction.score for result in results]))
+    limit = bounds.master_tolerance * abs(judge.scorer.thresholds.score)
+    if not abs(score - expected.master.score) <= limit:
+        problems.append(f"score {score:.4g}, approved was {expected.master.score:.4g}")
+    found.problems += [f"master part: {text}" for text in problems]
+
+
+def _master_score(judge: Judge, frames: Sequence[Image]) -> MasterScore:
+    results = [judge.look(image_hwc, name="the master part") for image_hwc in frames]
+    verdicts: set[str] = {result.verdict for result in results}
+    if len(verdicts) > 1:
+        raise RuntimeFailure(
+            f"{judge.recipe.folder}: the frames of the master part were judged "
+            f"{_words(verdicts)}, expected one verdict; is it at rest, and the light steady?"
+        )
+    scores = [_score(result, "the master part", judge) for result in results]
+    return MasterScore(verdict=verdicts.pop(), score=float(np.mean(scores)))
+
+
+def _record(judge: Judge, found: _Finding) -> CheckRecord:
+    session, good = judge.session, [item for item in found.pictures if item.label == "good"]
+    bad = [item for item in found.pictures if item.label == "bad"]
+    spreads = [item.spread for item in found.pictures if item.spread is not None]
+    return CheckRecord(
+        when=utc_now(),
+        recipe=judge.recipe.name,
+        passed=not found.problems,
+        problems=tuple(found.problems),
+        model_sha256=session.model_sha256,
+        precision=session.metadata.precision,
+        backend=session.backend,
+        threshold=judge.scorer.thresholds.score,
+        pictures=tuple(found.pictures),
+        repeats=judge.recipe.settings.golden.repeats,
+        largest_spread=max(spreads, default=None),
+        false_alarms=Rate.of(sum(item.verdict != "good" for item in good), len(good)),
+        misses=Rate.of(sum(item.verdict == "good" for item in bad), len(bad)),
+        master=None if found.master is None else _plain(found.master),
+    )
+
+
+def _plain(master: MasterLook) -> dict[str, float]:
+    return {
+        "brightness": master.brightness,
+        "sharpness": master.sharpness,
+        **vars(master.movement),
+    }
+
+
+def _score(result: FrameResult, name: str | Path, judge: Judge) -> float:
+    score = result.prediction.score
+    if not math.isfinite(score):
+        raise RuntimeFailure(
+            f"{name}: {judge.session.backend} gives no finite score for it; this file cannot be "
+            "trusted here, try another backend or precision"
+        )
+    return score
+
+
+def _words(verdicts: set[str]) -> str:
+    return " and ".join(sorted(verdicts))
+
+
+def _short(sha256: str | None) -> str:
+    return "of no file" if sha256 is None else f"{sha256[:12]}..."

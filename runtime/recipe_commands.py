@@ -1,0 +1,246 @@
+"""`edgeseg recipe`: make, list and show recipes, approve golden pictures, go back a version."""
+
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from edgeseg.contract.images import write_image
+from edgeseg.contract.metadata import PLAN_SUFFIXES
+from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.files import atomic_path
+from edgeseg.options import FILE, FOLDER, PATH, listeners, note, quiet_option
+from edgeseg.progress import Note
+from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.runtime.capture.image_files import image_paths
+from edgeseg.runtime.check_command import opening_options
+from edgeseg.runtime.golden.check import approve as approve_golden
+from edgeseg.runtime.golden.expected import (
+    LABELS,
+    MASTER,
+    Label,
+    golden_files,
+    read_expected,
+    write_expected,
+)
+from edgeseg.runtime.golden.live import grab_frames
+from edgeseg.runtime.golden.open_judge import Opening, opened_judge
+from edgeseg.runtime.golden.record import records_of
+from edgeseg.runtime.recipes.recipe import (
+    DecisionSettings,
+    Recipe,
+    RegionSettings,
+    Settings,
+    read_recipe,
+)
+from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
+from edgeseg.tables import aligned
+
+
+@click.group()
+def recipe() -> None:
+    """Keep a folder for each product: model, region, operating point, golden pictures.
+
+    \b
+    edgeseg recipe new recipes/bottle --model bottle.onnx
+    edgeseg recipe add-golden recipes/bottle approved/good --good
+    edgeseg recipe list recipes
+    """
+
+
+@recipe.command()
+@click.argument("folder", type=PATH)
+@click.option("--model", type=FILE, required=True, help="A .onnx or .plan file, which is copied.")
+@click.option("--number", type=int, help="By which a PLC loads it; default: the next free one.")
+@click.option("--roi", metavar="X,Y,W,H", help="Look only at this part of the frame.")
+@click.option("--threshold", type=float, help="Instead of the model's own.")
+def new(
+    folder: Path, model: Path, number: int | None, roi: str | None, threshold: float | None
+) -> None:
+    """Make the recipe FOLDER with a copy of a model.
+
+    \b
+    edgeseg recipe new recipes/bottle --model bottle.onnx
+    """
+    chosen = RecipeStore(folder=folder.parent).free_number() if number is None else number
+    settings = Settings(
+        number=chosen,
+        model="model.plan" if model.suffix in PLAN_SUFFIXES else "model.onnx",
+        region=RegionSettings(roi=roi),
+        operating_point=DecisionSettings(threshold=threshold),
+    )
+    made = make_recipe(folder, model, settings)
+    note(
+        f"wrote {made.folder}, number {chosen}; approve pictures with: "
+        f"edgeseg recipe add-golden {made.folder} PICTURES --good"
+    )
+
+
+@recipe.command("list")
+@click.argument("folder", type=FOLDER)
+def list_recipes(folder: Path) -> None:
+    """List the recipes in FOLDER.
+
+    \b
+    edgeseg recipe list recipes
+    """
+    rows: list[tuple[str, ...]] = [("number", "recipe", "model", "golden", "last check")]
+    for item in RecipeStore(folder=folder).recipes():
+        rows.append(
+            (
+                str(item.settings.number),
+                item.name,
+                _model_words(item),
+                str(sum(1 for _ in golden_files(item))),
+                _last_check(item),
+            )
+        )
+    click.echo("\n".join(aligned(rows)))
+
+
+@recipe.command()
+@click.argument("recipe_folder", metavar="RECIPE", type=FOLDER)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(recipe_folder: Path, as_json: bool) -> None:
+    """Say what RECIPE is: its model, operating point, golden set and last check.
+
+    \b
+    edgeseg recipe show recipes/bottle
+    """
+    facts = _facts(read_recipe(recipe_folder))
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+        return
+    for name, value in facts.items():
+        click.echo(f"{name:<16} {value}")
+
+
+@recipe.command("add-golden")
+@click.argument("recipe_folder", metavar="RECIPE", type=FOLDER)
+@click.argument("pictures")
+@click.option("--good", "label", flag_value="good", help="They show good parts.")
+@click.option("--bad", "label", flag_value="bad", help="They show bad parts.")
+@opening_options
+@quiet_option
+def add_golden(
+    recipe_folder: Path, pictures: str, label: Label | None, opening: Opening, quiet: bool
+) -> None:
+    """Copy PICTURES into RECIPE's golden set, and approve the whole set with today's scores.
+
+    PICTURES is a file, a folder or a pattern. A good part that is not judged good, or a bad one
+    that is, is refused.
+
+    \b
+    edgeseg recipe add-golden recipes/bottle approved/good --good
+    edgeseg recipe add-golden recipes/bottle approved/scratched --bad
+    """
+    if label is None:
+        raise UsageError(f"{pictures}: good or bad parts? Add `--good` or `--bad`")
+    item, added = read_recipe(recipe_folder), []
+    try:
+        for path in image_paths(pictures):
+            added.append(_copied(path, item.golden / label))
+        _approve(item, opening, quiet=quiet)
+    except EdgesegError:
+        _remove(added)  # the set stays as it was approved
+        raise
+
+
+@recipe.command("add-master")
+@click.argument("recipe_folder", metavar="RECIPE", type=FOLDER)
+@click.option("--source", required=True, help="A camera, as of the stream.")
+@opening_options
+@quiet_option
+def add_master(recipe_folder: Path, source: str, opening: Opening, quiet: bool) -> None:
+    """Take frames of the master part before the camera, and approve how it looks.
+
+    \b
+    edgeseg recipe add-master recipes/bottle --source 0
+    """
+    item = read_recipe(recipe_folder)
+    frames = grab_frames(source, item.settings.golden.master_frames)
+    with opened_judge(item, opening, note=listeners(quiet=quiet)[0]) as judge:
+        expected = approve_golden(judge, master=frames)
+    folder = item.golden / MASTER
+    _remove(folder.glob("*.png"))
+    for index, frame_hwc in enumerate(frames):
+        write_image(folder / f"{index:03d}.png", frame_hwc)
+    path = write_expected(item, expected)
+    note(f"wrote {path}; check with: edgeseg check {item.folder} --source {source}")
+
+
+@recipe.command()
+@click.argument("recipe_folder", metavar="RECIPE", type=FOLDER)
+@opening_options
+@quiet_option
+def approve(recipe_folder: Path, opening: Opening, quiet: bool) -> None:
+    """Approve RECIPE's golden set again, with today's model, threshold and scores.
+
+    \b
+    edgeseg recipe approve recipes/bottle
+    """
+    _approve(read_recipe(recipe_folder), opening, quiet=quiet)
+
+
+def _approve(item: Recipe, opening: Opening, *, quiet: bool) -> None:
+    note_to: Note = listeners(quiet=quiet)[0]
+    with opened_judge(item, opening, note=note_to) as judge:
+        path = write_expected(item, approve_golden(judge))
+    note(f"wrote {path}; check with: edgeseg check {item.folder}")
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    """A copy under its own name, or beside a picture that has it already."""
+    target, number = folder / path.name, 1
+    while target.exists():
+        target = folder / f"{path.stem}-{number}{path.suffix}"
+        number += 1
+    with atomic_path(target) as temporary:
+        shutil.copyfile(path, temporary)
+    return target
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _model_words(item: Recipe) -> str:
+    try:
+        metadata = file_metadata(item.model)
+    except EdgesegError as error:
+        return f"unusable: {error}"
+    return f"{metadata.name} {metadata.precision}"
+
+
+def _last_check(item: Recipe) -> str:
+    records = records_of(item)
+    if not records:
+        return "never"
+    told = json.loads(records[-1].read_text(encoding="utf-8"))
+    return f"{'passed' if told['passed'] else 'FAILED'} {told['when']}"
+
+
+def _facts(item: Recipe) -> dict[str, object]:
+    metadata = file_metadata(item.model)
+    thresholds = metadata.thresholds(item.settings.operating_point.threshold)
+    counts = {label: 0 for label in LABELS}
+    for name, _ in golden_files(item):
+        counts["good" if name.startswith("good/") else "bad"] += 1
+    try:
+        approved = read_expected(item).approved
+    except UsageError:
+        approved = "never"
+    return {
+        "recipe": item.name,
+        "number": item.settings.number,
+        "model": f"{item.model.name}: {metadata.name}, {metadata.precision}",
+        "threshold": thresholds.score,
+        "chosen": "by hand" if item.settings.operating_point.threshold else thresholds.method,
+        "region": item.settings.region.roi or "all",
+        "golden": f"{counts['good']} good, {counts['bad']} bad, approved {approved}",
+        "check at start": item.settings.golden.at_start,
+        "last check": _last_check(item),
+    }

@@ -1,0 +1,1 @@
+"""A folder per product: model, region, operating point and golden pictures."""

@@ -1,0 +1,188 @@
+"""One product: what is inspected with which model, and what must hold before it is.
+
+bottle/recipe.toml           this file's settings, written by hand or by `edgeseg recipe new`
+bottle/model.onnx, .json     the model and its sidecar; or model.plan
+bottle/golden/good, bad      pictures that must get their verdicts; master: the live master part
+bottle/golden/expected.json  the scores that were approved
+bottle/checks, versions      what the checks found, and models of before
+"""
+
+import json
+import re
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.contract.plain import Malformed, record
+from edgeseg.errors import UsageError
+from edgeseg.runtime.scoring.model_input import Roi
+from edgeseg.runtime.scoring.scorer import ScorerConfig
+from edgeseg.runtime.scoring.verdict import Debounce
+from edgeseg.toml_file import read_toml
+
+FILE = "recipe.toml"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # fit for folders, topics and logs
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionSettings:
+    """Where to look; what is fitted into the model needs nothing here."""
+
+    roi: str | None = None
+    tile_overlap: float | None = None  # share of a tile; None: as the model was fitted
+
+    def __post_init__(self) -> None:
+        if self.roi is not None:
+            Roi.parse(self.roi)
+        if self.tile_overlap is not None and not 0 <= self.tile_overlap < 1:
+            raise UsageError(f"tile_overlap={self.tile_overlap}: expected 0 or more, below 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionSettings:
+    """When a part is bad."""
+
+    threshold: float | None = None  # None: the one that is stored with the model
+    debounce: str = "1/1"
+
+    def __post_init__(self) -> None:
+        Debounce.parse(self.debounce)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenBounds:
+    """How far a station may be from what was approved."""
+
+    at_start: bool = False  # check before the first part, at every start and changeover
+    score_tolerance: float = 0.01  # of a golden picture's score, as a share of the threshold
+    repeats: int = 3
+    repeat_tolerance: float = 0.001  # between repeats, as a share of the threshold
+    # Of a live master part, by the drift watch's own measures.
+    light: float = 0.15  # logarithm of the brightness
+    focus: float = 0.30  # loss of the logarithm of the sharpness
+    shift: float = 0.01  # share of the frame
+    turn: float = 1.0  # degrees
+    master_tolerance: float = 0.1  # of its score, as a share of the threshold
+    master_frames: int = 8
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            if item.name == "at_start":
+                continue
+            value = getattr(self, item.name)
+            least = 1 if item.name in ("repeats", "master_frames") else 0
+            if value < least:
+                raise UsageError(f"{item.name}={value}: expected at least {least}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What stands in recipe.toml."""
+
+    number: int  # by which a PLC loads it
+    model: str = "model.onnx"
+    region: RegionSettings = field(default_factory=RegionSettings)
+    operating_point: DecisionSettings = field(default_factory=DecisionSettings)
+    golden: GoldenBounds = field(default_factory=GoldenBounds)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number < 2**16:
+            raise UsageError(f"number={self.number}: expected 1 to 65535")
+        path = Path(self.model)
+        if path.name != self.model or path.suffix not in MODEL_SUFFIXES:
+            raise UsageError(
+                f"model={self.model!r}: expected the name of a .onnx or .plan file in the folder"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A folder that was read."""
+
+    folder: Path
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """As people call it."""
+        return self.folder.name
+
+    @property
+    def model(self) -> Path:
+        """The file that runs."""
+        return self.folder / self.settings.model
+
+    @property
+    def golden(self) -> Path:
+        """Pictures and what was approved of them."""
+        return self.folder / "golden"
+
+    def scorer_config(self) -> ScorerConfig:
+        """How its frames are cut and judged."""
+        region, decision = self.settings.region, self.settings.operating_point
+        return ScorerConfig(
+            roi=None if region.roi is None else Roi.parse(region.roi),
+            tile_overlap=region.tile_overlap,
+            threshold=decision.threshold,
+            debounce=Debounce.parse(decision.debounce),
+            recipe=self.name,
+        )
+
+
+def read_recipe(folder: Path) -> Recipe:
+    """A recipe's folder, checked as a whole."""
+    folder = Path(folder)
+    file = folder / FILE
+    if not file.is_file():
+        raise UsageError(
+            f"{folder}: no {FILE} in it, so it is no recipe; make one with `edgeseg recipe new`"
+        )
+    check_name(folder.resolve().name)
+    values: dict[str, Any] = read_toml(file)
+    try:
+        settings = record(Settings, values)
+    except (Malformed, UsageError) as error:
+        raise UsageError(f"{file}: {error}") from None
+    return Recipe(folder=folder if folder.name else folder.resolve(), settings=settings)
+
+
+def check_name(name: str) -> None:
+    """Refuse what adapters and logs cannot carry."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"recipe {name!r}: expected letters, digits, dots, dashes and underscores, 64 at most"
+        )
+
+
+def settings_text(settings: Settings) -> str:
+    """A recipe.toml with every setting and its meaning, to be edited."""
+    region, decision, golden = settings.region, settings.operating_point, settings.golden
+    lines = [
+        _line("number", settings.number, "by which a PLC loads it"),
+        _line("model", settings.model),
+        "\n[region]",
+        _line("roi", region.roi, "x,y,w,h in pixels; left out: all of the frame", "0,0,640,480"),
+        _line("tile_overlap", region.tile_overlap, "of a tile; left out: as it was fitted", 0.25),
+        "\n[operating_point]",
+        _line("threshold", decision.threshold, "left out: as stored with the model", 1.0),
+        _line("debounce", decision.debounce, "alarm when K of the last N frames are not good"),
+        "\n[golden]",
+        _line("at_start", golden.at_start, "check at every start and changeover"),
+        _line("score_tolerance", golden.score_tolerance, "as a share of the threshold"),
+        _line("repeats", golden.repeats),
+        _line("repeat_tolerance", golden.repeat_tolerance, "as a share of the threshold"),
+        _line("light", golden.light, "of a master part: logarithm of its brightness"),
+        _line("focus", golden.focus, "loss of the logarithm of its sharpness"),
+        _line("shift", golden.shift, "share of the frame"),
+        _line("turn", golden.turn, "degrees"),
+        _line("master_tolerance", golden.master_tolerance, "as a share of the threshold"),
+        _line("master_frames", golden.master_frames),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, value: object, meaning: str = "", example: object = None) -> str:
+    """A setting as TOML, which writes these values as JSON does; None: an example, disabled."""
+    given = json.dumps(example if value is None else value)
+    return f"{'# ' if value is None else ''}{name} = {given}{f'  # {meaning}' if meaning else ''}"

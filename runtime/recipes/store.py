@@ -1,0 +1,81 @@
+"""The recipes of a station: a folder of folders, found by name or by number."""
+
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeseg.contract.metadata import PLAN_SUFFIXES
+from edgeseg.errors import UsageError
+from edgeseg.files import temporary_folder, write_text
+from edgeseg.runtime.backends.model_file import file_metadata, onnx_beside, write_sidecar
+from edgeseg.runtime.recipes.recipe import (
+    FILE,
+    Recipe,
+    Settings,
+    check_name,
+    read_recipe,
+    settings_text,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeStore:
+    """All recipes of a folder; read anew whenever it is asked, so that people may edit them."""
+
+    folder: Path
+
+    def recipes(self) -> list[Recipe]:
+        """In the order of their numbers; a mistake in one is raised."""
+        if not self.folder.is_dir():
+            raise UsageError(
+                f"recipes={self.folder}: no such folder; expected one with a recipe in each folder"
+            )
+        found = [read_recipe(file.parent) for file in sorted(self.folder.glob(f"*/{FILE}"))]
+        numbers = Counter(recipe.settings.number for recipe in found)
+        for recipe in found:
+            if numbers[recipe.settings.number] > 1:
+                raise UsageError(
+                    f"{recipe.folder / FILE}: number={recipe.settings.number} is another recipe's "
+                    "too; expected one for each"
+                )
+        return sorted(found, key=lambda recipe: recipe.settings.number)
+
+    def find(self, key: int | str) -> Recipe | None:
+        """By number or by name; a name of digits is a number."""
+        wanted = str(key).strip()
+        for recipe in self.recipes():
+            if wanted in (recipe.name, str(recipe.settings.number)):
+                return recipe
+        return None
+
+    def free_number(self) -> int:
+        """The smallest that no recipe has."""
+        taken = (
+            {recipe.settings.number for recipe in self.recipes()} if self.folder.is_dir() else ()
+        )
+        return next(number for number in range(1, 2**16) if number not in taken)
+
+
+def make_recipe(folder: Path, model: Path, settings: Settings) -> Recipe:
+    """A folder with a copy of a model, whole or not at all."""
+    check_name(folder.name)
+    if folder.exists():
+        raise UsageError(f"{folder}: is there already; choose another name")
+    metadata = file_metadata(model)
+    with temporary_folder(folder.parent, name=folder.name) as new:
+        target = new / settings.model
+        shutil.copyfile(model, target)
+        if model.suffix in PLAN_SUFFIXES:
+            shutil.copyfile(model.with_suffix(".json"), target.with_suffix(".json"))
+            graph = onnx_beside(model)
+            if graph is not None:  # what runs where the plan does not
+                shutil.copyfile(graph, target.with_suffix(".onnx"))
+        else:
+            write_sidecar(target, metadata)
+        for name in ("good", "bad", "master"):
+            (new / "golden" / name).mkdir(parents=True)
+        write_text(new / FILE, settings_text(settings))
+        new.chmod(0o755)
+        new.rename(folder)
+    return read_recipe(folder)

@@ -1,0 +1,125 @@
+"""Recipe folders: what is written is read, and what cannot be meant is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from edgeseg.errors import UsageError
+from edgeseg.files import file_sha256
+from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.recipes.recipe import (
+    DecisionSettings,
+    GoldenBounds,
+    RegionSettings,
+    Settings,
+    read_recipe,
+    settings_text,
+)
+from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
+from edgeseg.runtime.scoring.model_input import Roi
+from edgeseg.runtime.scoring.scorer import ScorerConfig
+from edgeseg.runtime.scoring.verdict import Debounce
+from tests.support.brightness_model import write_brightness_model
+from tests.support.recipe_folders import edit, new_recipe
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(number=1),
+        Settings(
+            number=65535,
+            model="model.plan",
+            region=RegionSettings(roi="1,2,30,40", tile_overlap=0.5),
+            operating_point=DecisionSettings(threshold=3.25, debounce="2/3"),
+            golden=GoldenBounds(at_start=True, score_tolerance=0.5, repeats=1, turn=3.0),
+        ),
+    ],
+)
+def test_what_is_written_is_read(tmp_path: Path, settings: Settings) -> None:
+    (tmp_path / "bottle").mkdir()
+    (tmp_path / "bottle" / "recipe.toml").write_text(settings_text(settings))
+    assert read_recipe(tmp_path / "bottle").settings == settings
+
+
+def test_a_new_recipe_runs_like_its_model(tmp_path: Path) -> None:
+    told = write_brightness_model(tmp_path / "part.onnx")
+    made = make_recipe(tmp_path / "all" / "bottle", tmp_path / "part.onnx", Settings(number=7))
+    assert (made.name, made.model.name) == ("bottle", "model.onnx")
+    assert file_sha256(made.model) == told.onnx_sha256
+    with open_session(made.model, backend="cpu") as session:
+        assert session.metadata.threshold == told.threshold
+    assert [path.name for path in (tmp_path / "all").iterdir()] == ["bottle"]
+
+
+def test_how_frames_are_judged(tmp_path: Path) -> None:
+    made = new_recipe(tmp_path / "bottle", approved=False)
+    assert made.scorer_config() == ScorerConfig(recipe="bottle")
+    edit(made, '# roi = "0,0,640,480"', 'roi = "1,2,30,40"')
+    edit(made, "# threshold = 1.0", "threshold = 99.5")
+    assert edit(made, '"1/1"', '"2/3"').scorer_config() == ScorerConfig(
+        roi=Roi(x=1, y=2, w=30, h=40),
+        threshold=99.5,
+        debounce=Debounce(k=2, n=3),
+        recipe="bottle",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "missing keys ['number']"),
+        ("number = 0", "number=0: expected 1 to 65535"),
+        ("number = 1\nnmae = 2", "unknown keys ['nmae']"),
+        (
+            'number = 1\nmodel = "../m.onnx"',
+            "model='../m.onnx': expected the name of a .onnx or .plan file in the folder",
+        ),
+        ("number = 1\n[region]\nroi = 3", "region.roi: 3, expected text"),
+        ('number = 1\n[region]\nroi = "1,2"', "roi='1,2': expected four integers x,y,w,h"),
+        ("number = 1\n[golden]\nrepeats = 0", "repeats=0: expected at least 1"),
+        ("number = 1\n[golden]\nlight = -1", "light=-1: expected at least 0"),
+        ("number = ", "not TOML (Invalid value (at end of document))"),
+    ],
+)
+def test_mistakes_name_file_and_setting(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "bottle" / "recipe.toml"
+    file.parent.mkdir()
+    file.write_text(text)
+    with pytest.raises(UsageError) as refused:
+        read_recipe(file.parent)
+    assert str(refused.value) == f"{file}: {message}"
+
+
+def test_folders_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no recipe.toml in it, so it is no recipe"):
+        read_recipe(tmp_path)
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "recipe.toml").write_text("number = 1")
+    with pytest.raises(UsageError, match="recipe 'a b': expected letters, digits"):
+        read_recipe(tmp_path / "a b")
+    write_brightness_model(tmp_path / "part.onnx")
+    with pytest.raises(UsageError, match="is there already; choose another name"):
+        make_recipe(tmp_path / "a", tmp_path / "part.onnx", Settings(number=1)) and make_recipe(
+            tmp_path / "a", tmp_path / "part.onnx", Settings(number=2)
+        )
+
+
+def test_recipes_are_found_by_name_and_number(tmp_path: Path) -> None:
+    store = RecipeStore(folder=tmp_path)
+    assert (store.recipes(), store.find(1), store.free_number()) == ([], None, 1)
+    for number, name in ((4, "a"), (2, "b"), (1, "c")):
+        new_recipe(tmp_path / name, number=number, approved=False)
+    assert [recipe.name for recipe in store.recipes()] == ["c", "b", "a"]
+    assert [store.find(key).name for key in (4, "2", "c", " a ")] == ["a", "b", "c", "a"]
+    assert [store.find(key) for key in (3, "d", "")] == [None] * 3
+    assert store.free_number() == 3
+
+
+def test_two_recipes_of_one_number_are_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        new_recipe(tmp_path / name, number=3, approved=False)
+    with pytest.raises(UsageError, match="number=3 is another recipe's too"):
+        RecipeStore(folder=tmp_path).recipes()
+    with pytest.raises(UsageError, match="no such folder"):
+        RecipeStore(folder=tmp_path / "no").recipes()
