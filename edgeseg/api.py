@@ -9,6 +9,8 @@
 A user's mistake is an EdgesegError of one sentence.
 """
 
+import os
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +22,8 @@ from numpy.typing import NDArray
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.artefact.header import refuse_exported
 from edgeseg.config import DEFAULT_PRESET, FitConfig
-from edgeseg.contract.images import resize_image
+from edgeseg.contract.geometry import PLAIN, Geometry, Polygon, Roi
+from edgeseg.contract.ignored import painted, read_regions
 from edgeseg.contract.judgement import JudgedPrediction, chance, judged
 from edgeseg.contract.prediction import Channels, Prediction, check_frame
 from edgeseg.data.datasets import Dataset, open_dataset
@@ -65,19 +68,23 @@ class Model:
     ) -> JudgedPrediction:
         """Score one frame of any size; channels="bgr" for OpenCV's captures.
 
-        The frame is resized as it was for fitting. The map has the model's size (stretch it with
-        cv2.resize to lay it over the frame); regions are in pixels of the frame.
+        The frame is cut and resized as it was for fitting. The map covers the frame at the model's
+        resolution (stretch it with cv2.resize); regions are in pixels of the frame.
         """
         check_frame(frame_hwc, channels)
-        resized_hwc = resize_image(frame_hwc, self.artefact.config.image_hw)
+        config, frame_hw = self.artefact.config, frame_hwc.shape[:2]
+        config.geometry.check(frame_hw)
+        view = config.geometry.view(frame_hw, config.image_hw)
+        resized_hwc = view.picture(frame_hwc)
         input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
-        maps, scores = self._predict(np.ascontiguousarray(input_hwc)[None])
+        input_hwc = painted(np.ascontiguousarray(input_hwc), config.geometry)
+        maps, scores = self._predict(input_hwc[None])
         prediction = Prediction(map_hw=maps[0], score=float(scores[0]))
         return judged(
             prediction,
             thresholds=self.artefact.calibration.thresholds,
             p_value=chance(prediction.score, self._good_scores),
-            frame_hw=frame_hwc.shape[:2],
+            view=view,
         )
 
     def evaluate(
@@ -100,6 +107,7 @@ class Model:
             self._predict,
             data,
             size_hw=config.image_hw,
+            geometry=config.geometry,
             threshold=calibration.score_threshold,
             pixel_threshold=calibration.pixel_threshold,
             threshold_method=calibration.method,
@@ -147,8 +155,8 @@ class Model:
         with ExitStack() as stack:
             good = None
             if calibrate is not None:
-                size_hw, seed = config.image_hw, config.seed
-                opened = open_data(calibrate, size_hw=size_hw, channels=channels, seed=seed)
+                size_hw = config.image_hw if config.geometry == PLAIN else None
+                opened = open_data(calibrate, size_hw=size_hw, channels=channels, seed=config.seed)
                 good = stack.enter_context(opened)
             export_onnx(
                 self.artefact,
@@ -169,6 +177,22 @@ def load(path: Folder, *, note: Note = ignore) -> Model:
     return Model(load_artefact(path, note=note), path=path)
 
 
+def _geometry(
+    geometry: Geometry,
+    roi: tuple[int, int, int, int] | None,
+    ignore: Folder | Iterable[Polygon],
+) -> Geometry:
+    """That of the settings, with what was given beside them."""
+    if roi is not None:
+        geometry = replace(geometry, roi=Roi.parse(",".join(map(str, roi))))
+    regions = (
+        read_regions(Path(ignore))
+        if isinstance(ignore, str | os.PathLike)
+        else tuple(tuple((float(x), float(y)) for x, y in polygon) for polygon in ignore)
+    )
+    return replace(geometry, ignore=(*geometry.ignore, *regions))
+
+
 def fit(
     data: Data,
     *,
@@ -177,6 +201,8 @@ def fit(
     backbone: str | None = None,
     size_hw: tuple[int, int] | None = None,
     false_alarm_rate: float | None = None,
+    roi: tuple[int, int, int, int] | None = None,
+    ignore: Folder | Iterable[Polygon] = (),
     channels: Channels = "rgb",
     layout: str | None = None,
     fold: int | None = None,
@@ -185,17 +211,24 @@ def fit(
     """Fit a model on good images: a folder, or uint8 arrays (height, width, 3) from any source.
 
     `preset` is "edge", "paper" or a FitConfig with settings of your own; backbone, size and rate
-    override it. `out` also writes the model. FitOptions has the rest: weights, batch size, who is
-    told what is going on.
+    override it. `roi` is x, y, width and height of what to look at, `ignore` polygons of what not
+    to, or a file of them, in pixels of the images. `out` also writes the model. FitOptions has the
+    rest: weights, batch size, who is told what is going on.
     """
     settings = preset if isinstance(preset, FitConfig) else FitConfig.preset(preset)
     given = {"backbone": backbone, "size_hw": size_hw, "false_alarm_rate": false_alarm_rate}
     config = settings.with_options({k: v for k, v in given.items() if v is not None})
+    config = replace(config, geometry=_geometry(config.geometry, roi, ignore))
     options = options or FitOptions()
     if out is not None:
         check_writable(Path(out))
     with open_data(
-        data, size_hw=config.image_hw, channels=channels, layout=layout, fold=fold, seed=config.seed
+        data,
+        size_hw=config.image_hw if config.geometry == PLAIN else None,
+        channels=channels,
+        layout=layout,
+        fold=fold,
+        seed=config.seed,
     ) as dataset:
         for line in dataset.notes:
             options.note(line)

@@ -4,6 +4,8 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from edgeseg.contract.geometry import PLAIN, Geometry
+from edgeseg.contract.plain import Malformed, record
 from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import UsageError
 
@@ -33,6 +35,7 @@ class FitConfig:
     size_hw: tuple[int, int] = (256, 256)  # of the model's input: the image, or one tile of it
     frame_hw: tuple[int, int] | None = None  # size the tiles are cut from; None: no tiles
     overlap: int = 0  # pixels that a tile shares with the next one, at least
+    geometry: Geometry = PLAIN  # where it looks in the camera's picture
     stride: int = 8  # pixels per grid cell, each way
     interpolation: str = "bilinear"  # how coarser layers reach the grid
     embedding: str = "semi_orthogonal"
@@ -83,6 +86,11 @@ class FitConfig:
         object.__setattr__(self, "size_hw", (int(height), int(width)))
         if self.frame_hw is not None:
             object.__setattr__(self, "frame_hw", (int(self.frame_hw[0]), int(self.frame_hw[1])))
+        if self.frame_hw is not None and self.geometry.ignore:
+            raise UsageError(
+                "ignore: regions of whole images, and tiles share one model for all their places; "
+                "fit without tiles"
+            )
         _require(
             "overlap", self.overlap, self.tiling is not None or not self.overlap, "0 without tiles"
         )
@@ -124,9 +132,12 @@ class FitConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
+        values = asdict(self)
+        if self.geometry == PLAIN:
+            del values["geometry"]  # as in files of versions that knew no other
         return {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in asdict(self).items()
+            for name, value in values.items()
         }
 
     @classmethod
@@ -136,6 +147,11 @@ class FitConfig:
             name: tuple(value) if isinstance(value, list) else value
             for name, value in dict(values).items()
         }
+        if "geometry" in settings:
+            try:
+                settings["geometry"] = record(Geometry, settings["geometry"], place="geometry")
+            except Malformed as error:
+                raise UsageError(str(error)) from None
         if "ridge" in settings:  # the first files knew one unit of it
             settings.setdefault("ridge_unit", "absolute")
         return cls().with_options(settings)

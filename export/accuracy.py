@@ -34,6 +34,7 @@ def measure_accuracy(
             frame_predictor(predict, artefact.config),
             dataset,
             size_hw=artefact.config.image_hw,
+            geometry=artefact.config.geometry,
             threshold=thresholds.score,
             pixel_threshold=thresholds.pixel,
             threshold_method=thresholds.method,

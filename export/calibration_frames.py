@@ -30,7 +30,7 @@ def calibration_frames(dataset: Dataset, config: FitConfig) -> NDArray[np.uint8]
     )
     samples = dataset.train
     chosen = samples[:: max(1, len(samples) // most)][:most]
-    batches = load_batches(chosen, size_hw=config.image_hw, batch_size=1)
+    batches = load_batches(chosen, size_hw=config.image_hw, geometry=config.geometry, batch_size=1)
     frames = (batch.frames[0] for batch in batches)
     tiling = config.tiling
     if tiling is None:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from edgeseg.artefact.artefact import Artefact
+from edgeseg.contract.geometry import PLAIN
 from edgeseg.contract.metadata import (
     NUMERICS,
     BackboneFacts,
@@ -10,6 +11,7 @@ from edgeseg.contract.metadata import (
     InputFormat,
     ModelMetadata,
     Normalisation,
+    ScoreRule,
     TileLayout,
 )
 from edgeseg.contract.precisions import EXACT
@@ -30,6 +32,7 @@ def describe_model(
 ) -> ModelMetadata:
     """All that the runtime needs beside the graph."""
     calibration, config, good = artefact.calibration, artefact.config, artefact.calibration.good
+    camera = artefact.data.get("camera_hw")  # files of earlier versions lack it
     return ModelMetadata(
         name=str(artefact.data["name"]),
         input=InputFormat(
@@ -59,6 +62,9 @@ def describe_model(
         planted_scores=()
         if artefact.planted is None
         else tuple(np.sort(artefact.planted.scores).tolist()),
+        geometry=None if config.geometry == PLAIN else config.geometry,
+        camera_hw=None if camera is None else (int(camera[0]), int(camera[1])),
+        rule=ScoreRule(top=config.top, sigma=config.sigma),
         tiles=None
         if config.frame_hw is None
         else TileLayout(frame_hw=config.frame_hw, overlap=config.overlap),

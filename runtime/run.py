@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from edgeseg.contract.geometry import Roi
 from edgeseg.errors import EdgesegError
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import open_session
@@ -21,7 +22,6 @@ from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.line import Line
 from edgeseg.runtime.options import StreamOptions
 from edgeseg.runtime.scoring.meters import Faults
-from edgeseg.runtime.scoring.model_input import Roi
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.scoring.report import build_report, report_text, write_report
 from edgeseg.runtime.scoring.scorer import ScorerConfig

@@ -61,6 +61,8 @@ def test_images_of_any_size_are_resized_as_files_are(plate):
     config = replace(SMALL, folds=2)
     fitted = fit(large, preset=config, options=RANDOM)
     same = fit([resize_image(x, SIZE_HW) for x in large], preset=config, options=RANDOM)
+    known = same.info["data"].pop("camera_hw")
+    assert known == [96, 96], "of those that are not resized the camera is known"
     assert fitted.info == same.info
     assert fitted.info["data"]["name"] == "part"
 

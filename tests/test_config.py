@@ -116,6 +116,7 @@ def test_every_field_is_checked_or_free_text():
         "layers", "size_hw", "stride", "interpolation", "embedding", "k", "covariance", "pool",
         "share", "rank", "directions", "ridge", "sigma", "top", "seed", "calibration", "holdout",
         "folds", "false_alarm_rate", "frame_hw", "overlap", "moments", "ridge_unit",
+        "geometry",
     }  # fmt: skip
     assert {item.name for item in fields(FitConfig)} == checked | {"backbone"}
 

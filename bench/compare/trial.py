@@ -129,7 +129,7 @@ def draw_decisions(artefact: Artefact, path: Path, dataset: Dataset, target: Pat
     calibration = artefact.calibration
     panels = []
     for sample in _one_of_each_kind(dataset.test)[:_PANELS]:
-        frame, mask = read_sample(sample, artefact.config.size_hw)
+        frame, mask = read_sample(sample, artefact.config.size_hw, artefact.config.geometry)
         maps, _ = predict(frame[None])
         panels.append(
             render_panel(

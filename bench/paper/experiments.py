@@ -21,11 +21,11 @@ from edgeseg.bench.harness.units import Result, Unit
 from edgeseg.bench.paper.distances_over_k import Variant, distance_grids, eigenvalues
 from edgeseg.bench.paper.features import FeatureBank, build_bank
 from edgeseg.config import FitConfig
+from edgeseg.contract.upsampling import upsampling_operator
 from edgeseg.data.datasets import Dataset, open_dataset, split_holdout
 from edgeseg.data.layouts import KOLEKTOR_FOLDS
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.predictor import torch_predictor
-from edgeseg.model.reference import upsampling_operator
 from edgeseg.progress import Progress, silent
 
 PAPER = FitConfig.preset("paper")
@@ -171,7 +171,7 @@ def picture_unit(
 def to_maps(grid_nhw: Tensor, size_hw: tuple[int, int]) -> Tensor:
     """Grids (N, h, w) to blurred maps (N, H, W), as the model does it."""
     rows, columns = (
-        upsampling_operator(size, cells, sigma=PAPER.sigma).to(torch.float32)
+        torch.from_numpy(upsampling_operator(size, cells, sigma=PAPER.sigma)).to(torch.float32)
         for size, cells in zip(size_hw, grid_nhw.shape[1:], strict=True)
     )
     return torch.matmul(torch.matmul(rows, grid_nhw), columns.t())

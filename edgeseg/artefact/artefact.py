@@ -84,6 +84,8 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
     }
     for name in ("scores", "peaks", "frame_d2", "d2_mean", "d2_std"):
         tensors[f"good.{name}"] = torch.from_numpy(getattr(good, name))
+    if good.grids is not None:
+        tensors["good.grids"] = torch.from_numpy(good.grids)
     if artefact.planted is not None:
         for name in ("scores", "areas"):
             tensors[f"planted.{name}"] = torch.from_numpy(getattr(artefact.planted, name))

@@ -20,6 +20,7 @@ class FittedData:
     name: str
     layout: str
     held_out: int
+    camera_hw: tuple[int, int] | None = None  # of the first image; None: they were resized before
 
     def facts(self, *, images: int, bad: Iterable[str]) -> dict[str, Any]:
         """What the header says of the data."""
@@ -29,7 +30,7 @@ class FittedData:
             "fitted": images,
             "held_out": self.held_out,
             "unreadable": sorted(PurePosixPath(path).name for path in bad),
-        }
+        } | ({} if self.camera_hw is None else {"camera_hw": list(self.camera_hw)})
 
 
 def highest(good: GoodImageScores) -> list[dict[str, Any]]:

@@ -70,7 +70,7 @@ def _panel(artefact: "Artefact", row: DecidingImage, sample: Sample) -> NDArray[
     from edgeseg.model.predictor import frame_predictor, torch_predictor
 
     config, pixel = artefact.config, artefact.calibration.pixel_threshold
-    frame_hwc, _ = read_sample(sample, config.image_hw)
+    frame_hwc, _ = read_sample(sample, config.image_hw, config.geometry)
     maps, _ = frame_predictor(torch_predictor(artefact.model()), config)(frame_hwc[None])
     return render_panel(
         frame_hwc,

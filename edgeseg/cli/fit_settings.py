@@ -7,12 +7,15 @@ from typing import Any
 import click
 
 from edgeseg.config import CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
+from edgeseg.contract.geometry import Geometry, Roi
+from edgeseg.contract.ignored import read_regions
+from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.samples import sample_size
 from edgeseg.errors import UsageError
 from edgeseg.files import check_writable
 from edgeseg.model.backbones import BACKBONES
-from edgeseg.options import SIZE, Entry, Numbers, gathered
+from edgeseg.options import FILE, SIZE, Entry, Numbers, gathered
 
 LAYERS = Numbers("N,N", sign=",", counts=range(1, 100), expected="layer numbers such as 1,2,3")
 _NO_DOWNLOAD = [spec.name for spec in BACKBONES.values() if spec.package is not None]
@@ -44,6 +47,8 @@ class FitSettings:
         given = {name: value for name, value in self.said.items() if value is not None}
         tile, overlap, tiles = (given.pop(name, None) for name in ("tile", "overlap", "tiles"))
         given.pop("weights", None)
+        geometry = _geometry(given.pop("roi", None), given.pop("ignore", None))
+        given["geometry"] = geometry
         config = FitConfig.preset(given.pop("preset")).with_options(given)
         if tile is None and (overlap is not None or tiles == "shared"):
             raise UsageError("--overlap and --tiles are settings of tiles; add --tile, such as 512")
@@ -61,7 +66,8 @@ class FitSettings:
         config = self.config()
         dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)
         check_writable(out)
-        return FitPlan(config=self._cut_into_tiles(config, dataset), dataset=dataset, out=out)
+        config = looked_at(self._cut_into_tiles(config, dataset), dataset)
+        return FitPlan(config=config, dataset=dataset, out=out)
 
     def _cut_into_tiles(self, config: FitConfig, dataset: Dataset) -> FitConfig:
         """For tiles, if --tile was given: of frames of --size, or of the first image's."""
@@ -75,6 +81,13 @@ class FitSettings:
                 "overlap": min(tile) // 8 if overlap is None else overlap,
             }
         )
+
+
+def _geometry(roi: str | None, ignore: Path | None) -> Geometry:
+    return Geometry(
+        roi=None if roi is None else Roi.parse(roi),
+        ignore=() if ignore is None else read_regions(ignore),
+    )
 
 
 settings_options = gathered(
@@ -94,6 +107,14 @@ settings_options = gathered(
     ),
     click.option("--weights", help="A .pth file of the backbone, or `random` for experiments."),
     click.option("--size", "size_hw", type=SIZE, help="Size the images are brought to."),
+    click.option(
+        "--roi", metavar="X,Y,W,H", help="Look only at this part of the images, here and later."
+    ),
+    click.option(
+        "--ignore",
+        type=FILE,
+        help="Regions that do not matter: JSON of polygons, or a picture that is white there.",
+    ),
     click.option(
         "--tile",
         type=SIZE,

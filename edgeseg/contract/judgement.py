@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.geometry import View
 from edgeseg.contract.metadata import ScoreStatistics, Thresholds
 from edgeseg.contract.operating_point import oddness, p_value
 from edgeseg.contract.prediction import Prediction, Region, find_regions, is_anomalous
@@ -43,19 +44,22 @@ def marked_regions(
     verdict: Verdict,
     pixel_threshold: float,
     *,
-    size_hw: tuple[int, int],
+    view: View,
 ) -> tuple[tuple[Region, ...], int]:
     """Regions above the pixel threshold; what is not good has at least the map's highest place.
+
+    Boxes are in pixels of what the view shows: its region, or the camera's whole picture.
 
     The score may be above its threshold where no pixel is above the other one: the two are chosen
     apart, from the scores and from the highest pixels of good images.
     """
-    regions, count = find_regions(map_hw, pixel_threshold, size_hw=size_hw)
+    size_hw = view.shown_hw
+    regions, count = find_regions(map_hw, pixel_threshold, size_hw=size_hw, view=view)
     if count or verdict == "good":
         return regions, count
     peak = float(map_hw.max())
     below = min(_AROUND_PEAK * peak, float(np.nextafter(np.float32(peak), np.float32(-np.inf))))
-    strongest, _ = find_regions(map_hw, below, size_hw=size_hw)
+    strongest, _ = find_regions(map_hw, below, size_hw=size_hw, view=view)
     return strongest[:1], len(strongest[:1])
 
 
@@ -63,7 +67,8 @@ def marked_regions(
 class JudgedPrediction(Prediction):
     """A prediction held against the model's thresholds: what `predict` returns.
 
-    The map has the size of the model's input; regions are in pixels of the frame that was given.
+    The map covers the frame that was given, at the resolution of the model's input; regions are in
+    pixels of that frame.
     """
 
     threshold: float  # of the score, which alone decides
@@ -88,18 +93,18 @@ def judged(
     *,
     thresholds: Thresholds,
     p_value: float | None = None,
-    frame_hw: tuple[int, int],
+    view: View,
 ) -> JudgedPrediction:
     """Hold a prediction against its thresholds."""
     verdict = verdict_on(prediction.score, thresholds)
-    regions, _ = marked_regions(prediction.map_hw, verdict, thresholds.pixel, size_hw=frame_hw)
+    regions, _ = marked_regions(prediction.map_hw, verdict, thresholds.pixel, view=view)
     return JudgedPrediction(
-        map_hw=prediction.map_hw,
+        map_hw=view.over_frame(prediction.map_hw),
         score=prediction.score,
         grid_hw=prediction.grid_hw,
         threshold=thresholds.score,
         pixel_threshold=thresholds.pixel,
         verdict=verdict,
         p_value=p_value,
-        regions=regions,
+        regions=tuple(region.moved(*view.corner_xy) for region in regions),
     )

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.geometry import PLAIN, Geometry, Polygon
 from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.contract.seal import KEY as SEAL
 from edgeseg.contract.seal import check_text, sealed_json
@@ -142,7 +143,7 @@ class Decision:
     """One change of the operating point after the export."""
 
     when: str  # UTC
-    action: Literal["threshold", "calibrate"]
+    action: Literal["threshold", "calibrate", "ignore"]
     rule: str  # in words
     images: int  # good images behind it
     before: float  # threshold of the score
@@ -237,6 +238,14 @@ class TileLayout:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScoreRule:
+    """How cells become map and score; inside the graph, for frames of which not all cells count."""
+
+    top: int  # mean of so many highest cells; 1: highest pixel of the map
+    sigma: float  # of the map's blur, in pixels
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelMetadata:
     """Input, threshold, statistics of good images and provenance of an exported model."""
 
@@ -261,6 +270,10 @@ class ModelMetadata:
     onnx_sha256: str | None = None  # sidecar only: a file cannot hold its own hash
     plan: PlanFacts | None = None  # sidecar of a plan only
     tiles: TileLayout | None = None
+    geometry: Geometry | None = None  # where it looks; None: at whole pictures of any size
+    rule: ScoreRule | None = None  # files of earlier versions lack it
+    camera_hw: tuple[int, int] | None = None  # of the images it was fitted on, if known
+    ignored_here: tuple[Polygon, ...] = ()  # sidecar only: what is ignored since the export
     planted_scores: tuple[float, ...] = ()  # of defects planted on good images: what is found
     history: tuple[Decision, ...] = ()  # sidecar only: what was decided where it runs
     schema: int = SCHEMA
@@ -275,6 +288,8 @@ class ModelMetadata:
                 f"threshold.score: {self.threshold.score}, over {FARTHEST:g} times the highest "
                 f"score of a good image ({self.good_scores.max:g}), so that nothing is ever found"
             )
+        if self.ignored_here and self.camera_hw is None:
+            raise ValueError("camera_hw: none, expected the size that ignored regions are named in")
         try:
             _ = self.tiling
         except UsageError as error:
@@ -302,6 +317,15 @@ class ModelMetadata:
             frame_hw=self.tiles.frame_hw, tile_hw=self.size_hw, overlap_hw=(overlap, overlap)
         )
 
+    @property
+    def looks(self) -> Geometry:
+        """Where the model looks, what is ignored since its export included."""
+        geometry = self.geometry or PLAIN
+        if not self.ignored_here:
+            return geometry
+        seen = geometry.seen_by(geometry.camera_hw or self.camera_hw)
+        return replace(seen, ignore=(*geometry.ignore, *self.ignored_here))
+
     def thresholds(self, asked: float | None = None) -> Thresholds:
         """Those in use; a threshold that was asked for moves all alike."""
         if asked is None:
@@ -318,6 +342,8 @@ class ModelMetadata:
             good_scores=other.good_scores,
             drift=other.drift,
             planted_scores=other.planted_scores,
+            camera_hw=other.camera_hw,
+            ignored_here=other.ignored_here,
             history=other.history,
             schema=max(self.schema, other.schema),
         )
@@ -330,6 +356,8 @@ class ModelMetadata:
     def to_json(self, *, indent: int | None = None) -> str:
         """Stable text: same metadata, same bytes; with a hash of itself."""
         values = {key: value for key, value in asdict(self).items() if value is not None}
+        if not self.ignored_here:
+            del values["ignored_here"]
         return sealed_json(values | {"schema": SCHEMA}, indent=indent)
 
     @classmethod

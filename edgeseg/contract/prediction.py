@@ -6,13 +6,14 @@ A value at the threshold is good and a value that is no number is not, here and 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.geometry import View
 from edgeseg.errors import UsageError
 
 MAX_REGIONS = 32  # a frame of noise must not become an event of a megabyte
@@ -43,6 +44,11 @@ class Region:
     area_px: int
     peak: float  # highest value of the map in it; NaN if one is no number
 
+    def moved(self, right: int, down: int) -> "Region":
+        """The same in a picture that this one is a part of."""
+        x, y, w, h = self.box_xywh
+        return replace(self, box_xywh=(x + right, y + down, w, h))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
@@ -70,9 +76,16 @@ def check_frame(frame_hwc: NDArray[np.uint8], channels: str, *, name: str = "fra
 
 
 def find_regions(
-    map_hw: NDArray[np.float32], threshold: float, *, size_hw: tuple[int, int]
+    map_hw: NDArray[np.float32],
+    threshold: float,
+    *,
+    size_hw: tuple[int, int],
+    view: View | None = None,
 ) -> tuple[tuple[Region, ...], int]:
-    """Connected parts above the threshold in pixels of a frame of size_hw, and how many."""
+    """Connected parts above the threshold in pixels of a frame of size_hw, and how many.
+
+    With a view that follows the part, `map_hw` is of its input and the boxes of its picture.
+    """
     above_hw = above(map_hw, threshold)
     if not above_hw.any():
         return (), 0
@@ -88,6 +101,16 @@ def find_regions(
     regions = []
     for label in strongest:
         x, y, w, h, area = (int(value) for value in stats[label])
+        if view is not None and view.pose is not None:
+            piece = np.asarray(labels_hw[y : y + h, x : x + w] == label, np.bool_)
+            regions.append(
+                Region(
+                    box_xywh=_turned_box(piece, (x, y), view),
+                    area_px=max(1, round(area * view.pixel_area)),
+                    peak=float(peaks[label]),
+                )
+            )
+            continue
         # Outwards, so that the box holds the region at any scale.
         left, top = math.floor(x * scale_x), math.floor(y * scale_y)
         # Rounding of the scale may point a pixel past the border.
@@ -101,3 +124,17 @@ def find_regions(
             )
         )
     return tuple(regions), count - 1
+
+
+def _turned_box(
+    piece_hw: NDArray[np.bool_], corner_xy: tuple[int, int], view: View
+) -> tuple[int, int, int, int]:
+    """The box around a piece of the input where it lies in the camera's picture."""
+    rows, columns = np.nonzero(piece_hw)
+    points = np.stack([columns + corner_xy[0], rows + corner_xy[1]], axis=1)
+    corners = (points[:, None] + ((0, 0), (1, 0), (0, 1), (1, 1))).reshape(-1, 2)
+    placed = corners @ view.to_frame[:, :2].T + view.to_frame[:, 2]
+    limit = (view.frame_hw[1], view.frame_hw[0])
+    left, top = np.clip(np.floor(placed.min(axis=0)), 0, np.subtract(limit, 1)).astype(int).tolist()
+    right, bottom = np.clip(np.ceil(placed.max(axis=0)), 1, limit).astype(int).tolist()
+    return left, top, max(1, right - left), max(1, bottom - top)

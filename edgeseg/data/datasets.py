@@ -131,6 +131,7 @@ class Dataset:
     train: tuple[Sample, ...]
     test: tuple[Sample, ...]
     notes: tuple[str, ...] = ()  # what was left out, and why
+    resized: bool = False  # before they were stored: the camera's own size is not known
 
     def __post_init__(self) -> None:
         if not self.train:

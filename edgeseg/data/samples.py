@@ -4,19 +4,20 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.geometry import PLAIN, Geometry, View
+from edgeseg.contract.ignored import hidden_of, painted
 from edgeseg.contract.images import (
     read_image,
     read_mask,
     read_mask_stack,
     read_video_frame,
-    resize_image,
-    resize_mask,
 )
 from edgeseg.errors import DatasetError, UsageError
 
@@ -63,10 +64,10 @@ class Batch:
 
 
 def read_sample(
-    sample: Sample, size_hw: tuple[int, int]
+    sample: Sample, size_hw: tuple[int, int], geometry: Geometry = PLAIN
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """Decode a sample's picture (H, W, 3) and mask (H, W) at the given size."""
-    decoded = _decode(sample, size_hw)
+    decoded = _decode(sample, size_hw, geometry)
     return decoded.frame_hwc, decoded.mask_hw
 
 
@@ -78,32 +79,37 @@ class _Decoded:
     size_hw: tuple[int, int]  # of the picture as it is
 
 
-def _decode(sample: Sample, size_hw: tuple[int, int]) -> _Decoded:
+def _decode(sample: Sample, size_hw: tuple[int, int], geometry: Geometry) -> _Decoded:
     image_hwc = _read(sample)
     height, width = image_hwc.shape[:2]
+    try:
+        geometry.check((height, width), name=str(sample.image))
+    except UsageError as error:
+        raise DatasetError(str(error)) from None
+    view = geometry.view((height, width), size_hw)
+    mask_hw = _read_mask(sample, view)
+    hidden = hidden_of(geometry, size_hw)
     return _Decoded(
         sample=sample,
-        frame_hwc=resize_image(image_hwc, size_hw),
-        mask_hw=_read_mask(sample, (height, width), size_hw),
+        frame_hwc=painted(view.picture(image_hwc), geometry),
+        mask_hw=mask_hw if hidden is None else mask_hw & ~hidden.pixels_hw,
         size_hw=(height, width),
     )
 
 
-def _read_mask(
-    sample: Sample, image_hw: tuple[int, int], size_hw: tuple[int, int]
-) -> NDArray[np.bool_]:
+def _read_mask(sample: Sample, view: View) -> NDArray[np.bool_]:
     if sample.mask is None:
-        return np.zeros(size_hw, np.bool_)
+        return np.zeros(view.size_hw, np.bool_)
     if sample.mask_index is None:
         mask_hw = read_mask(sample.mask)
     else:
         mask_hw = read_mask_stack(sample.mask, sample.mask_index)
-    if mask_hw.shape != image_hw:
+    if mask_hw.shape != view.frame_hw:
         raise DatasetError(
             f"{sample.mask}: mask of {mask_hw.shape[0]}x{mask_hw.shape[1]} for a picture of "
-            f"{image_hw[0]}x{image_hw[1]} (height x width), expected the same size"
+            f"{view.frame_hw[0]}x{view.frame_hw[1]} (height x width), expected the same size"
         )
-    return resize_mask(mask_hw, size_hw)
+    return view.mask(mask_hw)
 
 
 def _read(sample: Sample) -> NDArray[np.uint8]:
@@ -129,6 +135,7 @@ def load_batches(
     samples: Sequence[Sample],
     *,
     size_hw: tuple[int, int],
+    geometry: Geometry = PLAIN,
     batch_size: int,
     max_bad: int = 0,
     on_bad: Callable[[Path, str], None] | None = None,
@@ -140,9 +147,13 @@ def load_batches(
             f"batch size {batch_size}, {workers} workers, {max_bad} bad files allowed: "
             "expected at least 1, 1 and 0"
         )
+    decode = partial(_decode, size_hw=size_hw, geometry=geometry)
     return _batches(
-        _good_ones(samples, size_hw, max_bad=max_bad, on_bad=on_bad, workers=workers), batch_size
+        _good_ones(samples, decode, max_bad=max_bad, on_bad=on_bad, workers=workers), batch_size
     )
+
+
+Decode = Callable[[Sample], _Decoded]
 
 
 def _batches(pictures: Iterator[_Decoded], batch_size: int) -> Iterator[Batch]:
@@ -157,14 +168,14 @@ def _batches(pictures: Iterator[_Decoded], batch_size: int) -> Iterator[Batch]:
 
 def _good_ones(
     samples: Sequence[Sample],
-    size_hw: tuple[int, int],
+    decode: Decode,
     *,
     max_bad: int,
     on_bad: Callable[[Path, str], None] | None,
     workers: int,
 ) -> Iterator[_Decoded]:
     bad = 0
-    for sample, future in _decoded_ahead(samples, size_hw, workers):
+    for sample, future in _decoded_ahead(samples, decode, workers):
         try:
             decoded = future.result()
         except DatasetError as error:
@@ -180,14 +191,14 @@ def _good_ones(
 
 
 def _decoded_ahead(
-    samples: Sequence[Sample], size_hw: tuple[int, int], workers: int
+    samples: Sequence[Sample], decode: Decode, workers: int
 ) -> Iterator[tuple[Sample, Future[_Decoded]]]:
     """Decode in threads (OpenCV frees the interpreter lock), at most four a worker ahead."""
     pending: deque[tuple[Sample, Future[_Decoded]]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
     try:
         for sample in samples:
-            pending.append((sample, pool.submit(_decode, sample, size_hw)))
+            pending.append((sample, pool.submit(decode, sample)))
             if len(pending) > 4 * workers:
                 yield pending.popleft()
         while pending:

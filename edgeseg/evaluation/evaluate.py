@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.geometry import PLAIN, Geometry
 from edgeseg.contract.metrics import METRICS, stored_metrics
 from edgeseg.contract.prediction import find_regions
 from edgeseg.data.datasets import Dataset, Sample, load_batches
@@ -87,6 +88,7 @@ def evaluate(
     dataset: Dataset,
     *,
     size_hw: tuple[int, int],
+    geometry: Geometry = PLAIN,
     threshold: float,
     pixel_threshold: float,
     threshold_method: str,
@@ -101,7 +103,12 @@ def evaluate(
     started = time.perf_counter()
     batch_size = frames_at_once(size_hw, most=batch_size)
     batches = load_batches(
-        dataset.test, size_hw=size_hw, batch_size=batch_size, max_bad=max_bad, on_bad=on_bad
+        dataset.test,
+        size_hw=size_hw,
+        geometry=geometry,
+        batch_size=batch_size,
+        max_bad=max_bad,
+        on_bad=on_bad,
     )
     length = -(-len(dataset.test) // batch_size)
     watched = progress(batches, length=length, label="Evaluating")

@@ -13,6 +13,8 @@ from edgeseg.contract.prediction import above
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.metrics import best_f1_threshold
 
+GRID_BYTES = 16 << 20  # of the grids of good images that a file keeps: 8,000 images of 32x32 cells
+
 
 @dataclass(frozen=True, kw_only=True)
 class GoodImageScores:
@@ -23,6 +25,9 @@ class GoodImageScores:
     frame_d2: NDArray[np.float32]  # (n,): mean of d^2 over each frame
     d2_mean: NDArray[np.float32]  # (h, w): mean of d^2 over images
     d2_std: NDArray[np.float32]  # (h, w)
+    # (n, h, w) float16: each cell's distance, ignored ones too; None: too many, or not known.
+    # Regions that are ignored later take their threshold from here.
+    grids: NDArray[np.float16] | None = None
     images: tuple[str, ...] = ()  # where each is, as long as a fit knows it; no file keeps them
 
     @property

@@ -17,7 +17,9 @@ from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.history import FittedData, entry, highest
 from edgeseg.config import FitConfig
 from edgeseg.contract.operating_point import needed_images
+from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset, Sample, load_batches
+from edgeseg.data.samples import sample_size
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
 from edgeseg.fitting.checkpoint import Collected
@@ -40,6 +42,7 @@ def fit(dataset: Dataset, config: FitConfig, options: FitOptions | None = None) 
     With a group of processes each goes through its share, and all return the same artefact.
     """
     options = options or FitOptions()
+    config = looked_at(config, dataset)
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
     return fit_in(space, dataset, options)
 
@@ -57,7 +60,7 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
         for sentence in collected.census.sentences():
             options.note(sentence)
         collected.moments = sum_moments_(collected.moments, options.group).to(CPU)
-        data = FittedData(name=dataset.name, layout=dataset.layout, held_out=len(held_out))
+        data = fitted_data(dataset, held_out=len(held_out))
         artefact = finish(space, collected, data=data, options=options)
     if foreign := foreign_sentence(artefact.calibration.good):
         options.note(foreign)
@@ -70,6 +73,23 @@ def _planted(options: FitOptions) -> int:
         options.note("no planted defects: they are made by one process; fit without torchrun")
         return 0
     return options.planted
+
+
+def fitted_data(dataset: Dataset, *, held_out: int) -> FittedData:
+    """What the header says of a dataset."""
+    return FittedData(
+        name=dataset.name,
+        layout=dataset.layout,
+        held_out=held_out,
+        camera_hw=None if dataset.resized else _first_size(dataset),
+    )
+
+
+def _first_size(dataset: Dataset) -> tuple[int, int] | None:
+    try:
+        return sample_size(dataset.train[0])
+    except DatasetError:  # the pass says so
+        return None
 
 
 def share_facts(collected: Collected, options: FitOptions) -> None:
@@ -174,7 +194,13 @@ def _check_d2(expected: float, measured: float, *, whole: bool, ridge: float) ->
 def _anomaly_scores(model: ReferenceModel, config: FitConfig, options: FitOptions) -> list[float]:
     share: Sequence[Sample] = options.anomalies[options.group.rank :: options.group.size]
     size = options.for_images(config.image_hw).batch_size
-    batches = load_batches(share, size_hw=config.image_hw, batch_size=size, max_bad=options.max_bad)
+    batches = load_batches(
+        share,
+        size_hw=config.image_hw,
+        geometry=config.geometry,
+        batch_size=size,
+        max_bad=options.max_bad,
+    )
     predict = frame_predictor(torch_predictor(model), config)
     scores: list[float] = []
     for batch in options.progress(

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from edgeseg.data.samples import frames_at_once
-from edgeseg.evaluation.threshold import GoodImageScores
+from edgeseg.evaluation.threshold import GRID_BYTES, GoodImageScores
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.group import ALONE, Group
@@ -19,6 +20,7 @@ from edgeseg.model.predictor import frame_scores
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Progress, silent
 
+_MOST_HALF = 65_504.0  # the largest number of 16 bits
 Visitor = Callable[[ReferenceModel, Sequence[int]], None]
 
 
@@ -106,6 +108,7 @@ class _Tally:
     def __init__(self, scorer: HeldOutScorer):
         self.scorer = scorer
         self.rows: list[tuple[int, int, float, float, float]] = []
+        self.grids: list[NDArray[np.float16]] = []  # in the order of the rows
         # Sums of d^2 and d^4 at every location; float64 leaves their difference exact enough.
         self.sums = torch.zeros(2, *scorer.space.config.grid_hw, dtype=torch.float64)
 
@@ -114,13 +117,35 @@ class _Tally:
     ) -> None:
         space, size = self.scorer.space, self.scorer._at_once
         for start, rows in enumerate(store.batches(places, size=size)):
-            d2 = (grid := model.distances(space.inputs(rows))).square()  # (n or n T, h, w)
+            whole = model.distances(space.inputs(rows))  # (n or n T, h, w)
+            d2 = (grid := model.counted(whole)).square()
             score, peak = frame_scores(*model.to_image(grid), tiling=space.config.tiling)
             values = torch.stack([score, peak, d2.view(len(rows), -1).mean(dim=1)], dim=1)
             for place, row in zip(places[start * size :], values.tolist(), strict=False):
                 self.rows.append((fold, place, *row))
+            if self.keeps_grids:
+                self.grids += list(whole.clamp(max=_MOST_HALF).to(torch.float16).numpy())
             d2 = d2.to(torch.float64)
             self.sums += torch.stack([d2.sum(dim=0), d2.square().sum(dim=0)])
+
+    @property
+    def keeps_grids(self) -> bool:
+        """Whether cells have places of the image, and are few enough for a file."""
+        height, width = self.scorer.space.config.grid_hw
+        few = 2 * height * width * (len(self.grids) + 1) <= GRID_BYTES
+        return self.scorer.space.config.tiling is None and few
+
+    def _all_grids(self) -> NDArray[np.float16] | None:
+        """Of all processes, in the order of the sorted rows; None if some were left out."""
+        parts = self.scorer.group.gather((self.rows, self.grids))
+        if any(len(rows) != len(grids) for rows, grids in parts):
+            return None
+        places = [row[:2] for rows, _ in parts for row in rows]
+        grids = [grid for _, part in parts for grid in part]
+        if not grids or sum(grid.nbytes for grid in grids) > GRID_BYTES:
+            return None
+        order = sorted(range(len(places)), key=lambda index: places[index])
+        return np.stack([grids[index] for index in order])
 
     def result(self, names: Mapping[int, str]) -> GoodImageScores:
         """Of all processes, by fold and place in the list."""
@@ -131,12 +156,14 @@ class _Tally:
         mean, square = (group.sum_(self.sums) / inputs).numpy()
         spread = np.sqrt(np.clip(square - mean**2, 0.0, None))
         known = all(row[1] in names for row in rows)
+        grids = self._all_grids()
         return GoodImageScores(
             scores=values[:, 0].copy(),
             peaks=values[:, 1].copy(),
             frame_d2=values[:, 2].copy(),
             d2_mean=mean.astype(np.float32),
             d2_std=spread.astype(np.float32),
+            grids=grids,
             images=tuple(names[row[1]] for row in rows) if known else (),
         )
 

@@ -116,7 +116,9 @@ class _ImagePass:
         plan = Plan.of(most, images=len(order), image_hw=config.image_hw)
         places = order[: plan.images]
         chosen = [samples[place] for place in places]
-        batches = load_batches(chosen, size_hw=config.image_hw, batch_size=1)
+        batches = load_batches(
+            chosen, size_hw=config.image_hw, geometry=config.geometry, batch_size=1
+        )
         frames = [batch.frames[0] for batch in batches]
         pictures.add(frames, places, per_image=plan.per_image, embed=self.embed)
 
@@ -159,6 +161,7 @@ class _ImagePass:
         loaded = load_batches(
             samples,
             size_hw=self.space.config.image_hw,
+            geometry=self.space.config.geometry,
             batch_size=1,
             max_bad=self.options.max_bad,
             on_bad=self._on_bad,

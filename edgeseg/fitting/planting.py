@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from edgeseg.contract.ignored import hidden_of
 from edgeseg.data.planted.planting import Planted, planted_set
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.planted_scores import PlantedScores
@@ -59,9 +60,13 @@ class PlantedPictures:
     ) -> None:
         """Plant on these images, which stand at these places of the list."""
         waiting: list[NDArray[np.uint8]] = []
+        config = self.space.config
+        hidden = hidden_of(config.geometry, config.image_hw)
         copies = copies_of(frames, per_image=per_image, seed=self.space.config.seed)
         length = len(frames) * per_image
         for index, planted in self.options.progress(copies, length=length, label="Planting"):
+            if hidden is not None and (planted.mask_hw & hidden.pixels_hw).any():
+                continue
             share = planted.area_px / planted.mask_hw.size
             self.copies.append((places[index], planted.kind, share))
             waiting.append(planted.image_hwc)
@@ -81,7 +86,7 @@ class PlantedPictures:
         numbers = [number for number, copy in enumerate(self.copies) if copy[0] in unseen]
         scores: list[float] = []
         for rows in self.store.batches(numbers, size=self.options.batch_size):
-            distances = model.distances(self.space.inputs(rows))
+            distances = model.counted(model.distances(self.space.inputs(rows)))
             score, _ = frame_scores(*model.to_image(distances), tiling=self.space.config.tiling)
             scores += score.tolist()
         self._scores.update(zip(numbers, scores, strict=True))

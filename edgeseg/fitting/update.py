@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.history import entry, highest
 from edgeseg.contract.operating_point import needed_images
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.evaluation.threshold import GoodImageScores, calibrate
+from edgeseg.evaluation.threshold import GRID_BYTES, GoodImageScores, calibrate
 from edgeseg.fitting.checkpoint import Collected, describe_space, difference
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import CPU, FeatureSpace
@@ -222,7 +223,14 @@ def joined_scores(parts: Sequence[GoodImageScores]) -> GoodImageScores:
         frame_d2=np.concatenate([part.frame_d2 for part in parts]),
         d2_mean=whole.astype(np.float32),
         d2_std=np.sqrt(np.clip(whole_square - whole**2, 0, None)).astype(np.float32),
+        grids=_joined_grids(parts),
     )
+
+
+def _joined_grids(parts: Sequence[GoodImageScores]) -> NDArray[np.float16] | None:
+    grids = [part.grids for part in parts if part.grids is not None]
+    fits = sum(grid.nbytes for grid in grids) <= GRID_BYTES
+    return np.concatenate(grids) if fits and len(grids) == len(parts) else None
 
 
 def moments_of(artefact: Artefact, name: str) -> Moments:

@@ -6,10 +6,14 @@ embedding - mean, times the factor of its block -> distances (N, h, w)
 distances -> interpolated and blurred: map (N, H, W); highest ones: score (N,)
 """
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from edgeseg.config import FitConfig
+from edgeseg.contract.ignored import MapRule, hidden_of
+from edgeseg.contract.upsampling import upsampling_operator
+from edgeseg.errors import UsageError
 from edgeseg.model.embedding import GridEmbedding
 from edgeseg.model.factors import Factors
 from edgeseg.model.feature_extractor import Backbone
@@ -41,6 +45,8 @@ class ReferenceModel(nn.Module):
     factor: Tensor
     rows: Tensor
     columns: Tensor
+    kept: Tensor | None
+    gain: Tensor | None
 
     def __init__(
         self, config: FitConfig, *, backbone: Backbone, embedding: Tensor, factors: Factors
@@ -59,11 +65,16 @@ class ReferenceModel(nn.Module):
         self.register_buffer("mean", self.windows.per_cell(factors.mean))  # (P, k)
         self.register_buffer("factor", factors.factor)  # (B or 1, k, r)
         rows, columns = (
-            upsampling_operator(size, cells, sigma=config.sigma)
+            torch.from_numpy(upsampling_operator(size, cells, sigma=config.sigma))
             for size, cells in zip(config.size_hw, config.grid_hw, strict=True)
         )
         self.register_buffer("rows", rows.to(torch.float32))  # (H, h)
         self.register_buffer("columns", columns.t().contiguous().to(torch.float32))  # (w, W)
+        kept, gain = _counted(config)
+        self.register_buffer("kept", kept)  # (h, w), or None: all cells count
+        self.register_buffer("gain", gain)  # (H, W)
+        if kept is not None:
+            self.top = min(self.top, int(kept.sum()))
         self.eval().requires_grad_(False)
 
     def embed(self, frames: Tensor) -> Tensor:
@@ -80,9 +91,15 @@ class ReferenceModel(nn.Module):
         y = torch.matmul(self.windows.by_block(x), self.factor)  # (B, N share^2, r)
         return self.windows.to_grid((y * y).sum(dim=2).sqrt(), images=n)
 
+    def counted(self, grid: Tensor) -> Tensor:
+        """Distances (N, h, w) with those of ignored cells set to 0."""
+        return grid if self.kept is None else grid * self.kept
+
     def to_image(self, grid: Tensor) -> tuple[Tensor, Tensor]:
-        """Distances (N, h, w) to the map (N, H, W) and the score (N,)."""
+        """Distances (N, h, w) of cells that count to the map (N, H, W) and the score (N,)."""
         image_map = torch.matmul(torch.matmul(self.rows, grid), self.columns)
+        if self.gain is not None:
+            image_map = image_map * self.gain
         if self.top == 1:
             return image_map, image_map.flatten(1).amax(dim=1)
         highest = grid.flatten(1).topk(min(self.top, grid[0].numel()), dim=1).values
@@ -90,41 +107,20 @@ class ReferenceModel(nn.Module):
 
     def forward(self, frames: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """uint8 (N, H, W, 3) to map (N, H, W), score (N,) and grid (N, h, w)."""
-        grid = self.distances(self.embed(frames))
+        grid = self.counted(self.distances(self.embed(frames)))
         image_map, score = self.to_image(grid)
         return image_map, score, grid
 
 
-def upsampling_operator(size: int, cells: int, *, sigma: float) -> Tensor:
-    """U (size, cells) with map = U_rows d U_columns': bilinear interpolation, then Gaussian blur.
-
-    Both are linear and separable, borders included, so they are one matrix per axis.
-    """
-    return _blur_matrix(size, sigma) @ _bilinear_matrix(size, cells)
-
-
-def _bilinear_matrix(size: int, cells: int) -> Tensor:
-    position = (torch.arange(size, dtype=torch.float64) + 0.5) * cells / size - 0.5
-    position = position.clamp(0, cells - 1)
-    below = position.floor().long().clamp(max=max(cells - 2, 0))
-    share = position - below
-    matrix = torch.zeros(size, cells, dtype=torch.float64)
-    index = torch.arange(size)
-    matrix[index, below] += 1 - share
-    matrix[index, (below + 1).clamp(max=cells - 1)] += share
-    return matrix
-
-
-def _blur_matrix(size: int, sigma: float) -> Tensor:
-    if sigma == 0:
-        return torch.eye(size, dtype=torch.float64)
-    radius = int(4 * sigma + 0.5)  # as SciPy's; the tail beyond is below 1e-4 of the mass
-    offsets = torch.arange(-radius, radius + 1)
-    kernel = torch.exp(-0.5 * (offsets.to(torch.float64) / sigma) ** 2)
-    kernel /= kernel.sum()
-    # Reflect about the edges of the image (d c b a | a b c d | d c b a), as often as needed.
-    position = (torch.arange(size)[:, None] + offsets) % (2 * size)
-    position = torch.where(position < size, position, 2 * size - 1 - position)
-    return torch.zeros(size, size, dtype=torch.float64).scatter_add_(
-        1, position, kernel.expand(size, -1).contiguous()
+def _counted(config: FitConfig) -> tuple[Tensor | None, Tensor | None]:
+    """Which cells count, and what that does to the map; None where all do."""
+    hidden = hidden_of(config.geometry, config.image_hw)
+    if hidden is None:
+        return None, None
+    kept = hidden.kept(config.grid_hw)
+    rule = MapRule(
+        size_hw=config.size_hw, grid_hw=config.grid_hw, sigma=config.sigma, top=config.top
     )
+    if not kept.any():
+        raise UsageError("ignore: every cell is ignored, so there is nothing left to look at")
+    return torch.from_numpy(kept.astype(np.float32)), torch.from_numpy(rule.gain(kept))

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.ignored import hidden_of
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.runtime.drift.watch import WINDOW, DriftState, DriftWatch
 from edgeseg.runtime.records import SCHEMA, FrameResult, SourceEvent
@@ -29,6 +30,7 @@ class DriftSink:
         on_change: Callable[[FrameResult, DriftState], None] | None = None,
     ) -> None:
         self._baseline = metadata.drift
+        self._counted_hw = counted_cells(metadata)
         DriftWatch(self._baseline, window=window)  # refuse a bad window now, not at the first frame
         self._window = window
         self._on_change = on_change
@@ -43,7 +45,9 @@ class DriftSink:
         index = result.source_index
         watch = self._watches.get(index)
         if watch is None:
-            watch = self._watches[index] = DriftWatch(self._baseline, window=self._window)
+            watch = self._watches[index] = DriftWatch(
+                self._baseline, window=self._window, counted_hw=self._counted_hw
+            )
         before = watch.state.level
         state = watch.update(
             grid_hw, anomalous=result.verdict != "good", frame_hwc=result.frame_hwc
@@ -57,6 +61,14 @@ class DriftSink:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def counted_cells(metadata: ModelMetadata) -> NDArray[np.bool_] | None:
+    """Cells (h, w) that are not ignored: the others are at no distance from anything."""
+    if metadata.tiles is not None:
+        return None
+    hidden = hidden_of(metadata.looks, metadata.size_hw)
+    return None if hidden is None else hidden.kept(metadata.grid_hw)
 
 
 def drift_event(result: FrameResult, state: DriftState) -> dict[str, object]:

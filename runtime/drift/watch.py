@@ -93,6 +93,7 @@ class DriftWatch:
         median_sigmas: float = 3.0,
         share: float = 0.3,
         cell_sigmas: float = 1.5,
+        counted_hw: NDArray[np.bool_] | None = None,  # cells that are not ignored; None: all
     ) -> None:
         if window < 2 * _EVERY:
             raise UsageError(f"drift window: got {window} frames, expected {2 * _EVERY} or more")
@@ -110,6 +111,7 @@ class DriftWatch:
         self._limit_hw = 1.0 + cell_sigmas * spread_hw
         self._spot_hw = 1.0 + _SPOT_SPREADS * spread_hw
         self._typical_hw = np.ones_like(base_hw)  # no evidence yet: as on good images
+        self._counted = slice(None) if counted_hw is None else counted_hw.ravel()
         self._frame_mean = baseline.frame_mean
         # Frames of one part that stays in view are all alike, so a window of them can be as far
         # off as a single good image: the limit is in deviations of single images.
@@ -173,9 +175,11 @@ class DriftWatch:
         self._looks.update(look, good=good, weight=self._weight)
 
     def _evaluate(self, level: DriftLevel) -> DriftState:
-        middle = self._typical_hw.size // 2  # np.median takes five times as long
-        median = float(np.partition(self._typical_hw, middle, axis=None)[middle])
-        share = np.count_nonzero(self._typical_hw > self._limit_hw) / self._typical_hw.size
+        typical = self._typical_hw.ravel()[self._counted]
+        middle = typical.size // 2  # np.median takes five times as long
+        median = float(np.partition(typical, middle)[middle])
+        limits = self._limit_hw.ravel()[self._counted]
+        share = np.count_nonzero(typical > limits) / typical.size
         limit = _CALM if level == "warn" else 1.0
         # Only the rise above the baseline is drift, so hysteresis acts on that.
         broad = max((median - 1.0) / (self._median_limit - 1.0), share / self._share_limit) >= limit

@@ -12,7 +12,7 @@ from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.scoring.model_input import blend, cut, fit_into
+from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into
 
 
 class Detector:
@@ -21,6 +21,7 @@ class Detector:
     def __init__(self, session: Session, *, threshold: float | None = None) -> None:
         self._session = session
         self.thresholds = session.metadata.thresholds(threshold)
+        self._inputs = InputMaker(session.metadata)
 
     def __repr__(self) -> str:
         return f"<edgeseg detector of {self.metadata.name}: {self.backend}>"
@@ -50,28 +51,33 @@ class Detector:
     ) -> JudgedPrediction:
         """Score one frame of any size; channels="bgr" for OpenCV's captures.
 
-        The frame is resized as it was for fitting, and cut if the model was fitted on tiles. The
-        map has the model's size; regions are in pixels of the frame.
+        The frame is resized as it was for fitting, and cut if the model was fitted on a region or
+        on tiles. The map covers the frame at the model's resolution; regions are in its pixels.
         """
         prediction = self.score(frame_hwc, channels=channels)
+        view = self._inputs.view(frame_hwc.shape[:2])
         return judged(
             prediction,
             thresholds=self.thresholds,
             p_value=chance(prediction.score, self.metadata.good_scores),
-            frame_hw=frame_hwc.shape[:2],
+            view=view,
         )
 
     def score(self, frame_hwc: NDArray[np.uint8], *, channels: Channels = "rgb") -> Prediction:
         """The same without a verdict."""
         check_frame(frame_hwc, channels)
         swap = channels != self.metadata.input.channels.lower()
-        tiling = self.metadata.tiling
-        pieces = cut(frame_hwc, tiling) if tiling else [frame_hwc]
+        self._inputs.geometry.check(frame_hwc.shape[:2])
+        view, tiling = self._inputs.view(frame_hwc.shape[:2]), self.metadata.tiling
+        if tiling is None:
+            input_nhwc = np.empty((1, *self.metadata.size_hw, 3), np.uint8)
+            self._inputs.into(frame_hwc, input_nhwc[0], view=view, swap=swap)
+            return self._inputs.counted(self._session.infer(input_nhwc)[0], view)
+        pieces = cut(view.crop(frame_hwc), tiling)
         input_nhwc = np.empty((len(pieces), *self.metadata.size_hw, 3), np.uint8)
         for piece_hwc, slot_hwc in zip(pieces, input_nhwc, strict=True):
             fit_into(piece_hwc, slot_hwc, swap=swap)
-        predictions = self._session.infer(input_nhwc)
-        return blend(predictions, tiling) if tiling else predictions[0]
+        return blend(self._session.infer(input_nhwc), tiling)
 
     def close(self) -> None:
         """Release the device."""

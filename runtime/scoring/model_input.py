@@ -1,60 +1,116 @@
-"""From captured frames to the model's input: region of interest, resizing, overlapping tiles."""
+"""From captured frames to the model's input and back to what the model says of the frame.
 
-from dataclasses import dataclass
+frame --InputMaker.view--> View --into--> a slot of the model's input
+prediction --InputMaker.counted--> map and score of the cells that count
+"""
+
+from dataclasses import replace
+from functools import cached_property
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.geometry import PLAIN, Geometry, Roi, View
+from edgeseg.contract.ignored import Hidden, MapRule, hidden_of
 from edgeseg.contract.images import resize_image
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.prediction import Prediction
 from edgeseg.contract.tiles import Tiling
-from edgeseg.errors import UsageError
+from edgeseg.errors import RuntimeFailure, UsageError
 
 
-@dataclass(frozen=True, kw_only=True)
-class Roi:
-    """A rectangle of the captured frame, in pixels."""
+class InputMaker:
+    """Makes inputs of one model the way its fit did."""
 
-    x: int
-    y: int
-    w: int
-    h: int
+    def __init__(self, metadata: ModelMetadata, *, roi: Roi | None = None) -> None:
+        self._metadata = metadata
+        self.geometry = _where(metadata, roi)
+        self._size_hw = metadata.size_hw if metadata.tiling is None else metadata.tiling.frame_hw
+        if metadata.ignored_here and not self._can_count:
+            raise RuntimeFailure(
+                f"model {metadata.name}: regions are ignored since its export, and the file does "
+                "not give the grid or the rule that this needs; export it again, with its grid"
+            )
 
-    def __post_init__(self) -> None:
-        if self.x < 0 or self.y < 0 or self.w < 1 or self.h < 1:
-            raise UsageError(f"roi={self}: expected x,y of 0 or more and w,h of 1 or more")
+    @property
+    def _can_count(self) -> bool:
+        meta = self._metadata
+        return meta.rule is not None and "grid" in meta.outputs and meta.tiles is None
 
-    @classmethod
-    def parse(cls, text: str) -> "Roi":
-        """Read `x,y,w,h`."""
-        try:
-            x, y, w, h = (int(part) for part in text.split(","))
-        except ValueError:
-            raise UsageError(f"roi={text!r}: expected four integers x,y,w,h") from None
-        return cls(x=x, y=y, w=w, h=h)
+    def view(self, frame_hw: tuple[int, int]) -> View:
+        """How a frame of this size is looked at."""
+        return self.geometry.view(frame_hw, self._size_hw)
 
-    def __str__(self) -> str:
-        return f"{self.x},{self.y},{self.w},{self.h}"
+    def into(
+        self, image_hwc: NDArray[np.uint8], slot_hwc: NDArray[np.uint8], *, view: View, swap: bool
+    ) -> None:
+        """Fill a slot of the model's input; `swap` turns BGR to RGB."""
+        place(view.picture(image_hwc), slot_hwc, swap=swap)
+        if self._hidden is not None:
+            self._hidden.paint(slot_hwc)
 
-    def fits(self, size_hw: tuple[int, int]) -> bool:
-        """Whether the whole rectangle lies inside a frame."""
-        return self.x + self.w <= size_hw[1] and self.y + self.h <= size_hw[0]
+    def counted(self, prediction: Prediction, view: View) -> Prediction:
+        """Map and score without cells that are ignored here or that the camera did not see.
 
-    def crop(self, image_hwc: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The rectangle, as a view."""
-        return image_hwc[self.y : self.y + self.h, self.x : self.x + self.w]
+        What was ignored at the export is left out inside the graph.
+        """
+        inside_hw = view.inside(self._metadata.grid_hw)
+        if inside_hw is None and not self._metadata.ignored_here:
+            return prediction
+        rule, grid_hw = self._rule, prediction.grid_hw
+        if rule is None or grid_hw is None:
+            raise RuntimeFailure(
+                f"model {self._metadata.name}: a part reaches beyond the picture, and the file "
+                "does not give the grid that this needs; export it again, with its grid"
+            )
+        kept_hw = np.ones(rule.grid_hw, np.bool_) if inside_hw is None else inside_hw
+        if self._hidden is not None:
+            kept_hw = kept_hw & self._hidden.kept(rule.grid_hw)
+        if not kept_hw.any():
+            return replace(prediction, score=float("nan"))
+        map_hw = rule.map_of(grid_hw, kept_hw)
+        score = rule.score_of(grid_hw, map_hw, kept_hw)
+        return Prediction(map_hw=map_hw, score=score, grid_hw=np.where(kept_hw, grid_hw, 0))
+
+    @cached_property
+    def _hidden(self) -> Hidden | None:
+        return hidden_of(self.geometry, self._size_hw)
+
+    @cached_property
+    def _rule(self) -> MapRule | None:
+        meta = self._metadata
+        if meta.rule is None:
+            return None
+        return MapRule(
+            size_hw=meta.size_hw, grid_hw=meta.grid_hw, sigma=meta.rule.sigma, top=meta.rule.top
+        )
+
+
+def _where(metadata: ModelMetadata, roi: Roi | None) -> Geometry:
+    """The model's own geometry; a region that is asked for must not contradict it."""
+    if roi is None or metadata.looks.roi == roi:
+        return metadata.looks
+    if metadata.looks != PLAIN:
+        raise UsageError(
+            f"roi={roi}: model {metadata.name} was fitted on {metadata.looks.words} of the "
+            "camera's picture, and always looks there; leave it out"
+        )
+    return Geometry(roi=roi)
 
 
 def fit_into(image_hwc: NDArray[np.uint8], out_hwc: NDArray[np.uint8], *, swap: bool) -> None:
     """Resize into a preallocated array, as for the fit; `swap` turns BGR to RGB."""
     height, width = out_hwc.shape[:2]
-    image_hwc = resize_image(image_hwc, (height, width))
-    # Channels are swapped last, when there are fewest pixels.
+    place(resize_image(image_hwc, (height, width)), out_hwc, swap=swap)
+
+
+def place(input_hwc: NDArray[np.uint8], out_hwc: NDArray[np.uint8], *, swap: bool) -> None:
+    """Copy an input into its slot; channels are swapped here, where there are fewest pixels."""
     if swap:
-        cv2.cvtColor(image_hwc, cv2.COLOR_BGR2RGB, dst=out_hwc)
+        cv2.cvtColor(input_hwc, cv2.COLOR_BGR2RGB, dst=out_hwc)
     else:
-        out_hwc[:] = image_hwc
+        out_hwc[:] = input_hwc
 
 
 def cut(image_hwc: NDArray[np.uint8], tiling: Tiling) -> list[NDArray[np.uint8]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.geometry import Roi, View
 from edgeseg.contract.judgement import chance, marked_regions, verdict_on
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.prediction import Prediction, find_regions
@@ -15,7 +16,7 @@ from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, StageTimes, Trace
 from edgeseg.runtime.scoring.meters import Meters
-from edgeseg.runtime.scoring.model_input import Roi, blend, cut, fit_into
+from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into
 from edgeseg.runtime.scoring.verdict import Alarm, Debounce
 
 
@@ -47,6 +48,7 @@ class Scorer:
         self._good_scores = session.metadata.good_scores
         self.alarms = [Alarm(config.debounce) for _ in names]
         self._input_nhwc = np.empty((0, *session.metadata.size_hw, 3), np.uint8)
+        self._inputs = InputMaker(session.metadata, roi=config.roi)
         self._fitted_tiling = session.metadata.tiling
         if self._fitted_tiling is not None and config.tile_overlap is not None:
             raise UsageError(_contradiction(session.metadata.name, self._fitted_tiling))
@@ -64,7 +66,8 @@ class Scorer:
 
     def check(self, size_hw: tuple[int, int], *, source: str) -> None:
         """Refuse a frame size that the region of interest or the tiles do not fit."""
-        roi = self._config.roi
+        roi = self._inputs.geometry.roi
+        self._inputs.geometry.check(size_hw, name=source)
         if roi is not None and not roi.fits(size_hw):
             raise RuntimeFailure(
                 f"{source}: frames of {size_hw[1]}x{size_hw[0]} do not hold roi={roi}; "
@@ -75,30 +78,32 @@ class Scorer:
 
     def tiles_per_frame(self, size_hw: tuple[int, int]) -> int:
         """How often the model runs for one frame of that size, when tiled."""
-        roi = self._config.roi
-        return len(self._tiling((roi.h, roi.w) if roi else size_hw).corners_yx())
+        return len(self._tiling(self._inputs.view(size_hw).shown_hw).corners_yx())
 
     def score(self, taken: list[tuple[Frame, int]]) -> list[FrameResult]:
         """Score frames as one batch; each comes with the moment it entered the buffer."""
         begin_ns = time.monotonic_ns()
-        roi = self._config.roi
-        crops = [roi.crop(frame.image_hwc) if roi else frame.image_hwc for frame, _ in taken]
+        views = [self._inputs.view(frame.image_hwc.shape[:2]) for frame, _ in taken]
         if self.tiled:
-            return self._score_tiles(taken, crops, begin_ns)
+            return self._score_tiles(taken, views, begin_ns)
         slots_nhwc = self._slots(len(taken))
         for index, (frame, _) in enumerate(taken):
-            fit_into(crops[index], slots_nhwc[index], swap=frame.channels != self._channels)
+            swap = frame.channels != self._channels
+            self._inputs.into(frame.image_hwc, slots_nhwc[index], view=views[index], swap=swap)
         ready_ns = time.monotonic_ns()
         predictions = self._session.infer(slots_nhwc)
         marks = (begin_ns, ready_ns, time.monotonic_ns())
         return [
-            self._judge(frame, crops[index], predictions[index], buffered_ns, marks)
-            for index, (frame, buffered_ns) in enumerate(taken)
+            self._judge(frame, view, self._inputs.counted(prediction, view), buffered_ns, marks)
+            for (frame, buffered_ns), view, prediction in zip(
+                taken, views, predictions, strict=True
+            )
         ]
 
     def _score_tiles(
-        self, taken: list[tuple[Frame, int]], crops: list[NDArray[np.uint8]], begin_ns: int
+        self, taken: list[tuple[Frame, int]], views: list[View], begin_ns: int
     ) -> list[FrameResult]:
+        crops = [view.crop(frame.image_hwc) for (frame, _), view in zip(taken, views, strict=True)]
         tilings = [self._tiling(crop.shape[:2]) for crop in crops]
         pieces = [
             (piece, frame.channels != self._channels)
@@ -112,9 +117,9 @@ class Scorer:
         predictions = iter(self._session.infer(slots_nhwc))
         marks = (begin_ns, ready_ns, time.monotonic_ns())
         results = []
-        for (frame, buffered_ns), crop, tiling in zip(taken, crops, tilings, strict=True):
+        for (frame, buffered_ns), view, tiling in zip(taken, views, tilings, strict=True):
             parts = [next(predictions) for _ in tiling.corners_yx()]
-            results.append(self._judge(frame, crop, blend(parts, tiling), buffered_ns, marks))
+            results.append(self._judge(frame, view, blend(parts, tiling), buffered_ns, marks))
         return results
 
     def _slots(self, count: int) -> NDArray[np.uint8]:
@@ -126,15 +131,15 @@ class Scorer:
     def _judge(
         self,
         frame: Frame,
-        crop_hwc: NDArray[np.uint8],
+        view: View,
         prediction: Prediction,
         buffered_ns: int,
         marks: Marks,
     ) -> FrameResult:
-        index, roi = frame.source_index, self._config.roi
+        index, crop_hwc = frame.source_index, view.crop(frame.image_hwc)
         verdict = verdict_on(prediction.score, self.thresholds)
         regions, region_count = marked_regions(
-            prediction.map_hw, verdict, self.thresholds.pixel, size_hw=crop_hwc.shape[:2]
+            prediction.map_hw, verdict, self.thresholds.pixel, view=view
         )
         alarm = self.alarms[index]
         started = alarm.update(verdict)
@@ -150,7 +155,7 @@ class Scorer:
             frame_id=frame.frame_id,
             camera_ns=frame.camera_ns,
             frame_hwc=crop_hwc if frame.channels == "rgb" else crop_hwc[:, :, ::-1],
-            roi_xy=(roi.x, roi.y) if roi else (0, 0),
+            roi_xy=view.corner_xy,
             prediction=prediction,
             threshold_score=self.thresholds.score,
             threshold_pixel=self.thresholds.pixel,

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgeseg.contract.geometry import View
 from edgeseg.contract.judgement import chance, judged, marked_regions, verdict_on, words_of
 from edgeseg.contract.metadata import ScoreStatistics, Thresholds
 from edgeseg.contract.operating_point import conformal_threshold
@@ -14,6 +15,7 @@ from edgeseg.contract.prediction import Prediction, find_regions
 
 LIMITS = Thresholds(score=10.0, pixel=12.0, false_alarm_rate=0.01, method="made up")
 BAND = replace(LIMITS, unsure=8.0, unsure_rate=0.05)
+TWENTY, WIDE = (View(frame_hw=size, size_hw=size) for size in ((20, 20), (9, 13)))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,11 @@ def test_what_is_not_good_is_marked_where_the_map_is_highest(seed, shift, spread
     map_hw = (np.random.default_rng(seed).normal(size=(9, 13)) * spread + shift).astype(np.float32)
     map_hw = np.minimum(map_hw, np.float32(12.0))  # nothing above the pixel threshold
     assert find_regions(map_hw, LIMITS.pixel, size_hw=(9, 13)) == ((), 0)
-    result = judged(Prediction(map_hw=map_hw, score=11.0), thresholds=LIMITS, frame_hw=(9, 13))
+    result = judged(
+        Prediction(map_hw=map_hw, score=11.0),
+        thresholds=LIMITS,
+        view=WIDE,
+    )
     (region,) = result.regions
     x, y, w, h = region.box_xywh
     assert region.peak == map_hw[y : y + h, x : x + w].max() == map_hw.max()
@@ -48,10 +54,13 @@ def test_what_is_not_good_is_marked_where_the_map_is_highest(seed, shift, spread
 def test_a_marked_place_is_what_belongs_to_the_peak():
     map_hw = np.zeros((20, 20), np.float32)
     map_hw[2:5, 3:7], map_hw[3, 4], map_hw[12:15, 12:15] = 7.5, 8.0, 7.0
-    (region,), count = marked_regions(map_hw, "defect", 12.0, size_hw=(20, 20))
+    (region,), count = marked_regions(map_hw, "defect", 12.0, view=TWENTY)
     assert (region.box_xywh, region.area_px, count) == ((3, 2, 4, 3), 12, 1)
-    assert marked_regions(map_hw, "good", 12.0, size_hw=(20, 20)) == ((), 0)
-    both = marked_regions(map_hw, "defect", 6.0, size_hw=(20, 20))
+    assert marked_regions(map_hw, "good", 12.0, view=TWENTY) == (
+        (),
+        0,
+    )
+    both = marked_regions(map_hw, "defect", 6.0, view=TWENTY)
     assert both == find_regions(map_hw, 6.0, size_hw=(20, 20)), "where pixels are above, only they"
 
 

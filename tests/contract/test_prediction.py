@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgeseg.contract.geometry import View
 from edgeseg.contract.judgement import judged, verdict_on
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.prediction import Prediction, above, find_regions, is_anomalous
@@ -19,6 +20,7 @@ THRESHOLD = float(np.float32(1.7))
 BOTH = Thresholds(score=THRESHOLD, pixel=THRESHOLD, false_alarm_rate=0.01, method="made up")
 JUST_ABOVE = float(np.nextafter(np.float32(THRESHOLD), np.float32(9)))
 CASES = [(THRESHOLD, False), (JUST_ABOVE, True), (math.nan, True), (math.inf, True), (0.0, False)]
+SQUARE = View(frame_hw=(SIDE, SIDE), size_hw=(SIDE, SIDE))
 
 
 def spot(value: float) -> np.ndarray:
@@ -34,7 +36,7 @@ def test_a_score(value: float, anomalous: bool) -> None:
     assert above(np.array([value], np.float32), THRESHOLD).tolist() == [anomalous]
     assert (verdict_on(value, BOTH) != "good") is anomalous
     prediction = Prediction(map_hw=spot(0.0), score=value)
-    judgement = judged(prediction, thresholds=BOTH, frame_hw=(SIDE, SIDE))
+    judgement = judged(prediction, thresholds=BOTH, view=SQUARE)
     assert judgement.anomalous is anomalous
     if math.isfinite(value):
         scores = np.array([value], np.float32)

@@ -238,6 +238,7 @@ def test_what_an_artefact_says_of_its_data(small_artefact):
     highest = data.pop("highest")
     assert data == {
         "name": "plate", "layout": "mvtec", "fitted": 10, "held_out": 0, "unreadable": [],
+        "camera_hw": [96, 96],
     }  # fmt: skip
     scores = small_artefact.calibration.good.scores
     assert [row["score"] for row in highest] == sorted(scores.tolist(), reverse=True)

@@ -11,10 +11,11 @@ from torch.nn import functional
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
+from edgeseg.contract.upsampling import upsampling_operator
 from edgeseg.model.backbones import IMAGENET_MEAN, IMAGENET_STD
 from edgeseg.model.embedding import embedding_matrix
 from edgeseg.model.factors import Factors, make_factors
-from edgeseg.model.reference import Preprocess, ReferenceModel, upsampling_operator
+from edgeseg.model.reference import Preprocess, ReferenceModel
 from edgeseg.model.weights import load_backbone
 from edgeseg.model.windows import Windows
 from tests.support.moment_rows import moments_of_rows
@@ -185,8 +186,8 @@ def test_distances_are_norms_at_every_location(small_artefact, share, shared_fac
 def test_upsampling_operator_is_interpolation_and_blur(size_hw, grid_hw, sigma):
     """In one matrix per axis, borders included, even where the blur is wider than the image."""
     grid = np.random.default_rng(0).random(grid_hw)
-    rows = upsampling_operator(size_hw[0], grid_hw[0], sigma=sigma).numpy()
-    columns = upsampling_operator(size_hw[1], grid_hw[1], sigma=sigma).numpy()
+    rows = upsampling_operator(size_hw[0], grid_hw[0], sigma=sigma)
+    columns = upsampling_operator(size_hw[1], grid_hw[1], sigma=sigma)
     image = upsampled(grid, size_hw, "bilinear")
     expected = ndimage.gaussian_filter(image, sigma, mode="reflect", truncate=4)
     np.testing.assert_allclose(rows @ grid @ columns.T, expected, atol=1e-12)

@@ -12,6 +12,7 @@ from edgeseg.artefact import header as artefact_header
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.contract import metadata
+from edgeseg.contract.geometry import Geometry, Roi
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.metrics import stored_metrics
 from edgeseg.export.model_metadata import describe_model
@@ -61,7 +62,9 @@ def assert_documented(heading: str, *examples: dict[str, Any]) -> None:
 
 
 def test_header_of_the_artefact(small_artefact: Artefact) -> None:
-    header = small_artefact.header()
+    geometry = Geometry(camera_hw=(96, 96), roi=Roi(x=0, y=0, w=64, h=64))
+    looking = small_artefact.config.with_options({"geometry": geometry})
+    header = replace(small_artefact, config=looking).header()
     assert_documented("Header of the artefact", header | {"accuracy": [ACCURACY]})
     assert set(header["config"]) == {item.name for item in fields(FitConfig)}
 
@@ -111,6 +114,7 @@ def test_metadata_of_the_graph(small_artefact: Artefact, tmp_path: Path) -> None
         "onnx_sha256": "0" * 64,
         "plan": asdict(plan_of(tmp_path)),
         "history": [asdict(decision)],
+        "ignored_here": [((0.0, 0.0), (9.0, 0.0), (9.0, 9.0))],
     }
     figures = ACCURACY | {metadata.NUMERICS: "fp32"}
     assert_documented(

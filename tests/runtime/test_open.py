@@ -13,6 +13,7 @@ import pytest
 
 import edgeseg.runtime
 from edgeseg.api import Model, load
+from edgeseg.contract.geometry import View
 from edgeseg.contract.images import images_in, read_image
 from edgeseg.contract.judgement import JudgedPrediction, judged
 from edgeseg.contract.metadata import Thresholds, TileLayout
@@ -128,7 +129,7 @@ def test_a_frame_is_cut_where_the_model_was_fitted_on_tiles(tmp_path):
 def test_a_score_that_is_no_number_is_no_good_part():
     raw = Prediction(map_hw=np.full((4, 4), np.nan, np.float32), score=float("nan"))
     limits = Thresholds(score=1.0, pixel=1.0, false_alarm_rate=0.01, method="made up")
-    assert judged(raw, thresholds=limits, frame_hw=(4, 4)).anomalous
+    assert judged(raw, thresholds=limits, view=View(frame_hw=(4, 4), size_hw=(4, 4))).anomalous
 
 
 @pytest.mark.parametrize("threshold", [float("nan"), float("inf"), float("-inf")])

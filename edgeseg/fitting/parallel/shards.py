@@ -15,12 +15,13 @@ from edgeseg.artefact.history import FittedData
 from edgeseg.artefact.values import check_values
 from edgeseg.config import FitConfig
 from edgeseg.contract.plain import Malformed, record
+from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.checkpoint import Collected, describe_pass, difference
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
-from edgeseg.fitting.fitting import finish, share_facts
+from edgeseg.fitting.fitting import finish, fitted_data, share_facts
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.model.backbones import backbone_spec
@@ -59,9 +60,10 @@ def write_shard(
     dataset: Dataset, config: FitConfig, options: FitOptions, *, shard: Shard, path: Path
 ) -> int:
     """Go through a part of the images and write what was collected; returns how many they were."""
+    config = looked_at(config, dataset)
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
     train, held_out = split(dataset, config)
-    data = FittedData(name=dataset.name, layout=dataset.layout, held_out=len(held_out))
+    data = fitted_data(dataset, held_out=len(held_out))
     with collect(space, train, held_out, shard=shard, options=options) as collected:
         header = ShardHeader(
             schema=SCHEMA,

@@ -71,7 +71,7 @@ def write_suspects(
     shown = screening.suspects[:MOST_PICTURES]
     panels = [
         render_panel(
-            read_sample(suspect.sample, config.image_hw)[0],
+            read_sample(suspect.sample, config.image_hw, config.geometry)[0],
             suspect.map_hw,
             pixel_threshold=screening.map_limit,
             value_range=(0.0, 2.0 * screening.map_limit),

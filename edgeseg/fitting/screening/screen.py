@@ -110,7 +110,13 @@ def _embedded(
     """Readable images and their embeddings; the fit itself says which are unreadable."""
     size_hw = space.config.image_hw
     size, embed = options.for_images(size_hw).batch_size, space.embedder(options.device)
-    batches = load_batches(samples, size_hw=size_hw, batch_size=size, max_bad=options.max_bad)
+    batches = load_batches(
+        samples,
+        size_hw=size_hw,
+        geometry=space.config.geometry,
+        batch_size=size,
+        max_bad=options.max_bad,
+    )
     length = -(-len(samples) // size)
     for batch in options.progress(batches, length=length, label="Reading images to compare"):
         yield batch.samples, embed(torch.from_numpy(batch.frames))

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgeseg.contract.geometry import Roi
 from edgeseg.contract.metadata import TileLayout
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.sources import SourceSpec
 from edgeseg.runtime.records import STAGES, SourceEvent
 from edgeseg.runtime.scoring.meters import Faults
-from edgeseg.runtime.scoring.model_input import Roi
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce

@@ -1,0 +1,146 @@
+"""`edgeseg ignore`: regions that do not matter, for a model that is there already."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from edgeseg.artefact.header import read_config
+from edgeseg.contract.geometry import Polygon
+from edgeseg.contract.ignored import hidden_of, parse_region, read_regions
+from edgeseg.contract.metadata import MODEL_SUFFIXES, Decision
+from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.files import check_writable
+from edgeseg.options import FILE, PATH, SIZE, listeners, note, quiet_option
+from edgeseg.progress import Note, Progress
+from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
+
+
+@click.command("ignore")
+@click.argument("model", type=FILE)
+@click.option(
+    "--region",
+    "regions",
+    metavar="X,Y,W,H",
+    multiple=True,
+    help="A rectangle, or the corners X,Y,X,Y,X,Y of a polygon. May be given several times.",
+)
+@click.option("--mask", type=FILE, help="JSON of polygons, or a picture that is white there.")
+@click.option("--clear", is_flag=True, help="Forget the regions that were ignored before.")
+@click.option("--camera", "camera_hw", type=SIZE, help="Size of the pictures, if it is not known.")
+@click.option("--good", type=PATH, help="Good images to take the threshold from, not fitted on.")
+@click.option("--out", "-o", type=FILE, help="Write the model here instead.")
+@quiet_option
+def ignore(
+    model: Path,
+    regions: tuple[str, ...],
+    mask: Path | None,
+    clear: bool,
+    camera_hw: tuple[int, int] | None,
+    good: Path | None,
+    out: Path | None,
+    quiet: bool,
+) -> None:
+    """Ignore regions of the camera's picture in MODEL, without a new fit.
+
+    What lies there changes no map, score or verdict any more. The threshold of an .edgeseg file is
+    taken again from what is left of its held-out good images, or from --good. In a .onnx or .plan
+    file regions are added to those of its export, in the sidecar beside it; its threshold stays,
+    which gives no more false alarms than before: run `edgeseg calibrate` for a sharper one.
+
+    \b
+    edgeseg ignore part.edgeseg --region 120,40,200,60
+    edgeseg ignore part.onnx --mask serial.png
+    """
+    added = [parse_region(text) for text in regions]
+    if mask is not None:
+        added += read_regions(mask)
+    if not added and not clear:
+        raise UsageError("nothing to ignore: give --region X,Y,W,H, --mask FILE or --clear")
+    tell, progress = listeners(quiet=quiet)
+    if model.suffix in MODEL_SUFFIXES:
+        if good is not None or out is not None:
+            raise UsageError("--good and --out are for .edgeseg files; run edgeseg calibrate after")
+        written = _in_sidecar(model, added, clear=clear, camera_hw=camera_hw)
+    else:
+        written = out or model
+        _in_artefact(
+            model,
+            added,
+            written,
+            clear=clear,
+            camera_hw=camera_hw,
+            good=good,
+            note=tell,
+            progress=progress,
+        )
+    note(f"wrote {written}")
+
+
+def _in_artefact(
+    model: Path,
+    added: list[Polygon],
+    out: Path,
+    *,
+    clear: bool,
+    camera_hw: tuple[int, int] | None,
+    good: Path | None,
+    note: Note,
+    progress: Progress,
+) -> None:
+    config = read_config(model)
+    check_writable(out)
+
+    from edgeseg.artefact.artefact import load_artefact, save_artefact
+    from edgeseg.data.datasets import open_dataset
+    from edgeseg.fitting.ignoring import ignoring
+    from edgeseg.fitting.options import FitOptions
+
+    regions = [*(() if clear else config.geometry.ignore), *added]
+    artefact = load_artefact(model)
+    changed = ignoring(
+        artefact,
+        regions,
+        camera_hw=camera_hw,
+        good=None if good is None else open_dataset(good),
+        options=FitOptions(note=note, progress=progress),
+    )
+    save_artefact(changed, out)
+    before, after = artefact.calibration, changed.calibration
+    click.echo(
+        f"threshold {after.score_threshold:.4f} (was {before.score_threshold:.4f}), "
+        f"{after.method}; {changed.config.geometry.words}"
+    )
+
+
+def _in_sidecar(
+    model: Path, added: list[Polygon], *, clear: bool, camera_hw: tuple[int, int] | None
+) -> Path:
+    """On the device: beside what the graph itself leaves out."""
+    metadata = file_metadata(model)
+    if metadata.rule is None or "grid" not in metadata.outputs or metadata.tiles is not None:
+        raise RuntimeFailure(
+            f"{model}: an export of tiles, without its grid, or of an earlier version, which "
+            "cannot leave cells out; ignore the regions in its .edgeseg file and export that"
+        )
+    known = metadata.looks.camera_hw or metadata.camera_hw or camera_hw
+    if known is None:
+        raise UsageError(
+            f"{model}: it does not know the size of the camera's pictures, in whose pixels "
+            "regions are; give it: --camera HEIGHTxWIDTH"
+        )
+    here = (*(() if clear else metadata.ignored_here), *added)
+    changed = replace(metadata, ignored_here=here, camera_hw=known)
+    hidden = hidden_of(changed.looks, metadata.size_hw)
+    if here and (hidden is None or not hidden.kept(metadata.grid_hw).any()):
+        raise UsageError("region: nothing or everything would be ignored; expected a part of it")
+    decision = Decision(
+        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        action="ignore",
+        rule=f"{len(here)} regions ignored since the export",
+        images=0,
+        before=metadata.threshold.score,
+        after=metadata.threshold.score,
+    )
+    return write_sidecar(model, replace(changed, history=(*metadata.history, decision)))

@@ -1,0 +1,145 @@
+"""Regions that turn out not to matter: ignored in a model that is there, without a new fit."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.history import entry
+from edgeseg.contract.geometry import Geometry, Polygon
+from edgeseg.contract.ignored import hidden_of
+from edgeseg.data.datasets import Dataset
+from edgeseg.errors import ArtefactError, UsageError
+from edgeseg.evaluation.threshold import GoodImageScores, calibrate
+from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.held_out import HeldOutScorer
+from edgeseg.fitting.image_pass import collect
+from edgeseg.fitting.options import FitOptions, Shard
+from edgeseg.model.reference import ReferenceModel
+from edgeseg.progress import Note
+
+_AT_ONCE = 64  # grids
+
+
+@torch.no_grad()
+def ignoring(
+    artefact: Artefact,
+    regions: Sequence[Polygon],
+    *,
+    camera_hw: tuple[int, int] | None = None,
+    good: Dataset | None = None,
+    options: FitOptions,
+) -> Artefact:
+    """The model with these regions ignored, and with a threshold of what is left.
+
+    It comes from the grids of the held-out good images that the file keeps, or from `good`.
+    """
+    geometry = _geometry(artefact, tuple(regions), camera_hw)
+    changed = replace(artefact, config=replace(artefact.config, geometry=geometry))
+    if geometry.ignore and hidden_of(geometry, changed.config.image_hw) is None:
+        raise UsageError(
+            "region: none lies in what the model looks at; expected places in pixels of the images"
+        )
+    model, before = changed.model(), artefact.calibration
+    if good is not None:
+        scores, how = _from_images(changed, model, good, options), "split-conformal"
+    else:
+        scores, how = _from_grids(model, before.good), _earlier(before.method)
+    calibration = calibrate(
+        scores,
+        false_alarm_rate=before.requested_rate,
+        how=how,
+        expected_d2=before.expected_d2,
+        measured_d2=before.measured_d2,
+        unseen=before.answered_rate < 1 or good is not None,
+    )
+    _tell(artefact, options.note)
+    source = f"{len(geometry.ignore)} regions ignored: {before.score_threshold:.4f} to "
+    line = entry(
+        "ignore",
+        images=scores.count,
+        source=source + f"{calibration.score_threshold:.4f}",
+        newest=0.0,
+    )
+    when = max((line["when"] for line in artefact.history), default=line["when"])
+    return replace(
+        changed,
+        calibration=calibration,
+        planted=None,
+        accuracy=[],
+        history=[*artefact.history, line | {"when": when}],
+    )
+
+
+def _geometry(
+    artefact: Artefact, regions: tuple[Polygon, ...], camera_hw: tuple[int, int] | None
+) -> Geometry:
+    geometry = artefact.config.geometry
+    stored = artefact.data.get("camera_hw")  # files of earlier versions lack it
+    known = geometry.camera_hw or (None if stored is None else (stored[0], stored[1])) or camera_hw
+    if known is None:
+        raise UsageError(
+            "the model does not know the size of the camera's pictures, in whose pixels regions "
+            "are; give it: camera=HEIGHTxWIDTH"
+        )
+    if camera_hw is not None and camera_hw != known:
+        raise UsageError(
+            f"camera={camera_hw[0]}x{camera_hw[1]}: the model was fitted on pictures of "
+            f"{known[0]}x{known[1]} (height x width); leave it out"
+        )
+    return replace(geometry, camera_hw=known, ignore=regions)
+
+
+def _from_grids(model: ReferenceModel, good: GoodImageScores) -> GoodImageScores:
+    """Held-out scores of the cells that count now, to the precision of 16 bits."""
+    if good.grids is None:
+        raise ArtefactError(
+            "the file keeps no distances of its good images (tiles, too many of them, or an "
+            "earlier version), so no threshold can be taken from them; give good images: "
+            "good=FOLDER"
+        )
+    scores, peaks, frame_d2 = [], [], []
+    sums = torch.zeros(2, *good.grids.shape[1:], dtype=torch.float64)
+    for start in range(0, len(good.grids), _AT_ONCE):
+        whole = torch.from_numpy(good.grids[start : start + _AT_ONCE].astype(np.float32))
+        grid = model.counted(whole)
+        image_map, score = model.to_image(grid)
+        d2 = grid.square()
+        scores.append(score.numpy())
+        peaks.append(image_map.flatten(1).amax(dim=1).numpy())
+        frame_d2.append(d2.flatten(1).mean(dim=1).numpy())
+        sums += torch.stack([d2.sum(dim=0), d2.to(torch.float64).square().sum(dim=0)])
+    mean, square = (sums / len(good.grids)).numpy()
+    return replace(
+        good,
+        scores=np.concatenate(scores),
+        peaks=np.concatenate(peaks),
+        frame_d2=np.concatenate(frame_d2),
+        d2_mean=mean.astype(np.float32),
+        d2_std=np.sqrt(np.clip(square - mean**2, 0, None)).astype(np.float32),
+    )
+
+
+def _from_images(
+    changed: Artefact, model: ReferenceModel, good: Dataset, options: FitOptions
+) -> GoodImageScores:
+    space = FeatureSpace.of(changed)
+    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
+    with collect(space, (), good.train, shard=Shard(), options=options) as collected:
+        return scorer.scores_by_model(model, collected.unseen)
+
+
+def _earlier(method: str) -> str:
+    """How the held-out scores came about, without the number of images."""
+    return method.partition("; ")[0].rpartition(", ")[0] or method
+
+
+def _tell(artefact: Artefact, note: Note) -> None:
+    if artefact.planted is not None:
+        note("planted defects were scored with the earlier regions and are dropped")
+    if artefact.accuracy:
+        note("stored figures of accuracy were of the earlier regions and are dropped")
+    if artefact.calibration.unsure_rate is not None:
+        note("the band of unsure scores is dropped; choose it again: edgeseg threshold")
