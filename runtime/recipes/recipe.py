@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from edgeseg.contract.geometry import Roi
 from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.errors import UsageError
-from edgeseg.runtime.scoring.model_input import Roi
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 from edgeseg.toml_file import read_toml
