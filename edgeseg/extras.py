@@ -6,7 +6,7 @@ from functools import cache
 from importlib import metadata
 
 # Modules that are called otherwise than the package that brings them.
-_PACKAGES = {"cv2": "opencv-python-headless", "cuda": "cuda-python"}
+_PACKAGES = {"cv2": "opencv-python-headless", "cuda": "cuda-python", "paho": "paho-mqtt"}
 
 
 @cache

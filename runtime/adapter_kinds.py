@@ -8,15 +8,19 @@ Light on purpose: the help reads this, so an adapter is imported when it is made
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
 from edgeseg.errors import UsageError
+from edgeseg.options import FILE
 from edgeseg.progress import Note
 from edgeseg.runtime.trigger_kinds import add_software_trigger
 
 if TYPE_CHECKING:
+    from edgeseg.runtime.adapters.mqtt import Broker
     from edgeseg.runtime.station.station import Station
 
 Record = TypeVar("Record")
@@ -37,6 +41,7 @@ class LineRun:
 
     station: "Station"
     trigger: str  # a key of TRIGGERS
+    timeout_s: float  # from a trigger to its result
     on_error: Callable[[str, str], None]
     note: Note
 
@@ -115,3 +120,261 @@ ADAPTERS["modbus"] = AdapterKind(
     setting="modbus=PORT",
 )
 add_software_trigger("modbus")
+
+
+def read_secret(name: str, path: Path) -> str:
+    """A secret from a file: arguments are visible to everyone on the computer."""
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{name}={path}: cannot be read ({error})") from None
+    if not text:
+        raise UsageError(f"{name}={path}: is empty")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class MqttOptions:
+    """What `mqtt` is told."""
+
+    mqtt: str | None = None
+    mqtt_user: str | None = None
+    mqtt_password_file: Path | None = None
+    mqtt_ca: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.mqtt is not None:
+            self.broker()
+        elif self.mqtt_user or self.mqtt_password_file or self.mqtt_ca:
+            raise UsageError("mqtt_user, mqtt_password_file and mqtt_ca need mqtt=URL")
+
+    def broker(self) -> "Broker":
+        """Where the broker is; the password is read when it is used."""
+        from edgeseg.runtime.adapters.mqtt import Broker
+
+        form = "mqtt://HOST[:PORT]/PREFIX, or mqtts:// with TLS"
+        try:
+            url = urlsplit(self.mqtt or "")
+            host, port = url.hostname, url.port
+        except ValueError:
+            host, port = None, None
+        prefix = url.path.strip("/") if host else ""
+        if not host or not prefix or url.scheme not in ("mqtt", "mqtts") or set("#+") & set(prefix):
+            raise UsageError(f"mqtt: expected {form}, such as mqtt://broker/plant/line3")
+        if url.username or url.password:
+            raise UsageError("mqtt: a user in the address; give mqtt_user and mqtt_password_file")
+        tls = url.scheme == "mqtts"
+        if self.mqtt_ca is not None and not tls:
+            raise UsageError(f"mqtt_ca={self.mqtt_ca}: is for mqtts://")
+        file = self.mqtt_password_file
+        return Broker(
+            host=host,
+            port=port or (8883 if tls else 1883),
+            prefix=prefix,
+            tls=tls,
+            ca=self.mqtt_ca,
+            user=self.mqtt_user,
+            password=None if file is None else read_secret("mqtt_password_file", file),
+        )
+
+
+def _mqtt(line: LineRun, options: MqttOptions) -> "Adapter | None":
+    if options.mqtt is None:
+        return None
+    from edgeseg.runtime.adapters.mqtt import MqttAdapter
+
+    broker = options.broker()
+    line.note(f"mqtt: {broker.host}:{broker.port}, topics {broker.prefix}/...")
+    return MqttAdapter(
+        line.station, broker, may_trigger=line.trigger == "mqtt", on_error=line.on_error
+    )
+
+
+ADAPTERS["mqtt"] = AdapterKind(
+    record=MqttOptions,
+    options=(
+        click.Option(
+            ["--mqtt"], metavar="URL", help="Broker and prefix: mqtt://broker/plant/line3."
+        ),
+        click.Option(["--mqtt-user"], help="Name at the broker."),
+        click.Option(["--mqtt-password-file"], type=FILE, help="File with its password."),
+        click.Option(["--mqtt-ca"], type=FILE, help="Certificates to trust, for mqtts://."),
+    ),
+    make=_mqtt,
+    setting="mqtt=URL",
+)
+add_software_trigger("mqtt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpOptions:
+    """What `http` is told."""
+
+    http: str | None = None
+    http_token_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.http is not None:
+            address("http", self.http)
+        elif self.http_token_file is not None:
+            raise UsageError(f"http_token_file={self.http_token_file}: add http=PORT")
+
+
+def _http(line: LineRun, options: HttpOptions) -> "Adapter | None":
+    if options.http is None:
+        return None
+    from edgeseg.runtime.adapters.http_service import HttpService
+
+    host, port = address("http", options.http)
+    file = options.http_token_file
+    service = HttpService(
+        line.station,
+        host=host,
+        port=port,
+        token=None if file is None else read_secret("http_token_file", file),
+        may_trigger=line.trigger == "http",
+        wait_s=line.timeout_s + 1.0,
+        on_error=line.on_error,
+    )
+    line.note(f"http: {host}:{service.port}")
+    return service
+
+
+ADAPTERS["http"] = AdapterKind(
+    record=HttpOptions,
+    options=(
+        click.Option(
+            ["--http"], metavar="[HOST:]PORT", help="POST /trigger and GET /result for programs."
+        ),
+        click.Option(["--http-token-file"], type=FILE, help="Its token; needed off this computer."),
+    ),
+    make=_http,
+    setting="http=PORT",
+)
+add_software_trigger("http")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebhookOptions:
+    """What `webhook` is told."""
+
+    webhook: str | None = None
+    webhook_secret_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.webhook is not None and not self.webhook.startswith(("http://", "https://")):
+            raise UsageError("webhook: expected an address with http:// or https://")
+        if self.webhook is None and self.webhook_secret_file is not None:
+            raise UsageError(f"webhook_secret_file={self.webhook_secret_file}: add webhook=URL")
+
+
+def _webhook(line: LineRun, options: WebhookOptions) -> "Adapter | None":
+    if options.webhook is None:
+        return None
+    from edgeseg.runtime.adapters.webhook import Webhook
+
+    file = options.webhook_secret_file
+    secret = None if file is None else read_secret("webhook_secret_file", file).encode()
+    return Webhook(line.station, url=options.webhook, secret=secret, on_error=line.on_error)
+
+
+ADAPTERS["webhook"] = AdapterKind(
+    record=WebhookOptions,
+    options=(
+        click.Option(["--webhook"], metavar="URL", help="POST every result there."),
+        click.Option(["--webhook-secret-file"], type=FILE, help="Key that signs the body."),
+    ),
+    make=_webhook,
+    setting="webhook=URL",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandOptions:
+    """What `command` is told."""
+
+    on_verdict: tuple[str, ...] = ()
+    command_timeout: float = 5.0
+
+    def __post_init__(self) -> None:
+        from edgeseg.runtime.adapters.command import parse_commands
+
+        parse_commands(self.on_verdict)
+        if not self.command_timeout > 0:
+            raise UsageError(f"command_timeout={self.command_timeout}: expected more than 0")
+
+
+def _command(line: LineRun, options: CommandOptions) -> "Adapter | None":
+    if not options.on_verdict:
+        return None
+    from edgeseg.runtime.adapters.command import CommandAdapter, parse_commands
+
+    return CommandAdapter(
+        line.station,
+        commands=parse_commands(options.on_verdict),
+        timeout_s=options.command_timeout,
+        on_error=line.on_error,
+    )
+
+
+ADAPTERS["command"] = AdapterKind(
+    record=CommandOptions,
+    options=(
+        click.Option(
+            ["--on-verdict"],
+            multiple=True,
+            metavar="VERDICT=COMMAND",
+            help="Run a program, without a shell, for every result with this verdict, or for any. "
+            "May be given several times.",
+        ),
+        click.Option(
+            ["--command-timeout"],
+            type=float,
+            default=CommandOptions.command_timeout,
+            help="Seconds after which it is killed.",
+        ),
+    ),
+    make=_command,
+    setting="on_verdict=VERDICT=COMMAND",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpcUaOptions:
+    """What `opcua` is told."""
+
+    opcua: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.opcua is not None:
+            address("opcua", self.opcua)
+
+
+def _opcua(line: LineRun, options: OpcUaOptions) -> "Adapter | None":
+    if options.opcua is None:
+        return None
+    from edgeseg.runtime.adapters.opcua import OpcUaAdapter
+
+    host, port = address("opcua", options.opcua)
+    adapter = OpcUaAdapter(
+        line.station,
+        host=host,
+        port=port,
+        may_trigger=line.trigger == "opcua",
+        on_error=line.on_error,
+    )
+    line.note(f"opcua: {adapter.url}")
+    return adapter
+
+
+ADAPTERS["opcua"] = AdapterKind(
+    record=OpcUaOptions,
+    options=(
+        click.Option(
+            ["--opcua"], metavar="[HOST:]PORT", help="OPC UA server with names of OPC 40100-1."
+        ),
+    ),
+    make=_opcua,
+    setting="opcua=PORT",
+)
+add_software_trigger("opcua")

@@ -77,6 +77,7 @@ class Line:
         line = LineRun(
             station=self.station,
             trigger=self._options.trigger,
+            timeout_s=self._options.trigger_timeout,
             on_error=self._faults.count,
             note=self._note,
         )

@@ -5,26 +5,21 @@ What there is to show comes from a `Page`.
 
 import base64
 import hashlib
-import io
 import json
 import re
 import select
 import socket
-import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from edgeseg.errors import EdgesegError, RuntimeFailure
+from edgeseg.errors import EdgesegError
 from edgeseg.runtime.web.access import COOKIE, Access
-from edgeseg.runtime.web.connections import Connections, TimedReader
+from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
 
-_TIMEOUT_S = 10.0  # for a whole request, and for a viewer that neither reads nor closes
 _MAX_BODY = 4096
 _NEXT_FRAME_S = 2.0
 _BOUNDARY = "edgeseg-frame"
@@ -71,69 +66,17 @@ class Page(Protocol):
         """Start or stop recording; returns whether a video is being written now."""
 
 
-class PageServer(ThreadingHTTPServer):
-    """One thread per connection, as many as `Connections` admits."""
-
-    daemon_threads = True
-    block_on_close = False  # a viewer that hangs must not hold up the end of the run
-    request_queue_size = 32
+class PageServer(BoundedServer):
+    """The page's own."""
 
     def __init__(
         self, page: Page, *, host: str, port: int, on_error: Callable[[str, str], None]
     ) -> None:
         self.page = page
         self.closing = False
-        self._on_error = on_error
-        self.connections = Connections()
-        if ":" in host:
-            self.address_family = socket.AF_INET6
-        try:
-            super().__init__((host, port), PageHandler)
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise RuntimeFailure(
-                f"serve={port}: cannot listen on {host}:{port} ({reason}); try another port"
-            ) from None
-        self._thread = threading.Thread(
-            target=self.serve_forever, kwargs={"poll_interval": 0.1}, name="page", daemon=True
+        super().__init__(
+            PageHandler, name="page", setting="serve", host=host, port=port, on_error=on_error
         )
-
-    def start(self) -> None:
-        """Accept connections in a thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Accept no more; connections under way end with their threads."""
-        self.shutdown()
-        self.server_close()
-        self._thread.join(5.0)
-
-    def server_bind(self) -> None:
-        """Bind without asking the DNS for a name, which can take seconds offline."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Refuse at once when too many are connected: threads are not free."""
-        if not self.connections.admit(request, client_address[0]):
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve one connection."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.connections.release(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A viewer that went away is no error; anything else is counted, without a traceback."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            self._on_error("page", f"a request failed ({type(error).__name__})")
 
 
 def content_security_policy(html: bytes) -> str:
@@ -151,38 +94,10 @@ def content_security_policy(html: bytes) -> str:
     )
 
 
-class PageHandler(BaseHTTPRequestHandler):
+class PageHandler(BoundedHandler):
     """One connection."""
 
     server: PageServer
-    protocol_version = "HTTP/1.1"
-    timeout = _TIMEOUT_S
-    server_version, sys_version = "edgeseg", ""
-
-    def setup(self) -> None:
-        """Read through a reader that knows how long a whole request may take."""
-        super().setup()
-        self.rfile.close()
-        self._reader = TimedReader(self.connection, clock=time.monotonic)
-        self.rfile = io.BufferedReader(self._reader)
-
-    def handle_one_request(self) -> None:
-        """Wait for a request and read it within the time for one, then answer it."""
-        self._reader.allow(self.timeout)
-        try:
-            super().handle_one_request()
-        finally:
-            self.server.connections.set_busy(self.connection, False)
-
-    def parse_request(self) -> bool:
-        """The head has come; what has no body can be answered now."""
-        parsed = super().parse_request()
-        if parsed and self.command != "POST":
-            self._complete()
-        return parsed
-
-    def _complete(self) -> None:
-        self.server.connections.set_busy(self.connection, True)
 
     def _is_crowded(self) -> bool:
         """Whether this connection has one of the places that are kept for health checks."""
@@ -217,7 +132,7 @@ class PageHandler(BaseHTTPRequestHandler):
         """Answer an action."""
         page = self.server.page
         body = self._body()
-        self._complete()
+        self.complete()
         if self._is_crowded():
             return None
         if body is None:

@@ -1,0 +1,198 @@
+"""Triggers and results over HTTP, for programs.
+
+POST /trigger {"part_id": "...", "request": "..."}      -> the id; ?wait=1: the result itself
+GET /result, /result?id=7                               -> the last one, or that one
+GET /state    POST /job {"job": 3}
+"""
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
+from edgeseg.runtime.station.records import StationResult
+from edgeseg.runtime.station.station import Station
+from edgeseg.runtime.web.access import ACTION_HEADER, Access
+from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
+
+KEPT = 4096  # results that may still be asked for
+_MAX_BODY = 4096
+
+
+class HttpService:
+    """Serves from construction until close."""
+
+    name = "http"
+
+    def __init__(
+        self,
+        station: Station,
+        *,
+        host: str,
+        port: int,
+        token: str | None,
+        may_trigger: bool,
+        wait_s: float,
+        on_error: Callable[[str, str], None],
+    ) -> None:
+        self.access = Access(host=host, token=token)
+        self.station, self.may_trigger = station, may_trigger
+        self._wait_s = wait_s
+        self._requests = SeenRequests()
+        self._results: OrderedDict[int, StationResult] = OrderedDict()
+        self._changed = threading.Condition()
+        station.subscribe(self._take)
+        self._server = _Server(self, host=host, port=port, on_error=on_error)
+        self._server.start()
+        self.port = self._server.server_port
+
+    def _take(self, result: StationResult) -> None:
+        with self._changed:
+            self._results[result.trigger.trigger_id] = result
+            while len(self._results) > KEPT:
+                self._results.popitem(last=False)
+            self._changed.notify_all()
+
+    def trigger(self, part_id: str, request: str) -> int:
+        """The id of the trigger; a request that came before is the same one."""
+        return self._requests.once(
+            request, lambda: self.station.trigger(origin=self.name, part_id=part_id)
+        )[0]
+
+    def result(self, trigger_id: int, *, wait: bool) -> StationResult | None:
+        """The result of a trigger; None: not yet, or no longer."""
+        deadline_s = time.monotonic() + (self._wait_s if wait else 0.0)
+        with self._changed:
+            while (found := self._results.get(trigger_id)) is None:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0 or not self.station.waits_for(trigger_id):
+                    return self._results.get(trigger_id)
+                self._changed.wait(left_s)
+            return found
+
+    def last(self) -> StationResult | None:
+        """The newest result."""
+        with self._changed:
+            return next(reversed(self._results.values()), None)
+
+    def facts(self, result: StationResult) -> dict[str, object]:
+        """A result as it is sent."""
+        request = self._requests.name_of(result.trigger.trigger_id)
+        return {"run_id": self.station.run_id, "request": request, **result.facts()}
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.stop()
+
+
+class _Server(BoundedServer):
+    def __init__(
+        self, service: HttpService, *, host: str, port: int, on_error: Callable[[str, str], None]
+    ) -> None:
+        self.service = service
+        super().__init__(
+            _Handler, name="http", setting="http", host=host, port=port, on_error=on_error
+        )
+
+
+class _Handler(BoundedHandler):
+    """One connection."""
+
+    server: _Server
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        """Answer a read."""
+        service, url = self.server.service, urlsplit(self.path)
+        if not service.access.may_read(self.headers):
+            return self._refuse()
+        if url.path == "/state":
+            return self._json(HTTPStatus.OK, service.station.words().facts())
+        if url.path != "/result":
+            return self._error(HTTPStatus.NOT_FOUND, "expected /result or /state")
+        wanted = parse_qs(url.query).get("id", [""])[0]
+        if not wanted:
+            return self._result(service.last())
+        if not wanted.isdecimal() or len(wanted) > 10:
+            return self._error(HTTPStatus.BAD_REQUEST, "id: expected the number of a trigger")
+        return self._result(service.result(int(wanted), wait=False))
+
+    def do_POST(self) -> None:
+        """Answer an action."""
+        service, url = self.server.service, urlsplit(self.path)
+        body = self._body()
+        if body is None:
+            return self._error(HTTPStatus.BAD_REQUEST, "expected a short body with its length")
+        if not service.access.may_act(self.headers):
+            return self._refuse()
+        try:
+            values = json.loads(body or b"{}")
+            if not isinstance(values, dict):
+                raise TypeError
+            if url.path == "/trigger":
+                return self._trigger(service, values, wait="wait" in parse_qs(url.query))
+            if url.path == "/job":
+                return self._load(service, values["job"])
+        except (ValueError, TypeError, KeyError):
+            expected = '{"part_id": "...", "request": "..."}, or {"job": 3} for /job'
+            return self._error(HTTPStatus.BAD_REQUEST, f"expected {expected}")
+        return self._error(HTTPStatus.NOT_FOUND, "expected /trigger or /job")
+
+    def _trigger(self, service: HttpService, values: dict[str, Any], *, wait: bool) -> None:
+        part_id, request = values.get("part_id", ""), values.get("request", "")
+        texts = isinstance(part_id, str) and isinstance(request, str)
+        if not texts or len(request) > MAX_REQUEST:
+            raise TypeError
+        if not service.may_trigger:
+            sentence = "a trigger over HTTP is refused; start with --trigger http"
+            return self._error(HTTPStatus.CONFLICT, sentence)
+        trigger_id = service.trigger(part_id, request)
+        if wait:
+            return self._result(service.result(trigger_id, wait=True))
+        facts = {"run_id": service.station.run_id, "trigger_id": trigger_id}
+        return self._json(HTTPStatus.ACCEPTED, facts)
+
+    def _load(self, service: HttpService, job: object) -> None:
+        if isinstance(job, bool) or not isinstance(job, int | str):
+            raise TypeError
+        accepted = service.station.load_job(job)
+        status = HTTPStatus.ACCEPTED if accepted else HTTPStatus.NOT_FOUND
+        return self._json(status, {"accepted": accepted})
+
+    def _result(self, result: StationResult | None) -> None:
+        if result is None:
+            return self._error(HTTPStatus.NOT_FOUND, "no such result, or not yet")
+        return self._json(HTTPStatus.OK, self.server.service.facts(result))
+
+    def _refuse(self) -> None:
+        expected = f"expected the token (Authorization: Bearer) and, to act, {ACTION_HEADER}: 1"
+        return self._error(HTTPStatus.FORBIDDEN, expected)
+
+    def _body(self) -> bytes | None:
+        length = self.headers.get("Content-Length", "0")
+        if not length.isdecimal() or int(length) > _MAX_BODY:
+            self.close_connection = True
+            return None
+        body = self.rfile.read(int(length))
+        self.complete()
+        return body
+
+    def _error(self, status: HTTPStatus, sentence: str) -> None:
+        self._json(status, {"error": sentence})
+
+    def _json(self, status: HTTPStatus, value: object) -> None:
+        body = json.dumps(value, allow_nan=False).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing: headers can hold the token."""

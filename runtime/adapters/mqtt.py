@@ -1,0 +1,196 @@
+"""Triggers and results over an MQTT broker.
+
+    PREFIX/trigger, PREFIX/job in     PREFIX/result out, QoS 1, not retained
+    PREFIX/state out, retained; the broker itself sets it to offline when the station is gone
+
+A result is not retained: after a restart nobody may take an old one for new. The session is clean,
+so that a broker keeps no trigger for a station that was away.
+"""
+
+import json
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.extras import install_command
+from edgeseg.runtime.adapters.outbox import Outbox
+from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
+from edgeseg.runtime.station.records import StationResult
+from edgeseg.runtime.station.station import Station
+
+if TYPE_CHECKING:
+    from paho.mqtt.client import Client, MQTTMessage
+
+QUEUED = 1000  # results that wait for a broker
+_MAX_PAYLOAD = 4096
+_KEEPALIVE_S = 10  # a cable that is cut is noticed, and the last will sent, within 1.5 times this
+_STATE_S = 0.2  # how soon a change of state is told
+_OFFLINE = {"online": False, "state": "offline", "trigger_ready": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broker:
+    """Where the broker is, and how it is entered."""
+
+    host: str
+    port: int
+    prefix: str
+    tls: bool = False
+    ca: Path | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+def read_trigger(payload: bytes) -> tuple[str, str]:
+    """Part id and request of a trigger: nothing, a plain part id, or JSON with both."""
+    text = payload.decode("utf-8", "strict").strip()
+    if not text.startswith("{"):
+        return text, ""
+    values = json.loads(text)
+    part_id, request = values.get("part_id", ""), values.get("request", "")
+    if not isinstance(part_id, str) or not isinstance(request, str) or len(request) > MAX_REQUEST:
+        raise ValueError("part_id and request")
+    return part_id, request
+
+
+class MqttAdapter:
+    """Connects from construction until close, and again whenever the broker is lost."""
+
+    name = "mqtt"
+
+    def __init__(
+        self,
+        station: Station,
+        broker: Broker,
+        *,
+        may_trigger: bool,
+        on_error: Callable[[str, str], None],
+    ) -> None:
+        self._station, self._broker, self._on_error = station, broker, on_error
+        self._may_trigger = may_trigger
+        self._requests = SeenRequests()
+        self._client = self._make_client()
+        self._outbox = Outbox(self.name, self._send, size=QUEUED, on_error=on_error)
+        station.subscribe(self._outbox.put)
+        try:
+            self._client.connect_async(broker.host, broker.port, keepalive=_KEEPALIVE_S)
+        except ValueError as error:
+            raise UsageError(f"mqtt: {error}; expected mqtt://HOST/PREFIX") from None
+        self._client.loop_start()
+        self._over = threading.Event()
+        threading.Thread(target=self._watch, name="mqtt-state", daemon=True).start()
+
+    def _make_client(self) -> "Client":
+        try:
+            from paho.mqtt.client import Client
+            from paho.mqtt.enums import CallbackAPIVersion
+        except ImportError:
+            command = install_command("paho")
+            raise RuntimeFailure(f"mqtt: needs paho-mqtt; try: {command}") from None
+        broker = self._broker
+        client = Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=f"edgeseg-{self._station.run_id}",  # two stations must not evict each other
+            clean_session=True,
+        )
+        client.max_queued_messages_set(QUEUED)
+        client.reconnect_delay_set(min_delay=1, max_delay=10)
+        client.will_set(self._topic("state"), json.dumps(self._offline()), qos=1, retain=True)
+        if broker.user is not None:
+            client.username_pw_set(broker.user, broker.password)
+        if broker.tls:
+            client.tls_set(ca_certs=None if broker.ca is None else str(broker.ca))
+            client.tls_insecure_set(False)
+        client.on_connect = self._connected
+        client.on_disconnect = self._disconnected
+        client.on_message = self._message
+        return client
+
+    def _topic(self, name: str) -> str:
+        return f"{self._broker.prefix}/{name}"
+
+    def _offline(self) -> dict[str, object]:
+        return {"run_id": self._station.run_id, **_OFFLINE}
+
+    # In paho's thread.
+
+    def _connected(
+        self, client: "Client", _: Any, flags: Any, reason: Any, properties: Any
+    ) -> None:
+        if reason.is_failure:
+            self._on_error(self.name, f"the broker refuses the connection ({reason})")
+            return
+        client.subscribe([(self._topic("trigger"), 1), (self._topic("job"), 1)])
+        self.publish_state()
+
+    def _disconnected(
+        self, client: "Client", _: Any, flags: Any, reason: Any, properties: Any
+    ) -> None:
+        if reason.is_failure:
+            self._on_error(self.name, f"the broker is lost ({reason})")
+
+    def _message(self, client: "Client", _: Any, message: "MQTTMessage") -> None:
+        if message.retain:  # from before: the part is long gone
+            self._on_error(self.name, "a retained message is no trigger; clear it on the broker")
+            return
+        try:
+            if len(message.payload) > _MAX_PAYLOAD:
+                raise ValueError("too long")
+            if message.topic == self._topic("trigger"):
+                self._trigger(*read_trigger(bytes(message.payload)))
+            else:
+                text = message.payload.decode("utf-8").strip()
+                self._station.load_job(int(text) if text.isdecimal() else text)
+                self.publish_state()
+        except (ValueError, AttributeError):  # a topic that anybody may write to
+            self._on_error(self.name, f"a message to {message.topic} is not understood")
+
+    def _trigger(self, part_id: str, request: str) -> None:
+        if not self._may_trigger:
+            self._on_error(self.name, "a trigger over MQTT is refused; start with trigger=mqtt")
+            return
+        self._requests.once(
+            request, lambda: self._station.trigger(origin=self.name, part_id=part_id)
+        )
+
+    # In the outbox's thread.
+
+    def _send(self, result: StationResult) -> None:
+        request = self._requests.name_of(result.trigger.trigger_id)
+        message = {"run_id": self._station.run_id, "request": request, **result.facts()}
+        sent = self._client.publish(self._topic("result"), json.dumps(message), qos=1)
+        if sent.rc not in (0, 4):  # 4: not connected, and queued until it is
+            raise RuntimeFailure(f"a result is lost: {QUEUED} wait for the broker")
+
+    # In a thread of its own.
+
+    def _watch(self) -> None:
+        last: dict[str, object] = {}
+        while not self._over.wait(_STATE_S):
+            state = self._station.words().facts()
+            if state != last and self._client.is_connected():
+                self.publish_state()
+                last = state
+
+    def publish_state(self) -> None:
+        """What the station says of itself, for whoever subscribes later too."""
+        state = json.dumps(self._station.words().facts())
+        if self._client.is_connected():
+            self._client.publish(self._topic("state"), state, qos=1, retain=True)
+
+    def close(self) -> None:
+        """Send what waits, say goodbye."""
+        self._over.set()
+        self._outbox.close()
+        if self._client.is_connected():
+            goodbye = self._client.publish(
+                self._topic("state"), json.dumps(self._offline()), qos=1, retain=True
+            )
+            with suppress(RuntimeError, ValueError):  # the broker was lost meanwhile
+                goodbye.wait_for_publish(1.0)
+        self._client.disconnect()
+        self._client.loop_stop()

@@ -1,0 +1,240 @@
+"""An OPC UA server with names of OPC 40100-1 (Machine Vision), a small subset: docs/line.md has it.
+
+VisionSystem
+  VisionStateMachine, AutomaticModeStateMachine: CurrentState    TriggerReady, Error, Heartbeat
+  StartSingleJob(MeasId, PartId) -> JobId, Error                 PrepareRecipe(Recipe) -> Error
+  ResultManagement: ResultId, ResultState, ResultContent         GetResultById(JobId) -> content
+"""
+
+import asyncio
+import json
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from edgeseg.errors import RuntimeFailure
+from edgeseg.extras import install_command
+from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
+from edgeseg.runtime.station.codes import State
+from edgeseg.runtime.station.records import StationResult, StationWords
+from edgeseg.runtime.station.station import Station
+
+NAMESPACE = "urn:edgeseg:station"
+QUEUED = 1000
+KEPT = 1000  # results that may still be asked for by their id
+OK, REFUSED = 0, -1
+_STATE_S = 0.1
+_START_S = 30.0
+_AUTOMATIC = {
+    State.OFFLINE: "Initialized",
+    State.READY: "Ready",
+    State.RESULT: "Ready",
+    State.ACQUIRING: "SingleExecution",
+    State.INSPECTING: "SingleExecution",
+}
+
+
+def vision_state(words: StationWords) -> str:
+    """The state of the whole vision system."""
+    if words.error:
+        return "Error" if words.online else "Halted"
+    return "Operational" if words.online else "Preoperational"
+
+
+class OpcUaAdapter:
+    """Serves from construction until close, in a thread with a loop of its own."""
+
+    name = "opcua"
+
+    def __init__(
+        self,
+        station: Station,
+        *,
+        host: str,
+        port: int,
+        may_trigger: bool,
+        on_error: Callable[[str, str], None],
+    ) -> None:
+        self._station, self._may_trigger, self._on_error = station, may_trigger, on_error
+        self.url = f"opc.tcp://{host}:{port}/edgeseg/"
+        self._requests = SeenRequests()
+        self._kept: OrderedDict[int, str] = OrderedDict()
+        self._loop = asyncio.new_event_loop()
+        self._waiting: asyncio.Queue[StationResult] = asyncio.Queue(QUEUED)
+        self._over = asyncio.Event()
+        self._ready = threading.Event()
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="opcua", daemon=True)
+        self._thread.start()
+        if not self._ready.wait(_START_S) or self._failure is not None:
+            reason = self._failure or f"not there after {_START_S:g} s"
+            raise RuntimeFailure(f"opcua={host}:{port}: cannot serve ({reason})")
+        station.subscribe(self._take)
+
+    def _take(self, result: StationResult) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._queue, result)
+
+    # In the loop's thread.
+
+    def _queue(self, result: StationResult) -> None:
+        try:
+            self._waiting.put_nowait(result)
+        except asyncio.QueueFull:
+            self._on_error(self.name, "results are lost: more come than can be written")
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        except Exception as error:  # a library's surprise must not end the inspection
+            self._failure = error
+            if self._ready.is_set():
+                self._on_error(self.name, f"the server ended ({type(error).__name__})")
+        finally:
+            self._ready.set()
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        try:
+            from asyncua import ua
+            from asyncua.server.server import Server
+        except ImportError:
+            raise RuntimeFailure(f"needs asyncua; try: {install_command('asyncua')}") from None
+        logging.getLogger("asyncua").setLevel(logging.ERROR)
+        server = Server()
+        await server.init()
+        server.set_endpoint(self.url)
+        server.set_server_name("edgeseg station")
+        server.set_security_policy([ua.SecurityPolicyType.NoSecurity])
+        space = await server.register_namespace(NAMESPACE)
+        system = await server.nodes.objects.add_object(space, "VisionSystem")
+        states = await self._add_states(system, space)
+        results = await self._add_results(system, space)
+        await self._add_methods(system, space)
+        async with server:
+            self._ready.set()
+            await asyncio.gather(self._write_states(states), self._write_results(results))
+
+    async def _add_states(self, system: Any, space: int) -> dict[str, Any]:
+        from asyncua import ua
+
+        nodes = {}
+        for machine in ("VisionStateMachine", "AutomaticModeStateMachine"):
+            folder = await system.add_object(space, machine)
+            nodes[machine] = await folder.add_variable(space, "CurrentState", "")
+        kinds = {
+            "TriggerReady": (False, ua.VariantType.Boolean),
+            "Error": (0, ua.VariantType.Int32),
+            "ErrorText": ("", ua.VariantType.String),
+            "Heartbeat": (0, ua.VariantType.UInt16),
+            "RunId": (self._station.run_id, ua.VariantType.String),
+            "Recipe": ("", ua.VariantType.String),
+        }
+        for name, (value, kind) in kinds.items():
+            nodes[name] = await system.add_variable(space, name, value, kind)
+        return nodes
+
+    async def _add_results(self, system: Any, space: int) -> dict[str, Any]:
+        from asyncua import ua
+        from asyncua.common.methods import uamethod
+
+        folder = await system.add_object(space, "ResultManagement")
+        kinds = {
+            "ResultId": (0, ua.VariantType.UInt32),
+            "ResultState": (0, ua.VariantType.Int32),  # the verdict's number
+            "ResultContent": ("", ua.VariantType.String),
+        }
+
+        @uamethod
+        def by_id(parent: object, job_id: int) -> str:
+            return self._kept.get(job_id, "")
+
+        await folder.add_method(
+            space, "GetResultById", by_id, [ua.VariantType.UInt32], [ua.VariantType.String]
+        )
+        return {
+            name: await folder.add_variable(space, name, value, kind)
+            for name, (value, kind) in kinds.items()
+        }
+
+    async def _add_methods(self, system: Any, space: int) -> None:
+        from asyncua import ua
+        from asyncua.common.methods import uamethod
+
+        @uamethod
+        def start(parent: object, meas_id: str, part_id: str) -> tuple[Any, Any]:
+            number, error = self._start(meas_id or "", part_id or "")
+            return ua.Variant(number, ua.VariantType.UInt32), ua.Variant(
+                error, ua.VariantType.Int32
+            )
+
+        @uamethod
+        def prepare(parent: object, recipe: str) -> Any:
+            key = int(recipe) if (recipe or "").isdecimal() else recipe or ""
+            error = OK if self._station.load_job(key) else REFUSED
+            return ua.Variant(error, ua.VariantType.Int32)
+
+        text, number, error = ua.VariantType.String, ua.VariantType.UInt32, ua.VariantType.Int32
+        await system.add_method(space, "StartSingleJob", start, [text, text], [number, error])
+        await system.add_method(space, "PrepareRecipe", prepare, [text], [error])
+
+    def _start(self, meas_id: str, part_id: str) -> tuple[int, int]:
+        if not self._may_trigger or len(meas_id) > MAX_REQUEST:
+            self._on_error(self.name, "a job over OPC UA is refused; start with trigger=opcua")
+            return 0, REFUSED
+        trigger_id, _ = self._requests.once(
+            meas_id, lambda: self._station.trigger(origin=self.name, part_id=part_id)
+        )
+        return trigger_id, OK
+
+    async def _write_states(self, nodes: dict[str, Any]) -> None:
+        from asyncua import ua
+
+        last: dict[str, object] = {}
+        while not self._over.is_set():
+            words = self._station.words()
+            values = {
+                "VisionStateMachine": vision_state(words),
+                "AutomaticModeStateMachine": _AUTOMATIC[words.state],
+                "TriggerReady": words.trigger_ready,
+                "Error": ua.Variant(int(words.error), ua.VariantType.Int32),
+                "ErrorText": words.reason,
+                "Heartbeat": ua.Variant(words.heartbeat, ua.VariantType.UInt16),
+                "Recipe": words.job.name or str(words.job.number),
+            }
+            for name, value in values.items():
+                if last.get(name) != value:
+                    await nodes[name].write_value(value)
+                    last[name] = value
+            try:
+                await asyncio.wait_for(self._over.wait(), _STATE_S)
+            except asyncio.TimeoutError:
+                continue
+
+    async def _write_results(self, nodes: dict[str, Any]) -> None:
+        from asyncua import ua
+
+        while not (self._over.is_set() and self._waiting.empty()):
+            try:
+                result = await asyncio.wait_for(self._waiting.get(), _STATE_S)
+            except asyncio.TimeoutError:
+                continue
+            number = result.trigger.trigger_id
+            request = self._requests.name_of(number)
+            facts = {"run_id": self._station.run_id, "request": request, **result.facts()}
+            content = self._kept[number] = json.dumps(facts)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            await nodes["ResultState"].write_value(int(result.code), ua.VariantType.Int32)
+            await nodes["ResultContent"].write_value(content)
+            # Last: whoever waits for the id finds the rest there.
+            await nodes["ResultId"].write_value(number, ua.VariantType.UInt32)
+
+    def close(self) -> None:
+        """Write what waits, and stop serving."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(5.0)

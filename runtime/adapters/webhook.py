@@ -1,0 +1,99 @@
+"""Every result to an address of somebody else's, signed, and tried again a few times."""
+
+import hashlib
+import hmac
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException, HTTPMessage
+from typing import IO
+
+from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.adapters.outbox import Outbox
+from edgeseg.runtime.station.records import StationResult
+from edgeseg.runtime.station.station import Station
+
+QUEUED = 1000
+TRIES = 4
+SIGNATURE = "X-Edgeseg-Signature"  # sha256=HMAC of "TIMESTAMP.BODY"
+TIMESTAMP = "X-Edgeseg-Timestamp"  # Unix seconds: an old message that is sent again can be refused
+_TIMEOUT_S = 5.0
+_FIRST_PAUSE_S = 0.5
+
+
+def signature(secret: bytes, timestamp: str, body: bytes) -> str:
+    """What the receiver computes too, and compares."""
+    return (
+        "sha256=" + hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+    )
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A signed result goes to the address that was given, and nowhere else."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> None:
+        """Do not follow."""
+
+
+class Webhook:
+    """Posts results in order, in a thread of its own."""
+
+    name = "webhook"
+
+    def __init__(
+        self,
+        station: Station,
+        *,
+        url: str,
+        secret: bytes | None,
+        on_error: Callable[[str, str], None],
+    ) -> None:
+        self._run_id, self._url, self._secret = station.run_id, url, secret
+        self._on_error = on_error
+        self._opener = urllib.request.build_opener(_NoRedirect)
+        self._outbox = Outbox(self.name, self._send, size=QUEUED, on_error=on_error)
+        station.subscribe(self._outbox.put)
+
+    def _send(self, result: StationResult) -> None:
+        body = json.dumps({"run_id": self._run_id, **result.facts()}).encode()
+        pause_s = _FIRST_PAUSE_S
+        for attempt in range(1, TRIES + 1):
+            problem = self._post(body)
+            if problem is None:
+                return
+            over = attempt == TRIES or self._outbox.closing.wait(pause_s)
+            if over or problem.startswith("4"):  # it will not want the same message later
+                number = result.trigger.trigger_id
+                raise RuntimeFailure(f"result {number} is not delivered ({problem})")
+            self._on_error("webhook_retry", f"the receiver does not take a result ({problem})")
+            pause_s *= 2
+
+    def _post(self, body: bytes) -> str | None:
+        """What is wrong; None: nothing."""
+        stamp = str(int(time.time()))
+        headers = {"Content-Type": "application/json", TIMESTAMP: stamp}
+        if self._secret is not None:
+            headers[SIGNATURE] = signature(self._secret, stamp, body)
+        request = urllib.request.Request(self._url, data=body, headers=headers, method="POST")
+        try:
+            with self._opener.open(request, timeout=_TIMEOUT_S):
+                return None
+        except urllib.error.HTTPError as error:
+            error.close()
+            return f"{error.code} {error.reason}"
+        except (OSError, HTTPException) as error:
+            return type(error).__name__ if not isinstance(error, urllib.error.URLError) else "away"
+
+    def close(self) -> None:
+        """Send what waits, within a few seconds."""
+        self._outbox.close()

@@ -1,0 +1,124 @@
+"""POST /trigger and GET /result, who may, and what a wrong request gets."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgeseg.bench.studies.line_rig import Rig
+from edgeseg.errors import EdgesegError
+from edgeseg.runtime.adapter_kinds import HttpOptions
+from tests.support.fakes import BrightnessSession
+
+TOKEN = "a-token-of-some-length"
+
+
+def ask(
+    line: Rig, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
+) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", line.adapter("http").port, timeout=30)
+    text = body if isinstance(body, str) else json.dumps(body if body is not None else {})
+    connection.request(
+        method, path, text if method == "POST" else None, {"X-Edgeseg": "1"} | (headers or {})
+    )
+    response = connection.getresponse()
+    value = json.loads(response.read())
+    connection.close()
+    return response.status, value
+
+
+@pytest.fixture
+def line() -> Iterator[Rig]:
+    with Rig(BrightnessSession(), {"trigger": "http", "http": "0"}) as running:
+        yield running
+
+
+def test_a_trigger_and_its_result(line: Rig) -> None:
+    assert ask(line, "GET", "/result") == (404, {"error": "no such result, or not yet"})
+    status, told = ask(line, "POST", "/trigger", {"part_id": "A1"})
+    assert (status, told) == (202, {"run_id": line.station.run_id, "trigger_id": 1})
+    line.wait(lambda: len(line.results) == 1, "the result")
+    for path in ("/result", "/result?id=1"):
+        status, result = ask(line, "GET", path)
+        assert (status, result["part_id"], result["verdict"]) == (200, "A1", "good")
+    assert ask(line, "GET", "/result?id=2")[0] == 404
+    assert ask(line, "GET", "/state")[1]["trigger_id"] == 1
+
+
+def test_waiting_for_the_result_and_asking_again(line: Rig) -> None:
+    line.camera.level = 250
+    for _ in range(2):  # the second after a lost answer
+        status, result = ask(line, "POST", "/trigger?wait=1", {"request": "r-1"})
+        assert (status, result["trigger_id"], result["verdict"]) == (200, 1, "defect")
+        assert result["request"] == "r-1"
+    assert len(line.results) == 1
+
+
+def test_jobs(line: Rig) -> None:
+    assert ask(line, "POST", "/job", {"job": 7}) == (404, {"accepted": False})
+    assert ask(line, "GET", "/state")[1]["reason"] == "there is no job 7"
+    status, result = ask(line, "POST", "/trigger?wait=1", {})
+    assert (status, result["verdict"], result["error"]) == (200, "no_inspection", "unknown_job")
+    assert ask(line, "POST", "/job", {"job": 0}) == (202, {"accepted": True})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/trigger", "{", 400),
+        ("POST", "/trigger", "[]", 400),
+        ("POST", "/trigger", {"part_id": 3}, 400),
+        ("POST", "/trigger", {"request": "x" * 65}, 400),
+        ("POST", "/trigger", "x" * 5000, 400),
+        ("POST", "/job", {}, 400),
+        ("POST", "/job", {"job": True}, 400),
+        ("POST", "/nothing", {}, 404),
+        ("GET", "/nothing", None, 404),
+        ("GET", "/result?id=x", None, 400),
+    ],
+)
+def test_wrong_requests_trigger_nothing(
+    line: Rig, method: str, path: str, body: object, status: int
+) -> None:
+    found, told = ask(line, method, path, body)
+    assert found == status
+    assert "error" in told
+    assert line.station.words().triggers == 0
+
+
+def test_another_site_cannot_trigger(line: Rig) -> None:
+    for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
+        assert ask(line, "POST", "/trigger", {}, headers)[0] == 403
+    assert line.station.words().triggers == 0
+
+
+def test_with_a_token_nobody_else_gets_in(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    values = {"trigger": "http", "http": "0", "http_token_file": tmp_path / "token"}
+    with Rig(BrightnessSession(), values) as line:
+        for method, path in (("GET", "/result"), ("GET", "/state"), ("POST", "/trigger")):
+            assert ask(line, method, path)[0] == 403
+            assert ask(line, method, path, headers={"Authorization": "Bearer wrong"})[0] == 403
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        assert ask(line, "POST", "/trigger?wait=1", {}, right)[0] == 200
+
+
+def test_without_the_right_to_trigger() -> None:
+    with Rig(BrightnessSession(), {"http": "0"}) as line:
+        status, told = ask(line, "POST", "/trigger", {})
+    assert (status, told) == (
+        409,
+        {"error": "a trigger over HTTP is refused; start with --trigger http"},
+    )
+
+
+def test_options_check_themselves() -> None:
+    with pytest.raises(EdgesegError, match="http='x': expected PORT or HOST:PORT"):
+        HttpOptions(http="x")
+    with pytest.raises(EdgesegError, match="http_token_file=t: add http=PORT"):
+        HttpOptions(http_token_file=Path("t"))
+    with pytest.raises(EdgesegError, match="everyone on the network could watch"):
+        Rig(BrightnessSession(), {"trigger": "http", "http": "0.0.0.0:0"})

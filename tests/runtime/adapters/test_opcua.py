@@ -1,0 +1,127 @@
+"""OPC UA client to server: states, jobs and results by the names of OPC 40100-1."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from edgeseg.bench.studies.broker import free_port
+from edgeseg.bench.studies.line_rig import Rig
+from edgeseg.runtime.adapters.opcua import NAMESPACE
+from tests.support.fakes import BrightnessSession
+
+asyncua = pytest.importorskip("asyncua", reason="needs asyncua: pip install edgeseg[opcua]")
+
+
+class Peer:
+    """A client's view of the vision system."""
+
+    def __init__(self, client: Any, space: int) -> None:
+        self.client, self._space = client, space
+
+    async def node(self, *names: str) -> Any:
+        path = [f"{self._space}:{name}" for name in ("VisionSystem", *names)]
+        return await self.client.nodes.objects.get_child(path)
+
+    async def value(self, *names: str) -> Any:
+        return await (await self.node(*names)).read_value()
+
+    async def call(self, method: str, *arguments: Any, on: tuple[str, ...] = ()) -> Any:
+        system, function = await self.node(*on), await self.node(*on, method)
+        return await system.call_method(function, *arguments)
+
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        for _ in range(3000):
+            if await condition():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("waited in vain")
+
+
+def visit(line: Rig, story: Callable[[Peer], Awaitable[None]]) -> None:
+    async def told() -> None:
+        async with asyncua.Client(line.adapter("opcua").url) as client:
+            await story(Peer(client, await client.get_namespace_index(NAMESPACE)))
+
+    asyncio.run(told())
+
+
+@pytest.fixture(scope="module")
+def line() -> Iterator[Rig]:
+    """One for all: the library needs seconds to make its address space."""
+    values = {"trigger": "opcua", "opcua": str(free_port())}
+    with Rig(BrightnessSession(), values) as running:
+        yield running
+
+
+def test_jobs_states_and_results(line: Rig) -> None:
+    async def story(peer: Peer) -> None:
+        async def operational() -> bool:
+            return await peer.value("VisionStateMachine", "CurrentState") == "Operational"
+
+        await peer.until(operational)
+        assert await peer.value("RunId") == line.station.run_id
+        job, error = await peer.call("StartSingleJob", "m-1", "A1")
+        assert (job, error) == (1, 0)
+        assert await peer.call("StartSingleJob", "m-1", "A1") == [1, 0]  # the same one again
+
+        async def there() -> bool:
+            return await peer.value("ResultManagement", "ResultId") == 1
+
+        await peer.until(there)
+        content = json.loads(await peer.value("ResultManagement", "ResultContent"))
+        assert (content["part_id"], content["verdict"], content["request"]) == ("A1", "good", "m-1")
+        assert await peer.value("ResultManagement", "ResultState") == 1
+        by_id = peer.call("GetResultById", asyncua.ua.Variant(1, asyncua.ua.VariantType.UInt32),
+                          on=("ResultManagement",))  # fmt: skip
+        assert json.loads(await by_id) == content
+        assert await peer.call("PrepareRecipe", "7") == -1
+
+        async def error_4() -> bool:
+            return await peer.value("Error") == 4
+
+        await peer.until(error_4)
+        assert await peer.value("VisionStateMachine", "CurrentState") == "Error"
+        assert await peer.call("PrepareRecipe", "0") == 0
+
+    visit(line, story)
+    assert len(line.results) == 1
+
+
+def test_a_subscriber_hears_of_every_result(line: Rig) -> None:
+    seen: list[int] = []
+
+    class Handler:
+        def datachange_notification(self, node: Any, value: Any, data: Any) -> None:
+            seen.append(value)
+
+    async def story(peer: Peer) -> None:
+        subscription = await peer.client.create_subscription(10, Handler())
+        node = await peer.node("ResultManagement", "ResultId")
+        await subscription.subscribe_data_change(node, queuesize=100)
+        for number in range(before + 1, before + 21):
+            while not line.station.words().trigger_ready:
+                await asyncio.sleep(0.001)
+            assert await peer.call("StartSingleJob", "", f"P{number}") == [number, 0]
+
+        async def all_there() -> bool:
+            return len(seen) >= 21
+
+        await peer.until(all_there)
+
+    before = len(line.results)
+    visit(line, story)
+    assert seen == list(range(before, before + 21))
+
+
+def test_without_the_right_to_trigger(line: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(peer: Peer) -> None:
+        assert await peer.call("StartSingleJob", "", "A1") == [0, -1]
+
+    monkeypatch.setattr(line.adapter("opcua"), "_may_trigger", False)
+    before = len(line.results)
+    visit(line, story)
+    assert len(line.results) == before
+    assert line.faults.totals() == {"opcua": 1}
