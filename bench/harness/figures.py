@@ -77,7 +77,14 @@ def _axes(target: Path, *, size: tuple[float, float] = (8.2, 4.8)) -> "Iterator[
         plt.close(figure)
 
 
-def pareto(dots: Sequence[Dot], target: Path, *, value_name: str) -> None:
+def pareto(
+    dots: Sequence[Dot],
+    target: Path,
+    *,
+    value_name: str,
+    time_name: str = "p50",
+    budget_ms: float | None = None,
+) -> None:
     """Accuracy against milliseconds, area of a dot by its megabytes, the front as a line.
 
     Dots carry numbers and the names stand beside the plot, where they cannot overlap.
@@ -94,7 +101,9 @@ def pareto(dots: Sequence[Dot], target: Path, *, value_name: str) -> None:
             axes.scatter(dot.ms, dot.value, s=area, color=colour, alpha=0.6, linewidths=0)
         axes.set_xscale("log")
         _plain_ticks(axes)
-        axes.set_xlabel("milliseconds per frame, p50 (log scale; left is faster)")
+        if budget_ms is not None:
+            axes.axvline(budget_ms, color=COLOURS[1], lw=1.2, ls="--")
+        axes.set_xlabel(f"milliseconds per frame, {time_name} (log scale; left is faster)")
         axes.set_ylabel(f"{value_name} (up is better)")
         axes.margins(x=0.12, y=0.15)
         low, high = axes.get_ylim()

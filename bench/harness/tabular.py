@@ -8,6 +8,8 @@
 `table_of("Summary", rows)` shows them; whoever needs a number reads `row.pro`.
 """
 
+import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
@@ -110,6 +112,14 @@ class Table:
             for row, texts in enumerate(self.texts())
         ]
         return markdown([column.name for column in self.columns], rows)
+
+    def csv(self) -> str:
+        """The table for a spreadsheet: numbers as they were measured, nothing where none was."""
+        written = io.StringIO()
+        writer = csv.writer(written, lineterminator="\n")
+        writer.writerow([column.name for column in self.columns])
+        writer.writerows([["" if cell is None else cell for cell in row] for row in self.rows])
+        return written.getvalue()
 
     def markdown(self) -> str:
         """The table with its title and note."""

@@ -33,7 +33,7 @@ NOTE = (
 # Metadata of a row's field: beside p50, what a camera's pace makes of it. Older results have none.
 STREAMED_COLUMNS = column("{}", digits=2, better="low")
 _STREAMED = ("streamed p50 ms", "processor ms")
-_SPIN = {True: "yes", False: "no", None: None}
+SPIN = {True: "yes", False: "no", None: None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +166,7 @@ def _speed_row(timing: Result, cold: Result) -> SpeedRow:
         backend=timing["backend"],
         precision=timing["precision"],
         arithmetic=timing["arithmetic"],
-        spin=_SPIN[timing["spin"]],
+        spin=SPIN[timing["spin"]],
         megabytes=timing["size_bytes"] / 1e6,
         p50_ms=host["p50"],
         p95_ms=host["p95"],

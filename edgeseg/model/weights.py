@@ -1,6 +1,7 @@
 """Where backbone weights come from, and the checks before they are believed."""
 
 import importlib
+import importlib.util
 import os
 import pickle
 import zipfile
@@ -62,16 +63,31 @@ def find_weights(spec: BackboneSpec, *, weights: str | None) -> Path:
         if not path.is_file():
             raise WeightsError(f"weights={path}: no such file; give a .pth file of {spec.name}")
         return path
+    here = local_weights(spec)
+    if here is not None:
+        return here
+    if spec.package is not None:
+        return _packaged(spec, spec.package)
+    cached = _cached(spec)
+    _download(spec, cached, folder=os.environ.get(FOLDER_VARIABLE))
+    return cached
+
+
+def local_weights(spec: BackboneSpec) -> Path | None:
+    """The weights of a backbone as far as they are here: nothing is fetched."""
     folder = os.environ.get(FOLDER_VARIABLE)
     for name in (f"{spec.name}.pth", spec.weights_file) if folder else ():
         if (path := Path(folder or "") / name).is_file():
             return path
     if spec.package is not None:
-        return _packaged(spec, spec.package)
-    cached = Path(torch.hub.get_dir()) / "checkpoints" / spec.weights_file
-    if not cached.is_file():
-        _download(spec, cached, folder=folder)
-    return cached
+        installed = importlib.util.find_spec(spec.package.name) is not None
+        return _packaged(spec, spec.package) if installed else None
+    cached = _cached(spec)
+    return cached if cached.is_file() else None
+
+
+def _cached(spec: BackboneSpec) -> Path:
+    return Path(torch.hub.get_dir()) / "checkpoints" / spec.weights_file
 
 
 def _download(spec: BackboneSpec, target: Path, *, folder: str | None) -> None:

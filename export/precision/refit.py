@@ -84,9 +84,9 @@ def refitted(
         config=artefact.config.with_options({"false_alarm_rate": rate}),
         through=embed,
     )
-    options = FitOptions(keep_moments=False, note=note, progress=progress)
-    if artefact.planted is None:  # it was fitted without them
-        options = replace(options, planted=0)
+    # As many as it was fitted with, be it none.
+    planted = 0 if artefact.planted is None else max(artefact.planted.count, FitOptions.planted)
+    options = FitOptions(keep_moments=False, planted=planted, note=note, progress=progress)
     fitted = fit_in(space, good, options)
     return replace(
         artefact,
