@@ -1,7 +1,6 @@
 """Where backbone weights come from, and the checks before they are believed."""
 
 import importlib
-import importlib.util
 import os
 import pickle
 import zipfile
@@ -80,8 +79,10 @@ def local_weights(spec: BackboneSpec) -> Path | None:
         if (path := Path(folder or "") / name).is_file():
             return path
     if spec.package is not None:
-        installed = importlib.util.find_spec(spec.package.name) is not None
-        return _packaged(spec, spec.package) if installed else None
+        try:
+            return _packaged(spec, spec.package)
+        except WeightsError:
+            return None
     cached = _cached(spec)
     return cached if cached.is_file() else None
 
