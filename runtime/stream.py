@@ -92,7 +92,8 @@ stream = StreamCommand(
             envvar="EDGESEG_SOURCE",
             show_envvar=True,
             help="Camera index, /dev/video0, rtsp:// or http:// URL, video, folder or glob of "
-            "images, GStreamer pipeline, or synthetic:fps=30,defects=0.1,frames=0,seed=0. "
+            "images, GStreamer pipeline, aravis:SERIAL,exposure_us=5000,trigger=software (GigE and "
+            "USB3 Vision; see `edgeseg cameras`), or synthetic:fps=30,defects=0.1,frames=0,seed=0. "
             "May be given several times.",
         ),
         click.Option(

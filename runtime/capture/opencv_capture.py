@@ -119,21 +119,6 @@ def why_no_network(url: str) -> str:
     return f"{host}:{port} answers but gives no video; check path, user and password"
 
 
-def open_gstreamer(pipeline: str) -> OpenCvCapture | None:
-    """What a GStreamer pipeline hands to its appsink."""
-    _keep_quiet()
-    capture = cv2.VideoCapture(pipeline, cv2.CAP_GSTREAMER)
-    return OpenCvCapture(capture) if _is_open(capture) else None
-
-
-def why_no_gstreamer(_: str) -> str:
-    """Whether OpenCV can do GStreamer at all."""
-    built = [line.split() for line in cv2.getBuildInformation().splitlines()]
-    if not any(words[:2] == ["GStreamer:", "YES"] for words in built):
-        return "this OpenCV was built without GStreamer; on a Jetson use the system's OpenCV"
-    return "GStreamer cannot start this pipeline; try it with gst-launch-1.0"
-
-
 def open_video(path: Path, *, realtime: bool, wait: Wait) -> OpenCvCapture | None:
     """A video file, as fast as it can be read or at its own rate."""
     _keep_quiet()

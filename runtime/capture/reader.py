@@ -151,15 +151,27 @@ class Reader:
             if self.spec.trigger != "off":
                 self._connect()  # it delivers when asked, so being open is all that it owes
                 self._alive_s = math.inf
-            while not self._stop.is_set() and (grab := capture.read()) is not None:
-                if not self._accept(grab, first=self._frame_index == before):
-                    break
+            reason = self._read_all(capture)
             if self.spec.reconnects and not self._stop.is_set():
-                self._lose("the stream ended")  # before the close, which may take seconds
+                self._lose(reason)  # before the close, which may take seconds
         finally:
             self._capture = None
             capture.close()
         return self._frame_index > before
+
+    def _read_all(self, capture: Capture) -> str:
+        """Hand frames over until no more come; says why."""
+        first = True
+        try:
+            while not self._stop.is_set() and (grab := capture.read()) is not None:
+                if not self._accept(grab, first=first):
+                    break
+                first = False
+        except RuntimeFailure as error:
+            if not self.spec.reconnects:
+                raise RuntimeFailure(f"{self.spec.name}: {error}") from None
+            return str(error)
+        return "the stream ended"
 
     def _accept(self, grab: Grab, *, first: bool) -> bool:
         """Hand a frame over; false when this connection is given up, by the watchdog or here.

@@ -18,11 +18,9 @@ from edgeseg.runtime.capture.frame_buffer import Policy
 from edgeseg.runtime.capture.image_files import ImageFiles, has_image_suffix, image_paths
 from edgeseg.runtime.capture.opencv_capture import (
     open_device,
-    open_gstreamer,
     open_network,
     open_video,
     why_no_device,
-    why_no_gstreamer,
     why_no_network,
 )
 from edgeseg.runtime.capture.redact import redact, redact_url
@@ -103,6 +101,13 @@ def _stays_open(url: str) -> bool:
     return not (url.lower().startswith("http") and suffix in VIDEO_SUFFIXES)
 
 
+def _open_gstreamer(text: str, opening: Opening) -> Capture:
+    from edgeseg.runtime.capture.gstreamer_process import open_gstreamer
+
+    live, wait, timeout_s = opening
+    return open_gstreamer(text, live=live, wait=wait, timeout_s=timeout_s)
+
+
 def _open_aravis(text: str, opening: Opening) -> Capture:
     # Loads the system's library: only for those who have such a camera.
     from edgeseg.runtime.capture.aravis.camera import open_camera
@@ -160,8 +165,7 @@ SOURCES = {
         live=lambda text, realtime: "filesrc" not in text,
         reconnects=True,
         shown=redact,
-        open=lambda text, opening: open_gstreamer(text),
-        why_not=why_no_gstreamer,
+        open=_open_gstreamer,
     ),
     "images": Source(
         expects="a folder or glob of images",

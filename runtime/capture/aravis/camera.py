@@ -165,7 +165,7 @@ class AravisCamera:
             raise
 
     def read(self) -> Grab | None:
-        """The next frame; None at the end of the run and when the camera is gone."""
+        """The next frame; None at the end of the run, and when it is silent for too long."""
         quiet_since_s = asked_s = time.monotonic()
         while not self._wait(0):
             buffer = library().arv_stream_timeout_pop_buffer(self._stream, int(_POP_S * 1e6))
@@ -179,7 +179,7 @@ class AravisCamera:
             if now_s - asked_s > _ASK_S:
                 self._gone = not self._answers()
                 if self._gone:
-                    return None
+                    raise RuntimeFailure("the camera does not answer any more")
                 asked_s = time.monotonic()
         return None
 
