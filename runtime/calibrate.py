@@ -42,6 +42,13 @@ from edgeseg.runtime.scoring.good_images import GoodImages, score_good_images
     default=StreamOptions.spin,
     help="Let ONNX Runtime's idle threads watch for the next frame, awake.",
 )
+@click.option(
+    "--max-pixels",
+    type=click.IntRange(1),
+    default=StreamOptions.max_pixels,
+    show_default=True,
+    help="Of a picture by its header; a larger one is not decoded.",
+)
 @click.option("--allow-random-weights", is_flag=True, help="Run a model that was never trained.")
 @quiet_option
 def calibrate(
@@ -51,6 +58,7 @@ def calibrate(
     backend: str,
     threads: int | None,
     spin: bool,
+    max_pixels: int,
     allow_random_weights: bool,
     quiet: bool,
 ) -> None:
@@ -77,7 +85,15 @@ def calibrate(
         note=note_to,
     ) as detector:
         click.echo(
-            calibrate_here(detector, model, good_images, rate=rate, note=note_to, progress=progress)
+            calibrate_here(
+                detector,
+                model,
+                good_images,
+                rate=rate,
+                max_pixels=max_pixels,
+                note=note_to,
+                progress=progress,
+            )
         )
     note(f"wrote {model.with_suffix('.json')}; see it with: edgeseg threshold {model}")
 
@@ -88,6 +104,7 @@ def calibrate_here(
     folder: Path,
     *,
     rate: float | None,
+    max_pixels: int = StreamOptions.max_pixels,
     note: Note,
     progress: Progress,
 ) -> str:
@@ -98,9 +115,8 @@ def calibrate_here(
     check_rate(wish)
     paths = image_paths(str(folder))
     note("images that the model was fitted on score too low: calibrate on others")
-    good = score_good_images(
-        detector, progress(paths, length=len(paths), label="Scoring good images"), note=note
-    )
+    scored = progress(paths, length=len(paths), label="Scoring good images")
+    good = score_good_images(detector, scored, max_pixels=max_pixels, note=note)
     if good.drift is None:
         note("the model gives no grid of the whole frame: its drift baseline stays")
     chosen = _chosen(before, good.statistics, wish, backend=detector.backend, note=note)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.errors import UsageError
 from edgeseg.runtime.adapter_kinds import ADAPTERS, AdapterKind
 from edgeseg.runtime.backends.choose import AUTO
@@ -31,6 +32,7 @@ class StreamOptions:
     queue_size: int = 8
     realtime: bool = False
     stall_timeout: float = 5.0
+    max_pixels: int = MAX_PIXELS  # of a frame by its header, before it is decoded
     roi: str | None = None
     tile: bool = False
     tile_overlap: float = 0.25
@@ -52,6 +54,7 @@ class StreamOptions:
             "trigger_timeout",
             "duration",
             "max_frames",
+            "max_pixels",
         ):
             value = getattr(self, name)
             if value is not None and not value > 0:

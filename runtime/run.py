@@ -35,7 +35,10 @@ def run_stream(
     options: StreamOptions, *, stop: threading.Event, note: Note, print_report: Note
 ) -> None:
     """Run until the end, then print and write the report; a failure is raised after that."""
-    specs = [parse_source(text, realtime=options.realtime) for text in options.source]
+    specs = [
+        parse_source(text, realtime=options.realtime, max_pixels=options.max_pixels)
+        for text in options.source
+    ]
     config = triggered_config(options, specs)
     with open_session(
         options.model,

@@ -130,6 +130,12 @@ stream = StreamCommand(
             default=StreamOptions.stall_timeout,
             help="Seconds without a frame after which a live source counts as lost.",
         ),
+        click.Option(
+            ["--max-pixels"],
+            type=click.IntRange(1),
+            default=StreamOptions.max_pixels,
+            help="Of a picture by its header; a larger one is not decoded.",
+        ),
         click.Option(["--roi"], metavar="X,Y,W,H", help="Look only at this part of the frame."),
         click.Option(
             ["--tile"],

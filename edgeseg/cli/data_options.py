@@ -30,6 +30,13 @@ max_bad_option = click.option(
     show_default=True,
     help="Unreadable images to skip before stopping.",
 )
+max_pixels_option = click.option(
+    "--max-pixels",
+    type=click.IntRange(1),
+    default=FitOptions.max_pixels,
+    show_default=True,
+    help="Of a picture by its header; a larger one is not decoded.",
+)
 batch_option = click.option(
     "--batch-size",
     type=click.IntRange(1),
@@ -56,6 +63,7 @@ class PassOptions:
     layout: str | None
     fold: int | None
     max_bad: int
+    max_pixels: int
     batch_size: int
     quiet: bool
 
@@ -63,6 +71,7 @@ class PassOptions:
         """What a fit takes of them; torch is loaded for its device."""
         return fit_options(
             max_bad=self.max_bad,
+            max_pixels=self.max_pixels,
             batch_size=self.batch_size,
             quiet=self.quiet,
             device=self.device,
@@ -88,17 +97,26 @@ pass_options = gathered(
     dataset_option,
     fold_option,
     max_bad_option,
+    max_pixels_option,
     batch_option,
     quiet_option,
 )
 
 
-def fit_options(*, max_bad: int, batch_size: int, quiet: bool, device: str = "cpu") -> FitOptions:
+def fit_options(
+    *,
+    max_bad: int,
+    batch_size: int,
+    quiet: bool,
+    device: str = "cpu",
+    max_pixels: int = FitOptions.max_pixels,
+) -> FitOptions:
     """What a fit takes from the command line; torch is loaded for its device."""
     note, progress = listeners(quiet=quiet)
     return FitOptions(
         batch_size=batch_size,
         max_bad=max_bad,
+        max_pixels=max_pixels,
         device=_find_device(device),
         progress=progress,
         note=note,

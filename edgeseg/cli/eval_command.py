@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgeseg.artefact.header import read_config
-from edgeseg.cli.data_options import batch_option, dataset_option, fold_option, max_bad_option
+from edgeseg.cli.data_options import (
+    batch_option,
+    dataset_option,
+    fold_option,
+    max_bad_option,
+    max_pixels_option,
+)
 from edgeseg.contract.metrics import METRICS
 from edgeseg.data.datasets import open_dataset
 from edgeseg.files import check_writable, write_json, write_text
@@ -49,6 +55,7 @@ SHOWN = 5  # mistakes in the terminal
 @dataset_option
 @fold_option
 @max_bad_option
+@max_pixels_option
 @batch_option
 @quiet_option
 def evaluate(
@@ -61,6 +68,7 @@ def evaluate(
     layout: str | None,
     fold: int | None,
     max_bad: int,
+    max_pixels: int,
     batch_size: int,
     quiet: bool,
 ) -> None:
@@ -87,6 +95,7 @@ def evaluate(
         dataset,
         batch_size=batch_size,
         max_bad=max_bad,
+        max_pixels=max_pixels,
         note=tell,
         progress=progress,
         visit=gallery.add if gallery else None,

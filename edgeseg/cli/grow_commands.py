@@ -14,6 +14,7 @@ from edgeseg.cli.data_options import (
     device_option,
     fit_options,
     max_bad_option,
+    max_pixels_option,
     pass_options,
 )
 from edgeseg.cli.fit_settings import FitSettings, settings_options
@@ -76,6 +77,7 @@ def moments(
 @_out_option
 @_calibrate_option
 @max_bad_option
+@max_pixels_option
 @batch_option
 @quiet_option
 def merge(
@@ -83,6 +85,7 @@ def merge(
     out: Path,
     calibrate: Path | None,
     max_bad: int,
+    max_pixels: int,
     batch_size: int,
     quiet: bool,
 ) -> None:
@@ -103,7 +106,9 @@ def merge(
     from edgeseg.artefact.artefact import save_artefact
 
     started = time.perf_counter()
-    options = fit_options(max_bad=max_bad, batch_size=batch_size, quiet=quiet)
+    options = fit_options(
+        max_bad=max_bad, max_pixels=max_pixels, batch_size=batch_size, quiet=quiet
+    )
     save_artefact(_merged(parts, apart, options), out)
     options.note(
         f"wrote {out} ({size_text(out.stat().st_size)}) in {time.perf_counter() - started:.1f} s; "
@@ -146,6 +151,7 @@ def _merged(parts: tuple[Path, ...], apart: Dataset | None, options: FitOptions)
 @click.option("--out", "-o", type=FILE, help="Where to write it.  [default: MODEL itself]")
 @_calibrate_option
 @max_bad_option
+@max_pixels_option
 @batch_option
 @device_option
 @quiet_option
@@ -157,6 +163,7 @@ def update(
     out: Path | None,
     calibrate: Path | None,
     max_bad: int,
+    max_pixels: int,
     batch_size: int,
     device: str,
     quiet: bool,
@@ -182,7 +189,13 @@ def update(
     from edgeseg.fitting.update import update as run_update
 
     started = time.perf_counter()
-    options = fit_options(max_bad=max_bad, batch_size=batch_size, quiet=quiet, device=device)
+    options = fit_options(
+        max_bad=max_bad,
+        max_pixels=max_pixels,
+        batch_size=batch_size,
+        quiet=quiet,
+        device=device,
+    )
     changed = run_update(load_artefact(model, note=options.note), changes, options)
     save_artefact(changed, out)
     about = "about " if changed.moments is not None and changed.moments.decayed else ""

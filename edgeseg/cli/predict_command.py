@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.artefact.header import read_config
+from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.contract.images import is_image_file, read_image, resize_image, write_image
 from edgeseg.contract.judgement import JudgedPrediction
 from edgeseg.contract.metadata import MODEL_SUFFIXES
@@ -149,6 +150,7 @@ class Drawings:
 @click.option("--csv", "table", type=FILE, help="Write a table of all images here.")
 @click.option("--sort", "worst_first", is_flag=True, help="The worst first, when all are scored.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per image.")
+@max_pixels_option
 @click.option("--allow-random-weights", is_flag=True, help="Run a graph that was never trained.")
 @quiet_option
 def predict(
@@ -158,6 +160,7 @@ def predict(
     table: Path | None,
     worst_first: bool,
     as_json: bool,
+    max_pixels: int,
     allow_random_weights: bool,
     quiet: bool,
 ) -> None:
@@ -180,7 +183,7 @@ def predict(
     started = time.perf_counter()
     with _opened(model, allow_random_weights=allow_random_weights, note=note) as judge:
         drawings = None if out is None else Drawings(out)
-        judged = (_judge(judge, path, drawings) for path in paths)
+        judged = (_judge(judge, path, drawings, max_pixels=max_pixels) for path in paths)
         scored = progress(judged, length=len(paths), label="Scoring")
         rows = _printed(scored, worst_first=worst_first, as_json=as_json)
     if table is not None:
@@ -228,9 +231,9 @@ def _opened(model: Path, *, allow_random_weights: bool, note: Note) -> Iterator[
         yield detector
 
 
-def _judge(judge: Judge, path: Path, drawings: Drawings | None) -> Row:
+def _judge(judge: Judge, path: Path, drawings: Drawings | None, *, max_pixels: int) -> Row:
     try:
-        image_hwc = read_image(path)
+        image_hwc = read_image(path, max_pixels=max_pixels)
     except DatasetError as error:
         return Row(path=path, verdict="invalid", error=str(error).removeprefix(f"{path}: "))
     result = judge.predict(image_hwc)

@@ -13,7 +13,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.arrays import open_array
 from edgeseg.contract.opencv_log import quiet_opencv
+from edgeseg.contract.picture_size import JPEG, MAX_PIXELS, PNG, picture_size
 from edgeseg.errors import DatasetError, EdgesegError, UsageError
 from edgeseg.files import atomic_path
 
@@ -21,8 +23,6 @@ IMAGE_SUFFIXES = frozenset(
     {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".jp2"}
 )
 
-_JPEG = b"\xff\xd8\xff"
-_PNG = b"\x89PNG\r\n\x1a\n"
 _QUALITY = 95  # of a JPEG that is written to a file
 
 
@@ -38,18 +38,25 @@ def images_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if is_image_file(path) and path.is_file())
 
 
-def read_image(path: Path) -> NDArray[np.uint8]:
+def read_image(path: Path, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
     """Decode a picture to RGB (H, W, 3), upright, whatever its depth and channels."""
-    bgr = _decode(path, _read_bytes(path))
-    return np.asarray(cv2.cvtColor(to_8_bit(bgr, name=path), cv2.COLOR_BGR2RGB), dtype=np.uint8)
+    return decode_image(_read_bytes(path), name=path, max_pixels=max_pixels)
 
 
-def read_mask(path: Path) -> NDArray[np.bool_]:
+def decode_image(
+    data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS
+) -> NDArray[np.uint8]:
+    """The same of the bytes of a file, wherever they come from."""
+    bgr = _decode(name, data, max_pixels=max_pixels)
+    return np.asarray(cv2.cvtColor(to_8_bit(bgr, name=name), cv2.COLOR_BGR2RGB), dtype=np.uint8)
+
+
+def read_mask(path: Path, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.bool_]:
     """Decode a mask to (H, W): every pixel that is not black is a defect."""
     data = _read_bytes(path)
-    pixels = _decode(path, data)
+    pixels = _decode(path, data, max_pixels=max_pixels)
     # JPEG rings around edges, so black is not quite black there; lossless masks may hold 0 and 1.
-    black = 127 if data.startswith(_JPEG) else 0
+    black = 127 if data.startswith(JPEG) else 0
     brightest = np.maximum(np.maximum(pixels[..., 0], pixels[..., 1]), pixels[..., 2])
     return np.asarray(brightest > black, dtype=np.bool_)
 
@@ -65,19 +72,13 @@ def read_mask_stack(path: Path, index: int) -> NDArray[np.bool_]:
     return np.asarray(masks_thw[index] != 0, dtype=np.bool_)
 
 
-def open_array(path: Path) -> NDArray[Any]:
-    """Map a .npy file without reading it whole: the masks of one video exceed 100 MB."""
-    try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DatasetError(f"{path}: not a readable .npy array ({error})") from None
-    return array
-
-
-def read_video_frame(path: Path, index: int) -> NDArray[np.uint8]:
+def read_video_frame(path: Path, index: int, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
     """Decode one frame of a video file to RGB (H, W, 3)."""
     capture = cv2.VideoCapture(str(path))
     try:
+        sides = (cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_WIDTH)
+        height, width = (int(max(0.0, capture.get(side))) for side in sides)
+        check_pixels((height, width), name=path, max_pixels=max_pixels)
         capture.set(cv2.CAP_PROP_POS_FRAMES, index)
         ok, bgr = capture.read()
     finally:
@@ -175,21 +176,37 @@ def _read_bytes(path: Path) -> bytes:
     return data
 
 
-def _decode(path: Path, data: bytes) -> NDArray[Any]:
+def check_pixels(size_hw: tuple[int, int], *, name: Path | str, max_pixels: int) -> None:
+    """Refuse a picture that is larger than anyone said pictures would be, before it is decoded."""
+    height, width = size_hw
+    if height * width > max_pixels:
+        raise DatasetError(
+            f"{name}: {height}x{width} pixels by its header, more than max_pixels={max_pixels}; "
+            "if it is a real picture, allow so many"
+        )
+
+
+def _decode(path: Path | str, data: bytes, *, max_pixels: int) -> NDArray[Any]:
     """Decode to BGR (H, W, 3) in the file's own depth."""
+    size_hw = picture_size(data)
+    if size_hw is not None:
+        check_pixels(size_hw, name=path, max_pixels=max_pixels)
     # Checked here because decoders differ: some fill the missing half of a picture with grey.
-    if data.startswith(_JPEG) and not _jpeg_is_whole(data):
+    if data.startswith(JPEG) and not _jpeg_is_whole(data):
         raise DatasetError(f"{path}: truncated JPEG (no end-of-image marker); copy it again")
-    if data.startswith(_PNG) and not _png_is_whole(data):
+    if data.startswith(PNG) and not _png_is_whole(data):
         raise DatasetError(f"{path}: truncated or damaged PNG (a chunk is cut or fails its CRC)")
+    if size_hw is None:
+        raise DatasetError(f"{path}: not a picture, or a truncated or damaged one")
     # COLOR, unlike UNCHANGED, turns the picture upright by its EXIF tag and repeats grey thrice.
     # It also drops alpha: compositing would need a background colour that no camera will show.
     flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH
     with quiet_opencv:
         try:
             pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-        except cv2.error as error:
-            raise DatasetError(f"{path}: cannot be decoded ({error.err})") from None
+        except (cv2.error, MemoryError) as error:
+            reason = getattr(error, "err", "not enough memory")
+            raise DatasetError(f"{path}: cannot be decoded ({reason})") from None
     if pixels is None:
         raise DatasetError(f"{path}: not a picture, or a truncated or damaged one")
     return pixels
@@ -207,7 +224,7 @@ def _jpeg_is_whole(data: bytes) -> bool:
 
 
 def _png_is_whole(data: bytes) -> bool:
-    at = len(_PNG)
+    at = len(PNG)
     while at + 12 <= len(data):
         end = at + 12 + int.from_bytes(data[at : at + 4], "big")
         if end > len(data) or zlib.crc32(data[at + 4 : end - 4]) != int.from_bytes(

@@ -12,7 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import images_in, open_array
+from edgeseg.contract.arrays import open_array
+from edgeseg.contract.images import images_in
 from edgeseg.data.layouts import Split, folders_in
 from edgeseg.data.samples import Sample
 from edgeseg.errors import DatasetError

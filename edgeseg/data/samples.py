@@ -19,6 +19,7 @@ from edgeseg.contract.images import (
     read_mask_stack,
     read_video_frame,
 )
+from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.errors import DatasetError, UsageError
 
 GOOD = "good"
@@ -79,15 +80,17 @@ class _Decoded:
     size_hw: tuple[int, int]  # of the picture as it is
 
 
-def _decode(sample: Sample, size_hw: tuple[int, int], geometry: Geometry) -> _Decoded:
-    image_hwc = _read(sample)
+def _decode(
+    sample: Sample, size_hw: tuple[int, int], geometry: Geometry, max_pixels: int = MAX_PIXELS
+) -> _Decoded:
+    image_hwc = _read(sample, max_pixels=max_pixels)
     height, width = image_hwc.shape[:2]
     try:
         geometry.check((height, width), name=str(sample.image))
     except UsageError as error:
         raise DatasetError(str(error)) from None
     view = geometry.view((height, width), size_hw)
-    mask_hw = _read_mask(sample, view)
+    mask_hw = _read_mask(sample, view, max_pixels=max_pixels)
     hidden = hidden_of(geometry, size_hw)
     return _Decoded(
         sample=sample,
@@ -97,11 +100,11 @@ def _decode(sample: Sample, size_hw: tuple[int, int], geometry: Geometry) -> _De
     )
 
 
-def _read_mask(sample: Sample, view: View) -> NDArray[np.bool_]:
+def _read_mask(sample: Sample, view: View, *, max_pixels: int) -> NDArray[np.bool_]:
     if sample.mask is None:
         return np.zeros(view.size_hw, np.bool_)
     if sample.mask_index is None:
-        mask_hw = read_mask(sample.mask)
+        mask_hw = read_mask(sample.mask, max_pixels=max_pixels)
     else:
         mask_hw = read_mask_stack(sample.mask, sample.mask_index)
     if mask_hw.shape != view.frame_hw:
@@ -112,10 +115,10 @@ def _read_mask(sample: Sample, view: View) -> NDArray[np.bool_]:
     return view.mask(mask_hw)
 
 
-def _read(sample: Sample) -> NDArray[np.uint8]:
+def _read(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
     if sample.image_index is None:
-        return read_image(sample.image)
-    return read_video_frame(sample.image, sample.image_index)
+        return read_image(sample.image, max_pixels=max_pixels)
+    return read_video_frame(sample.image, sample.image_index, max_pixels=max_pixels)
 
 
 def sample_size(sample: Sample) -> tuple[int, int]:
@@ -140,6 +143,7 @@ def load_batches(
     max_bad: int = 0,
     on_bad: Callable[[Path, str], None] | None = None,
     workers: int = 2,
+    max_pixels: int = MAX_PIXELS,
 ) -> Iterator[Batch]:
     """Yield batches in the order of the samples; skip up to `max_bad` unreadable ones."""
     if batch_size < 1 or workers < 1 or max_bad < 0:
@@ -147,7 +151,7 @@ def load_batches(
             f"batch size {batch_size}, {workers} workers, {max_bad} bad files allowed: "
             "expected at least 1, 1 and 0"
         )
-    decode = partial(_decode, size_hw=size_hw, geometry=geometry)
+    decode = partial(_decode, size_hw=size_hw, geometry=geometry, max_pixels=max_pixels)
     return _batches(
         _good_ones(samples, decode, max_bad=max_bad, on_bad=on_bad, workers=workers), batch_size
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.geometry import PLAIN, Geometry
 from edgeseg.contract.metrics import METRICS, stored_metrics
+from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.contract.prediction import find_regions
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import Batch, frames_at_once
@@ -94,6 +95,7 @@ def evaluate(
     threshold_method: str,
     batch_size: int = 16,
     max_bad: int = 0,
+    max_pixels: int = MAX_PIXELS,
     progress: Progress = silent,
     on_bad: Callable[[Path, str], None] | None = None,
     visit: Visitor | None = None,
@@ -108,6 +110,7 @@ def evaluate(
         geometry=geometry,
         batch_size=batch_size,
         max_bad=max_bad,
+        max_pixels=max_pixels,
         on_bad=on_bad,
     )
     length = -(-len(dataset.test) // batch_size)

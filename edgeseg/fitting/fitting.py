@@ -200,6 +200,7 @@ def _anomaly_scores(model: ReferenceModel, config: FitConfig, options: FitOption
         geometry=config.geometry,
         batch_size=size,
         max_bad=options.max_bad,
+        max_pixels=options.max_pixels,
     )
     predict = frame_predictor(torch_predictor(model), config)
     scores: list[float] = []

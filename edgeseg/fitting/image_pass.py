@@ -117,7 +117,11 @@ class _ImagePass:
         places = order[: plan.images]
         chosen = [samples[place] for place in places]
         batches = load_batches(
-            chosen, size_hw=config.image_hw, geometry=config.geometry, batch_size=1
+            chosen,
+            size_hw=config.image_hw,
+            geometry=config.geometry,
+            batch_size=1,
+            max_pixels=self.options.max_pixels,
         )
         frames = [batch.frames[0] for batch in batches]
         pictures.add(frames, places, per_image=plan.per_image, embed=self.embed)
@@ -164,6 +168,7 @@ class _ImagePass:
             geometry=self.space.config.geometry,
             batch_size=1,
             max_bad=self.options.max_bad,
+            max_pixels=self.options.max_pixels,
             on_bad=self._on_bad,
         )
         try:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import UsageError
@@ -56,6 +57,7 @@ class FitOptions:
     weights: str | None = None
     batch_size: int = 8
     max_bad: int = 0
+    max_pixels: int = MAX_PIXELS  # of a picture by its header, before it is decoded
     keep_moments: bool = True
     planted: int = 48  # at most so many copies of good images with a planted defect, to judge by
     anomalies: tuple[Sample, ...] = ()
@@ -66,6 +68,8 @@ class FitOptions:
     note: Note = field(default=ignore)
 
     def __post_init__(self) -> None:
+        if self.max_pixels < 1:
+            raise UsageError(f"max_pixels={self.max_pixels}: expected at least 1")
         if self.planted < 0:
             raise UsageError(f"planted={self.planted}: expected 0 (none) or more")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from edgeseg.contract.images import IMAGE_SUFFIXES, images_in, read_image
+from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.runtime.capture.captures import Grab
 from edgeseg.runtime.capture.redact import redact_url
@@ -16,8 +17,8 @@ class ImageFiles:
 
     fps = 0.0
 
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._paths = iter(paths)
+    def __init__(self, paths: Iterable[Path], *, max_pixels: int = MAX_PIXELS) -> None:
+        self._paths, self._max_pixels = iter(paths), max_pixels
 
     def read(self) -> Grab | None:
         """The next file."""
@@ -26,7 +27,7 @@ class ImageFiles:
             return None
         grabbed_ns, wall_s = time.monotonic_ns(), time.time()
         try:
-            image_hwc = read_image(path)
+            image_hwc = read_image(path, max_pixels=self._max_pixels)
         except DatasetError:
             return Grab(None, "rgb", grabbed_ns, wall_s, path.name)
         return Grab(image_hwc, "rgb", grabbed_ns, wall_s, path.name)

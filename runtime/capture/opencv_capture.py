@@ -30,6 +30,9 @@ class OpenCvCapture:
         clock: StreamClock | None = None,
     ) -> None:
         self.fps = max(0.0, capture.get(cv2.CAP_PROP_FPS))
+        sides = (cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_WIDTH)
+        height, width = (int(max(0.0, capture.get(side))) for side in sides)
+        self.pixels = height * width  # of a frame, where that is known before the first
         self._capture = capture
         self._pace = pace
         self._clock = clock

@@ -11,18 +11,21 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.captures import Capture, Trigger, Wait
 from edgeseg.runtime.capture.frame_buffer import Policy
 from edgeseg.runtime.capture.image_files import ImageFiles, has_image_suffix, image_paths
 from edgeseg.runtime.capture.opencv_capture import (
+    OpenCvCapture,
     open_device,
     open_network,
     open_video,
     why_no_device,
     why_no_network,
 )
+from edgeseg.runtime.capture.picture_address import PictureAddress, is_picture_address
 from edgeseg.runtime.capture.redact import redact, redact_url
 from edgeseg.runtime.capture.synthetic_camera import SyntheticCamera, SyntheticOptions
 
@@ -39,6 +42,7 @@ class SourceSpec:
     name: str  # fit for logs
     live: bool  # frames come at their own pace and go stale
     reconnects: bool = False  # a live source that can be lost and come back
+    max_pixels: int = MAX_PIXELS  # of a frame by its header, before it is decoded
     trigger: Trigger = "off"  # otherwise frames come when asked for, and silence is no loss
 
     def policy(self, asked: Policy | None) -> Policy:
@@ -57,6 +61,7 @@ class Opening(NamedTuple):
     live: bool
     wait: Wait
     timeout_s: float
+    max_pixels: int = MAX_PIXELS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +130,20 @@ SOURCES = {
         open=lambda text, opening: open_device(text),
         why_not=why_no_device,
     ),
+    "picture": Source(
+        expects="http://camera/picture.jpg",
+        recognise=is_picture_address,
+        live=lambda text, realtime: True,
+        reconnects=True,
+        shown=redact_url,
+        open=lambda text, opening: PictureAddress(
+            text,
+            timeout_s=opening.timeout_s,
+            wait=opening.wait,
+            max_pixels=opening.max_pixels,
+        ),
+        why_not=why_no_network,
+    ),
     "network": Source(
         expects="rtsp:// or http://",
         recognise=lambda text: _scheme(text) in SCHEMES,  # a password may hold a pipeline's '!'
@@ -172,12 +191,12 @@ SOURCES = {
         recognise=lambda text: _file(text) is not None or any(mark in text for mark in "*?["),
         live=lambda text, realtime: False,
         check=image_paths,
-        open=lambda text, opening: ImageFiles(image_paths(text)),
+        open=lambda text, opening: ImageFiles(image_paths(text), max_pixels=opening.max_pixels),
     ),
 }
 
 
-def parse_source(text: str, *, realtime: bool = False) -> SourceSpec:
+def parse_source(text: str, *, realtime: bool = False, max_pixels: int = MAX_PIXELS) -> SourceSpec:
     """Understand a --source; `realtime` plays video files at their own rate, like a camera."""
     text = text.strip()
     for kind, source in SOURCES.items():
@@ -191,6 +210,7 @@ def parse_source(text: str, *, realtime: bool = False) -> SourceSpec:
                 live=live,
                 reconnects=live and source.reconnects,
                 trigger=source.trigger(text),
+                max_pixels=max_pixels,
             )
     *most, last = (source.expects for source in SOURCES.values())
     raise UsageError(
@@ -201,8 +221,14 @@ def parse_source(text: str, *, realtime: bool = False) -> SourceSpec:
 def open_capture(spec: SourceSpec, *, wait: Wait, timeout_s: float) -> Capture:
     """Open a source; RuntimeFailure says why it cannot be."""
     source = SOURCES[spec.kind]
-    opening = Opening(live=spec.live, wait=wait, timeout_s=timeout_s)
+    opening = Opening(live=spec.live, wait=wait, timeout_s=timeout_s, max_pixels=spec.max_pixels)
     capture = source.open(spec.text, opening)
     if capture is None:
         raise RuntimeFailure(f"{spec.name}: {source.why_not(spec.text)}")
+    if isinstance(capture, OpenCvCapture) and capture.pixels > spec.max_pixels:
+        capture.close()
+        raise RuntimeFailure(
+            f"{spec.name}: frames of {capture.pixels} pixels, more than "
+            f"max_pixels={spec.max_pixels}; if they are real, allow so many"
+        )
     return capture

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.images import read_image
 from edgeseg.contract.metadata import DriftBaseline, ScoreStatistics
+from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.contract.prediction import Prediction
 from edgeseg.errors import DatasetError, RuntimeFailure
 from edgeseg.progress import Note
@@ -59,12 +60,14 @@ class GoodImages:
         )
 
 
-def score_good_images(detector: Detector, paths: Iterable[Path], *, note: Note) -> GoodImages:
+def score_good_images(
+    detector: Detector, paths: Iterable[Path], *, note: Note, max_pixels: int = MAX_PIXELS
+) -> GoodImages:
     """Every file as the stream would see it; those that cannot be read are named and left out."""
     good = GoodImages()
     for path in paths:
         try:
-            image_hwc = read_image(path)
+            image_hwc = read_image(path, max_pixels=max_pixels)
         except DatasetError as error:
             note(f"skipped {error}")
             continue

@@ -116,6 +116,7 @@ def _embedded(
         geometry=space.config.geometry,
         batch_size=size,
         max_bad=options.max_bad,
+        max_pixels=options.max_pixels,
     )
     length = -(-len(samples) // size)
     for batch in options.progress(batches, length=length, label="Reading images to compare"):

@@ -1,0 +1,77 @@
+"""A camera that gives one picture for every request: http://camera/picture.jpg.
+
+FFmpeg would decode a picture that was cut on its way, its missing part grey; here it is decoded as
+a file is, by the one rule, so that what a fit refuses is a frame that could not be read.
+"""
+
+import time
+from http.client import HTTPException
+from pathlib import PurePosixPath
+from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.request import (
+    HTTPBasicAuthHandler,
+    HTTPDigestAuthHandler,
+    HTTPPasswordMgrWithDefaultRealm,
+    build_opener,
+)
+
+from edgeseg.contract.images import IMAGE_SUFFIXES, decode_image
+from edgeseg.contract.picture_size import MAX_PIXELS
+from edgeseg.errors import DatasetError
+from edgeseg.runtime.capture.captures import Grab, Pace, Wait
+
+_MOST_BYTES = 64_000_000  # of one picture
+_MOST_A_SECOND = 10.0  # requests: gentle to a small camera, and enough for one that is asked
+
+
+def is_picture_address(text: str) -> bool:
+    """Whether an address names a picture and no stream."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # a bracket in a password looks like an address of IPv6
+        return False
+    suffix = PurePosixPath(parts.path).suffix.lower()
+    return parts.scheme.lower() in ("http", "https") and suffix in IMAGE_SUFFIXES
+
+
+class PictureAddress:
+    """Asks again and again; no answer is a lost source, a damaged one an unreadable frame."""
+
+    fps = 0.0
+
+    def __init__(
+        self, url: str, *, timeout_s: float, wait: Wait, max_pixels: int = MAX_PIXELS
+    ) -> None:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        self._url = urlunsplit((parts.scheme, host, parts.path, parts.query, ""))
+        self._timeout_s, self._max_pixels = timeout_s, max_pixels
+        self._pace = Pace(_MOST_A_SECOND, wait=wait)
+        passwords = HTTPPasswordMgrWithDefaultRealm()
+        if parts.username is not None:
+            user, password = unquote(parts.username), unquote(parts.password or "")
+            passwords.add_password(None, self._url, user, password)
+        self._opener = build_opener(
+            HTTPDigestAuthHandler(passwords), HTTPBasicAuthHandler(passwords)
+        )
+
+    def read(self) -> Grab | None:
+        """The next picture; None when nobody answers with one."""
+        if self._pace.ending():
+            return None
+        try:
+            with self._opener.open(self._url, timeout=self._timeout_s) as answer:
+                data = answer.read(_MOST_BYTES + 1)
+        except (OSError, HTTPException, ValueError):  # also refused, or no HTTP at all
+            return None
+        grabbed_ns, wall_s = time.monotonic_ns(), time.time()
+        if not data:
+            return None
+        try:
+            image_hwc = decode_image(data, name="a picture", max_pixels=self._max_pixels)
+        except DatasetError:
+            return Grab(None, "rgb", grabbed_ns, wall_s)
+        return Grab(image_hwc, "rgb", grabbed_ns, wall_s)
+
+    def close(self) -> None:
+        """Nothing is held open between two requests."""
