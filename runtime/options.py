@@ -85,11 +85,12 @@ def option_kinds() -> list[SinkKind[Any] | TriggerKind[Any] | AdapterKind[Any]]:
     return [*SINKS.values(), *TRIGGERS.values(), *ADAPTERS.values()]
 
 
+def own_values(record: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the values that a record has a field for."""
+    return {item.name: values[item.name] for item in fields(record) if item.name in values}
+
+
 def read_options(values: Mapping[str, Any]) -> StreamOptions:
     """The values of all options by name, as one checked record."""
-
-    def own(record: type) -> dict[str, Any]:
-        return {item.name: values[item.name] for item in fields(record) if item.name in values}
-
-    records = tuple(kind.record(**own(kind.record)) for kind in option_kinds())
-    return StreamOptions(**own(StreamOptions), sinks=SinkOptions(records))
+    records = tuple(kind.record(**own_values(kind.record, values)) for kind in option_kinds())
+    return StreamOptions(**own_values(StreamOptions, values), sinks=SinkOptions(records))

@@ -6,16 +6,18 @@ Light on purpose: the help and simple mistakes need nothing heavy, which waits f
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 
 import click
 
-from edgeseg.errors import EdgesegError
+from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.options import FILE, Entry, in_flags, note
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.options import StreamOptions, option_kinds, read_options
 from edgeseg.runtime.sinks.log_options import EventOptions
+from edgeseg.runtime.station_file import read_station
 from edgeseg.runtime.trigger_kinds import TRIGGERS
 
 EXAMPLES = """Score every frame, say what is wrong and how long it took.
@@ -25,6 +27,7 @@ edgeseg stream --model part.onnx --source 0
 edgeseg stream --model part.onnx --source rtsp://user:pw@cam/1 --events events.jsonl --serve 8080
 edgeseg stream --model part.onnx --source clip.mp4 --save annotated.mp4 --report latency.json
 edgeseg stream --model part.onnx --source synthetic:fps=30,defects=0.1 --duration 60
+edgeseg stream --station line3.toml
 """
 
 
@@ -45,10 +48,36 @@ class StreamCommand(click.Command):
             return text if piped and "!" in text else in_flags(text, self.get_params(ctx))
 
         try:
-            _run(read_options(ctx.params), note=lambda text: note(typed(text)))
+            options = read_options(ctx.params)
+            if ctx.params["dry_run"]:
+                _try_out(options)
+            else:
+                _run(options, note=lambda text: note(typed(text)))
         except EdgesegError as error:
             click.secho(f"Error: {typed(str(error))}", fg="red", err=True)
             ctx.exit(error.exit_code)
+
+
+def _read_station(ctx: click.Context, option: click.Parameter, path: Path | None) -> None:
+    """Let the file's values stand where none is typed."""
+    if path is None:
+        return
+    try:
+        values = read_station(path, ctx.command.get_params(ctx), ctx)
+    except EdgesegError as error:
+        click.secho(f"Error: {error}", fg="red", err=True)
+        ctx.exit(error.exit_code)
+    ctx.default_map = {**(ctx.default_map or {}), **values}
+
+
+def _try_out(options: StreamOptions) -> None:
+    """Check what can be checked without a camera and a model in memory."""
+    from edgeseg.runtime.capture.sources import parse_source
+
+    names = [parse_source(text, realtime=options.realtime).name for text in options.source]
+    if not options.model.is_file():
+        raise UsageError(f"model={options.model}: no such file")
+    click.echo(f"{options.model.name} on {', '.join(names)}, trigger {options.trigger}: ok")
 
 
 def _run(options: StreamOptions, *, note: Note) -> None:
@@ -84,6 +113,15 @@ stream = StreamCommand(
     help=EXAMPLES,
     context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
     params=[
+        click.Option(
+            ["--station"],
+            type=FILE,
+            is_eager=True,
+            expose_value=False,
+            callback=_read_station,
+            help="A TOML file with any of these options; what is typed goes before it.",
+        ),
+        click.Option(["--dry-run"], is_flag=True, help="Check all options, and run nothing."),
         click.Option(["--model"], type=FILE, required=True, help="A .onnx or .plan file."),
         click.Option(
             ["--source"],
