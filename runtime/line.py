@@ -64,7 +64,7 @@ class Line:
         sink = StationSink(self.station, sources=len(pipeline.readers))
         pipeline.add_sink(sink)
         pipeline.on_unscored = sink.on_unscored
-        pipeline.on_tick = self.station.beat
+        pipeline.on_tick.append(self.station.beat)
         reader = pipeline.readers[0]
         if self.triggered and reader.spec.trigger == "software":
             self.station.on_trigger(lambda event: self._fire(reader, event))

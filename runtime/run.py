@@ -20,6 +20,7 @@ from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.capture.sources import SourceSpec, parse_source
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.line import Line
+from edgeseg.runtime.notify import Notifier
 from edgeseg.runtime.options import StreamOptions
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
@@ -68,7 +69,7 @@ def run_stream(
             raise
         failure: EdgesegError | None = None
         try:
-            with line:
+            with line, Notifier(pipeline):
                 pipeline.run()
         except EdgesegError as error:
             failure = error

@@ -13,6 +13,7 @@ from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
 from edgeseg.runtime.records import SourceEvent, SourceEventKind
 
+_STUCK_S = 60.0
 STALLED = "stalled"  # came after the stall time-out: nobody knows how old it is
 
 
@@ -63,6 +64,7 @@ class Reader:
         self._attempts = 0
         self._capture: Capture | None = None  # while it is open
         self._alive_s = math.inf  # last sign of life; infinite while it owes none
+        self._called_s = math.inf  # when the driver was called; infinite while it is not
         self._state = threading.Lock()  # `connected`: the watchdog changes it too
         self._thread = threading.Thread(target=self._run, name=f"source-{index}", daemon=True)
 
@@ -106,6 +108,15 @@ class Reader:
         if self._late(now_s):
             self._lose(f"no frame for {now_s - self._alive_s:.1f} s")
 
+    def is_stuck(self, now_s: float) -> bool:
+        """Whether a driver has not returned for so long that only a new process helps.
+
+        A triggered camera may be silent for a whole night, and its capture looks after itself.
+        """
+        limit_s = max(_STUCK_S, 10 * self._stall_timeout_s)
+        free = self.spec.reconnects and self.spec.trigger == "off"
+        return free and now_s - self._called_s > limit_s
+
     def _late(self, now_s: float) -> bool:
         return self.spec.reconnects and now_s - self._alive_s > self._stall_timeout_s
 
@@ -135,11 +146,12 @@ class Reader:
 
     def _read_once(self) -> bool:
         """Open, read until the source ends or is lost; true when at least one frame came."""
-        self._alive_s = time.monotonic()
+        self._alive_s = self._called_s = time.monotonic()
         self._attempts += 1
         try:
             capture = self._opener(self.spec, wait=self._stop.wait, timeout_s=self._stall_timeout_s)
         except RuntimeFailure as error:
+            self._called_s = math.inf  # a back-off is no call
             if not self.spec.reconnects:
                 raise
             self._lose(str(error).removeprefix(f"{self.spec.name}: "))
@@ -155,15 +167,16 @@ class Reader:
             if self.spec.reconnects and not self._stop.is_set():
                 self._lose(reason)  # before the close, which may take seconds
         finally:
-            self._capture = None
+            self._capture, self._called_s = None, time.monotonic()
             capture.close()
+            self._called_s = math.inf
         return self._frame_index > before
 
     def _read_all(self, capture: Capture) -> str:
         """Hand frames over until no more come; says why."""
         first = True
         try:
-            while not self._stop.is_set() and (grab := capture.read()) is not None:
+            while not self._stop.is_set() and (grab := self._call(capture)) is not None:
                 if not self._accept(grab, first=first):
                     break
                 first = False
@@ -172,6 +185,12 @@ class Reader:
                 raise RuntimeFailure(f"{self.spec.name}: {error}") from None
             return str(error)
         return "the stream ended"
+
+    def _call(self, capture: Capture) -> Grab | None:
+        self._called_s = time.monotonic()
+        grab = capture.read()
+        self._called_s = math.inf  # put() may wait for a slow model: that is no driver
+        return grab
 
     def _accept(self, grab: Grab, *, first: bool) -> bool:
         """Hand a frame over; false when this connection is given up, by the watchdog or here.

@@ -109,8 +109,7 @@ def _stays_open(url: str) -> bool:
 def _open_gstreamer(text: str, opening: Opening) -> Capture:
     from edgeseg.runtime.capture.gstreamer_process import open_gstreamer
 
-    live, wait, timeout_s = opening
-    return open_gstreamer(text, live=live, wait=wait, timeout_s=timeout_s)
+    return open_gstreamer(text, live=opening.live, wait=opening.wait, timeout_s=opening.timeout_s)
 
 
 def _open_aravis(text: str, opening: Opening) -> Capture:

@@ -70,7 +70,7 @@ class Pipeline:
         self._sinks: list[Sink] = []
         # Told of frames that were taken and cannot be scored, and of every tick.
         self.on_unscored: Callable[[Frame, str], None] = lambda frame, reason: None
-        self.on_tick: Callable[[], None] = lambda: None
+        self.on_tick: list[Callable[[], None]] = []
         self._events: queue.SimpleQueue[SourceEvent] = queue.SimpleQueue()
         names = [spec.name for spec in specs]
         self.scorer = Scorer(session, names, config=config.scorer, meters=self.meters)
@@ -191,7 +191,8 @@ class Pipeline:
         if now_s < self._next_tick_s:
             return
         self._next_tick_s = now_s + min(1.0, self.config.stall_timeout_s / 4)
-        self.on_tick()
+        for listener in self.on_tick:
+            listener()
         for reader in self.readers:
             reader.check_stall(now_s)
         count = range(len(self.readers))

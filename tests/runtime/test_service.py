@@ -18,6 +18,9 @@ def test_the_unit_starts_a_stream_with_real_options() -> None:
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read_string(text)
     assert unit["Service"]["Restart"] == "always"
+    assert unit["Service"]["Type"] == "notify"
+    # Closing every sink may take most of a minute, in which the loop feeds no more.
+    assert int(unit["Service"]["WatchdogSec"]) > int(unit["Service"]["TimeoutStopSec"])
     assert unit["Unit"]["StartLimitIntervalSec"] == "0"
     program, command, *arguments = shlex.split(unit["Service"]["ExecStart"])
     assert (Path(program).name, command) == ("edgeseg", "stream")
