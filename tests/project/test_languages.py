@@ -1,0 +1,96 @@
+"""The programs of docs/languages.md print what Python computes."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+import edgeseg.runtime
+from tests.support import REPO
+
+PROGRAMS = REPO / "docs" / "languages"
+MODEL = REPO / "tests" / "kept" / "0.1.0" / "part-fp32.onnx"
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def run(command: list[str], **variables: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=os.environ | variables
+    )
+
+
+def node(folder: Path) -> Run:
+    """The JavaScript program."""
+    modules = os.environ.get("EDGESEG_NODE_MODULES", str(REPO / "node_modules"))
+    if shutil.which("node") is None:
+        pytest.skip("needs node")
+    if run(["node", "-e", "require('onnxruntime-node')"], NODE_PATH=modules).returncode:
+        pytest.skip("needs onnxruntime-node; EDGESEG_NODE_MODULES names the folder that holds it")
+    return lambda *given: run(
+        ["node", str(PROGRAMS / "score.js"), *map(str, given)], NODE_PATH=modules
+    )
+
+
+def cpp(folder: Path) -> Run:
+    """The C++ program, compiled against the library of the Python package."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    headers = os.environ.get("EDGESEG_ONNXRUNTIME_INCLUDE", "/usr/include/onnxruntime")
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++")
+    if not (Path(headers) / "onnxruntime_cxx_api.h").is_file():
+        pytest.skip("needs ONNX Runtime's headers; EDGESEG_ONNXRUNTIME_INCLUDE names their folder")
+    libraries = sorted((Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*"))
+    if not libraries:
+        pytest.skip("this onnxruntime has no shared library of its own")
+    for name in ("libonnxruntime.so", "libonnxruntime.so.1"):
+        (folder / name).symlink_to(libraries[0])
+    program = folder / "score"
+    warnings = ["-Wall", "-Wextra", "-Werror"]
+    place = [f"-isystem{headers}", f"-L{folder}", "-lonnxruntime", f"-Wl,-rpath,{folder}"]
+    source = str(PROGRAMS / "score.cpp")
+    built = run(["g++", "-std=c++17", *warnings, source, *place, "-o", str(program)])
+    assert built.returncode == 0, built.stderr
+    return lambda *given: run([str(program), *map(str, given)])
+
+
+@pytest.mark.parametrize("language", [node, cpp], ids=["JavaScript", "C++"])
+def test_the_same_scores_and_the_same_verdicts(
+    language: Callable[[Path], Run], tmp_path: Path
+) -> None:
+    score = language(tmp_path)
+    model = tmp_path / "part.onnx"
+    shutil.copy(MODEL, model)
+    detector = edgeseg.runtime.open(model, backend="cpu", allow_random_weights=True)
+    height, width = detector.metadata.size_hw
+    random = np.random.default_rng(7)
+    frames = [random.integers(0, 256, (height, width, 3), np.uint8) // step for step in (1, 3, 9)]
+    paths = [tmp_path / f"{index}.ppm" for index in range(len(frames))]
+    for path, frame in zip(paths, frames, strict=True):
+        cv2.imwrite(str(path), cv2.cvtColor(frame, cv2.COLOR_RGB2BGR))
+    expected = [detector.predict(frame).score for frame in frames]
+    facts = json.loads(MODEL.with_suffix(".json").read_text())
+    facts["threshold"]["score"] = sorted(expected)[1]  # one above, one at it, one below
+    model.with_suffix(".json").write_text(json.dumps(facts, indent=2))
+    done = score(model, *paths)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["score"] for line in lines] == pytest.approx(expected, rel=1e-4)
+    clear = [value != facts["threshold"]["score"] for value in expected]
+    verdicts = ["defect" if value > facts["threshold"]["score"] else "good" for value in expected]
+    for line, verdict, sure in zip(lines, verdicts, clear, strict=True):
+        assert line["verdict"] == verdict or not sure
+    cv2.imwrite(str(paths[0]), np.zeros((8, 8, 3), np.uint8))
+    refused = score(model, paths[0])
+    assert refused.returncode == 1
+    assert "expected a P6 of the model's size" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["score.cpp", "score.js"])
+def test_they_are_short(name: str) -> None:
+    assert len((PROGRAMS / name).read_text().splitlines()) < 60
