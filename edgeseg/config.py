@@ -20,7 +20,18 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "ridge_unit": ("mean_square", "absolute"),
 }
 FRACTIONS = ("rank", "ridge", "sigma", "holdout", "false_alarm_rate")
-LEAST = {"k": 1, "stride": 1, "pool": 1, "share": 1, "top": 1, "seed": 0, "folds": 2, "overlap": 0}
+LEAST = {
+    "k": 1,
+    "stride": 1,
+    "context": 1,
+    "pool": 1,
+    "share": 1,
+    "top": 1,
+    "seed": 0,
+    "folds": 2,
+    "overlap": 0,
+}
+ODD = ("context", "pool")  # to have a centre
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +41,7 @@ class FitConfig:
     The defaults are the preset `edge`; `FitConfig.preset("paper")` is the paper's method.
     """
 
-    backbone: str = "resnet18"
+    backbone: str = "efficientnet_lite1"
     layers: tuple[int, ...] = (1, 2, 3)  # which taps of the backbone, counted from 1
     size_hw: tuple[int, int] = (256, 256)  # of the model's input: the image, or one tile of it
     frame_hw: tuple[int, int] | None = None  # size the tiles are cut from; None: no tiles
@@ -38,6 +49,7 @@ class FitConfig:
     geometry: Geometry = PLAIN  # where it looks in the camera's picture
     stride: int = 8  # pixels per grid cell, each way
     interpolation: str = "bilinear"  # how coarser layers reach the grid
+    context: int = 1  # beside every feature its mean over context x context cells; 1: none
     embedding: str = "semi_orthogonal"
     k: int = 150
     covariance: str = "local"
@@ -51,13 +63,13 @@ class FitConfig:
     ridge: float = 0.1
     ridge_unit: str = "mean_square"  # or "absolute", as in the paper
     sigma: float = 4.0  # Gaussian blur of the map, in pixels
-    top: int = 5  # an image's score: mean of its `top` highest grid cells; 1: maximum of the map
+    top: int = 10  # an image's score: mean of its `top` highest grid cells; 1: maximum of the map
     moments: str = "cells"  # kept of every cell, or of whole windows: large grids (memory.py)
     seed: int = 0
     calibration: str = "cross"
     holdout: float = 0.1  # share of good images kept for calibration when calibration="holdout"
     folds: int = 5  # of the cross-conformal calibration
-    false_alarm_rate: float = 0.01
+    false_alarm_rate: float = 0.02
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -67,7 +79,9 @@ class FitConfig:
             whole = isinstance(value, int) and value >= least
             _require(name, value, whole, f"a whole number from {least}")
         _require("rank", self.rank, _is_rank(self.rank), "a share below 1, a whole number or 0")
-        _require("pool", self.pool, self.pool % 2 == 1, "an odd number, to have a centre")
+        for name in ODD:
+            value = getattr(self, name)
+            _require(name, value, value % 2 == 1, "an odd number, to have a centre")
         positive = 0 < self.ridge < math.inf
         _require("ridge", self.ridge, positive, "above 0, or a constant pixel has no inverse")
         _require("holdout", self.holdout, 0 < self.holdout < 1, "between 0 and 1")
@@ -170,6 +184,7 @@ DEFAULT_PRESET = "edge"
 PRESETS = {
     DEFAULT_PRESET: FitConfig(),
     "paper": FitConfig(
+        backbone="resnet18",
         stride=4,
         interpolation="nearest",
         k=100,
@@ -180,5 +195,6 @@ PRESETS = {
         ridge_unit="absolute",
         top=1,
         calibration="holdout",
+        false_alarm_rate=0.01,
     ),
 }

@@ -79,6 +79,8 @@ def test_grid_of_a_rectangle():
         ("seed", -1, "a whole number from 0"),
         ("folds", 1, "a whole number from 2"),
         ("pool", 2, "an odd number, to have a centre"),
+        ("context", 2, "an odd number, to have a centre"),
+        ("context", 0, "a whole number from 1"),
         ("rank", -1, "a share below 1, a whole number or 0"),
         ("rank", 2.5, "a share below 1, a whole number or 0"),
         ("rank", math.inf, "a share below 1, a whole number or 0"),
@@ -115,7 +117,7 @@ def test_every_field_is_checked_or_free_text():
     checked = {
         "layers", "size_hw", "stride", "interpolation", "embedding", "k", "covariance", "pool",
         "share", "rank", "directions", "ridge", "sigma", "top", "seed", "calibration", "holdout",
-        "folds", "false_alarm_rate", "frame_hw", "overlap", "moments", "ridge_unit",
+        "folds", "false_alarm_rate", "frame_hw", "overlap", "moments", "ridge_unit", "context",
         "geometry",
     }  # fmt: skip
     assert {item.name for item in fields(FitConfig)} == checked | {"backbone"}

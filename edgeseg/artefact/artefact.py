@@ -19,6 +19,7 @@ from edgeseg.evaluation.planted_scores import PlantedScores
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores
 from edgeseg.files import atomic_path
 from edgeseg.model.backbones import backbone_spec
+from edgeseg.model.embedding import features_of
 from edgeseg.model.factors import Factors
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.moments import Moments
@@ -129,7 +130,8 @@ def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
         origin = WeightsOrigin(**header["weights"])
         good = GoodImageScores(**_arrays("good.", tensors))
         calibration = Calibration(good=good, **header["calibration"])
-        _check_shapes(config, tensors, features=sum(backbone.channels))
+        features = features_of(sum(backbone.channels), context=config.context)
+        _check_shapes(config, tensors, features=features)
         saved = under("moments.", tensors)
         artefact = Artefact(
             config=config,

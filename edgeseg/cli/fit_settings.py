@@ -137,6 +137,11 @@ settings_options = gathered(
         help="How layers reach the grid.",
     ),
     click.option(
+        "--context",
+        type=int,
+        help="Beside every feature its mean over N x N cells of its layer; 1: none.",
+    ),
+    click.option(
         "--embedding",
         type=click.Choice(CHOICES["embedding"]),
         help="How F features become k; identity "

@@ -12,7 +12,7 @@ from edgeseg.config import FitConfig
 from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import UsageError
 from edgeseg.fitting.memory import check_memory, machine_bytes, size_step, with_moments
-from edgeseg.model.embedding import embedding_matrix
+from edgeseg.model.embedding import embedding_matrix, features_of
 from edgeseg.model.factors import Factors
 from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.reference import ReferenceModel
@@ -45,7 +45,7 @@ class FeatureSpace:
         _check_size(config, largest_stride=largest_stride)
         config = with_moments(config)
         check_memory(config, have=machine_bytes(), largest_stride=largest_stride)
-        features = sum(backbone.channels)
+        features = features_of(sum(backbone.channels), context=config.context)
         embedding = embedding_matrix(
             config.embedding, features=features, k=config.k, seed=config.seed
         ).to(torch.float32)

@@ -29,18 +29,33 @@ def embedding_matrix(kind: str, *, features: int, k: int, seed: int) -> Tensor:
     raise UsageError(f"embedding {kind!r} is unknown")
 
 
+def features_of(channels: int, *, context: int) -> int:
+    """F: a cell's own channels and, with a context, their mean around it."""
+    return channels if context == 1 else 2 * channels
+
+
 class GridEmbedding(nn.Module):
     """W'x on the grid: each layer is projected at its own resolution, then the parts are added.
 
     W acts on channels, pooling and interpolation act on space, so they commute exactly. Each
-    layer does them in the cheaper order: pool before projecting, interpolate after.
+    layer does them in the cheaper order: pool before projecting, interpolate after. With a context
+    x is [x, mean of x around it], taken at the layer's own resolution.
     """
 
-    def __init__(self, weight: Tensor, *, taps: tuple[Tap, ...], stride: int, interpolation: str):
+    def __init__(
+        self,
+        weight: Tensor,
+        *,
+        taps: tuple[Tap, ...],
+        stride: int,
+        interpolation: str,
+        context: int = 1,
+    ):
         super().__init__()
         self.taps = taps
         self.stride = stride
         self.interpolation = interpolation
+        self.context = context
         for tap in taps:
             larger, smaller = max(tap.stride, stride), min(tap.stride, stride)
             if larger % smaller:
@@ -49,7 +64,8 @@ class GridEmbedding(nn.Module):
                     f"{tap.module}; try 4, 8 or 16"
                 )
         # W (F, k) cut by layer, each part as the kernel (k, C, 1, 1) of a 1x1 convolution.
-        parts = torch.split(weight.to(torch.float32), [tap.channels for tap in taps])
+        rows = [features_of(tap.channels, context=context) for tap in taps]
+        parts = torch.split(weight.to(torch.float32), rows)
         for number, part in enumerate(parts):
             self.register_buffer(f"kernel_{number}", part.t()[:, :, None, None].contiguous())
 
@@ -58,11 +74,24 @@ class GridEmbedding(nn.Module):
         total: Tensor | None = None
         for number, (tap, feature_map) in enumerate(zip(self.taps, maps, strict=True)):
             kernel = self.get_buffer(f"kernel_{number}")
-            part = self._to_grid(feature_map, kernel, tap.stride)
+            part = self._to_grid(self._in_context(feature_map), kernel, tap.stride)
             total = part if total is None else total + part
         if total is None:
             raise UsageError("no layers were chosen; expected at least one")
         return total
+
+    def _in_context(self, feature_map: Tensor) -> Tensor:
+        if self.context == 1:
+            return feature_map
+        # At the border the mean is of the cells that exist.
+        mean = functional.avg_pool2d(
+            feature_map,
+            self.context,
+            stride=1,
+            padding=self.context // 2,
+            count_include_pad=False,
+        )
+        return torch.cat([feature_map, mean], dim=1)
 
     def _to_grid(self, feature_map: Tensor, kernel: Tensor, tap_stride: int) -> Tensor:
         if tap_stride < self.stride:

@@ -59,6 +59,7 @@ class ReferenceModel(nn.Module):
             taps=backbone.taps,
             stride=config.stride,
             interpolation=config.interpolation,
+            context=config.context,
         )
         self.windows = Windows.of(config)
         self.top = config.top

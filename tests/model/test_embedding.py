@@ -1,5 +1,7 @@
 """W: orthonormal, uniformly distributed, seeded; and its place in front of the grid."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from torch.nn import functional
 
 from edgeseg.errors import UsageError
 from edgeseg.model.backbones import Tap
-from edgeseg.model.embedding import GridEmbedding, embedding_matrix
+from edgeseg.model.embedding import GridEmbedding, embedding_matrix, features_of
 
 TAPS = (
     Tap(module="fine", channels=3, stride=4),
@@ -161,6 +163,33 @@ def test_pool_before_is_pool_after():
     before = functional.conv2d(functional.avg_pool2d(fine, 4), kernel)
     after = functional.avg_pool2d(functional.conv2d(fine, kernel), 4)
     torch.testing.assert_close(before, after, atol=1e-12, rtol=0)
+
+
+def mean_around(feature_map: torch.Tensor, context: int) -> torch.Tensor:
+    """Cell by cell, over the neighbours that exist."""
+    height, width = feature_map.shape[2:]
+    reach, result = context // 2, torch.empty_like(feature_map)
+    for row in range(height):
+        for column in range(width):
+            rows = slice(max(0, row - reach), row + reach + 1)
+            columns = slice(max(0, column - reach), column + reach + 1)
+            result[:, :, row, column] = feature_map[:, :, rows, columns].mean(dim=(2, 3))
+    return result
+
+
+@pytest.mark.parametrize("context", [3, 5])
+@pytest.mark.parametrize("stride", [4, 8, 16])
+def test_context_is_the_mean_around_as_further_channels(stride, context):
+    """An embedding with a context is one without, of maps with twice the channels."""
+    maps = feature_maps((64, 96))
+    features = features_of(sum(tap.channels for tap in TAPS), context=context)
+    weight = embedding_matrix("semi_orthogonal", features=features, k=6, seed=4)
+    doubled = tuple(replace(tap, channels=2 * tap.channels) for tap in TAPS)
+    settings = {"stride": stride, "interpolation": "bilinear"}
+    plain = GridEmbedding(weight, taps=doubled, **settings).double()
+    expected = plain([torch.cat([x, mean_around(x, context)], dim=1) for x in maps])
+    embed = GridEmbedding(weight, taps=TAPS, context=context, **settings).double()
+    torch.testing.assert_close(embed(maps), expected, atol=1e-12, rtol=0)
 
 
 def test_kernels_are_w_in_order():
