@@ -200,11 +200,16 @@ def discard(options: FitOptions) -> None:
     Checkpoint(options.checkpoints, shard=Shard(index=group.rank, count=group.size)).discard()
 
 
+# Settings that came later, at the value that files without them were made with.
+_UNMENTIONED = {"ridge_unit": "absolute", "context": 1}
+
+
 def describe_space(space: FeatureSpace) -> dict[str, Any]:
     """What has to be equal for moments to belong together, by the names that errors use."""
     config = json.loads(json.dumps(space.config.to_dict()))
-    if config["ridge_unit"] == "absolute":
-        del config["ridge_unit"]  # which the first files do not mention
+    for name, value in _UNMENTIONED.items():
+        if config[name] == value:
+            del config[name]
     return {
         **{f"setting {name}": value for name, value in config.items()},
         "weights": space.origin.sha256,
