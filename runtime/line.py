@@ -18,8 +18,9 @@ from edgeseg.runtime.records import SCHEMA
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline
 from edgeseg.runtime.sink_kinds import StreamRun
+from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.station.codes import ErrorCode
-from edgeseg.runtime.station.records import StationResult, TriggerEvent
+from edgeseg.runtime.station.records import Job, StationResult, TriggerEvent
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.trigger_kinds import FREE, TRIGGERS
 from edgeseg.runtime.triggers.station_sink import StationSink
@@ -52,6 +53,7 @@ class Line:
         )
         self.outcomes: Counter[str] = Counter()
         self.adapters: list[Adapter] = []
+        self.jobs: dict[str, Job] = {}  # by the names of recipes
         self._watch: StationWatch | None = None
 
     def intake(self, buffer: FrameBuffer) -> Intake:
@@ -61,7 +63,7 @@ class Line:
 
     def attach(self, pipeline: Pipeline) -> None:
         """Hear of the pipeline's results before every other sink."""
-        sink = StationSink(self.station, sources=len(pipeline.readers))
+        sink = StationSink(self.station, sources=len(pipeline.readers), jobs=self.jobs)
         pipeline.add_sink(sink)
         pipeline.on_unscored = sink.on_unscored
         pipeline.on_tick.append(self.station.beat)
@@ -74,6 +76,9 @@ class Line:
         self.station.subscribe(self._count)
         if self.triggered:
             self.station.subscribe(lambda result: _log(run, result))
+            counters = run.sink(Counters)
+            if counters is not None:
+                counters.follow(self.station)
         line = LineRun(
             station=self.station,
             trigger=self._options.trigger,
@@ -146,5 +151,4 @@ def result_event(result: StationResult) -> dict[str, object]:
 
 
 def _log(run: StreamRun, result: StationResult) -> None:
-    for listener in run.listeners:
-        listener(result_event(result))
+    run.tell(result_event(result))

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 class StreamOptions:
     """One field per command-line option by the same name, checked before anything is loaded."""
 
-    model: Path
+    model: Path | None = None
+    recipes: Path | None = None
+    recipe: str | None = None
+    warm_mb: float = 500.0
     source: tuple[str, ...]
     backend: str = AUTO
     threads: int | None = None
@@ -52,6 +55,7 @@ class StreamOptions:
             "queue_size",
             "stall_timeout",
             "trigger_timeout",
+            "warm_mb",
             "duration",
             "max_frames",
             "max_pixels",
@@ -62,10 +66,23 @@ class StreamOptions:
         if not 0 <= self.tile_overlap < 1:
             raise UsageError(f"tile_overlap={self.tile_overlap}: expected 0 or more, below 1")
         self._check_trigger()
+        self._check_recipes()
         if self.report is not None and self.report.suffix != ".json":
             raise UsageError(
                 f"report={self.report}: expected a name ending in .json; the text goes beside it"
             )
+
+    def _check_recipes(self) -> None:
+        if self.recipes is None:
+            if self.model is None:
+                raise UsageError("no model given; add model=FILE, or recipes=FOLDER")
+            if self.recipe is not None:
+                raise UsageError(f"recipe={self.recipe}: of which folder? Add recipes=FOLDER")
+            return
+        for name in ("model", "roi", "threshold", "tile", "debounce"):
+            value = getattr(self, name)
+            if value != getattr(StreamOptions, name):
+                raise UsageError(f"{name}={value}: stands in each recipe where recipes= is given")
 
     def _check_trigger(self) -> None:
         kind = TRIGGERS.get(self.trigger)

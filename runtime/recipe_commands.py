@@ -9,7 +9,7 @@ import click
 
 from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import PLAN_SUFFIXES
-from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.files import atomic_path
 from edgeseg.options import FILE, FOLDER, PATH, listeners, note, quiet_option
 from edgeseg.progress import Note
@@ -17,6 +17,7 @@ from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.capture.image_files import image_paths
 from edgeseg.runtime.check_command import opening_options
 from edgeseg.runtime.golden.check import approve as approve_golden
+from edgeseg.runtime.golden.check import prove
 from edgeseg.runtime.golden.expected import (
     LABELS,
     MASTER,
@@ -27,7 +28,7 @@ from edgeseg.runtime.golden.expected import (
 )
 from edgeseg.runtime.golden.live import grab_frames
 from edgeseg.runtime.golden.open_judge import Opening, opened_judge
-from edgeseg.runtime.golden.record import records_of
+from edgeseg.runtime.golden.record import records_of, write_record
 from edgeseg.runtime.recipes.recipe import (
     DecisionSettings,
     Recipe,
@@ -36,6 +37,7 @@ from edgeseg.runtime.recipes.recipe import (
     read_recipe,
 )
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
+from edgeseg.runtime.recipes.versions import keep_version, put_model, roll_back
 from edgeseg.tables import aligned
 
 
@@ -182,6 +184,53 @@ def approve(recipe_folder: Path, opening: Opening, quiet: bool) -> None:
     edgeseg recipe approve recipes/bottle
     """
     _approve(read_recipe(recipe_folder), opening, quiet=quiet)
+
+
+@recipe.command()
+@click.argument("recipe_folder", metavar="RECIPE", type=FOLDER)
+@click.argument("model", type=FILE)
+@opening_options
+@quiet_option
+def install(recipe_folder: Path, model: Path, opening: Opening, quiet: bool) -> None:
+    """Let MODEL take the place of RECIPE's model, if it gets every golden picture right.
+
+    The model before is kept for `edgeseg recipe rollback`. A stream that runs the recipe proves the
+    new one again and swaps it in between two frames.
+
+    \b
+    edgeseg recipe install recipes/bottle better.onnx
+    """
+    item = read_recipe(recipe_folder)
+    read_expected(item)
+    with opened_judge(item, opening, note=listeners(quiet=quiet)[0], model=model) as judge:
+        record = prove(judge)
+        write_record(item, record)
+        if not record.passed:
+            raise RuntimeFailure(
+                f"{model}: fails the golden pictures of {item.name}: {record.summary}"
+            )
+        expected = approve_golden(judge)
+    keep_version(item)
+    put_model(item, model)
+    write_expected(item, expected)
+    keep_version(item)
+    note(f"wrote {item.model}; go back with: edgeseg recipe rollback {item.folder}")
+
+
+@recipe.command()
+@click.argument("recipe_folder", metavar="RECIPE", type=FOLDER)
+def rollback(recipe_folder: Path) -> None:
+    """Put the model before the present one back, with what was approved of it.
+
+    \b
+    edgeseg recipe rollback recipes/bottle
+    """
+    item = read_recipe(recipe_folder)
+    version = roll_back(item)
+    note(
+        f"model {version.model_sha256[:12]}... is back in {item.model}; check with: "
+        f"edgeseg check {item.folder}"
+    )
 
 
 def _approve(item: Recipe, opening: Opening, *, quiet: bool) -> None:

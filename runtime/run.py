@@ -1,6 +1,6 @@
 """From options to a running stream, and its report.
 
-options -> a session of the model (backends) and the sources (capture)
+options -> a session of the model or recipe (product, backends) and the sources (capture)
 session, sources -> Pipeline: the loop that scores frames (scoring)
 Line -> the station: triggers before the loop, adapters behind it (station, triggers, adapters)
 Pipeline -> SINKS: events, drift, snapshots, video, page (sinks, drift, web)
@@ -12,21 +12,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from edgeseg.contract.geometry import Roi
 from edgeseg.errors import EdgesegError
 from edgeseg.progress import Note
-from edgeseg.runtime.backends.choose import open_session
-from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.capture.sources import SourceSpec, parse_source
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.line import Line
 from edgeseg.runtime.notify import Notifier
 from edgeseg.runtime.options import StreamOptions
+from edgeseg.runtime.product import RecipeChanges, opened_product
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.scoring.report import build_report, report_text, write_report
 from edgeseg.runtime.scoring.scorer import ScorerConfig
-from edgeseg.runtime.scoring.verdict import Debounce
 from edgeseg.runtime.sink_kinds import StreamRun, attach_sinks
 from edgeseg.runtime.sinks.event_log import EventLog
 from edgeseg.runtime.trigger_kinds import FREE
@@ -40,20 +37,13 @@ def run_stream(
         parse_source(text, realtime=options.realtime, max_pixels=options.max_pixels)
         for text in options.source
     ]
-    config = triggered_config(options, specs)
-    with open_session(
-        options.model,
-        backend=options.backend,
-        options=SessionOptions(threads=options.threads, spin=options.spin),
-        allow_random_weights=options.allow_random_weights,
-        note=note,
-    ) as session:
+    with opened_product(options, note=note) as product:
         faults = Faults(note)
         line = Line(options, specs, faults=faults, note=note)
         pipeline = Pipeline(
-            session,
+            product.session,
             specs,
-            config=config,
+            config=triggered_config(options, specs, product.scorer),
             faults=faults,
             stop=stop,
             note=note,
@@ -69,7 +59,7 @@ def run_stream(
             raise
         failure: EdgesegError | None = None
         try:
-            with line, Notifier(pipeline):
+            with line, RecipeChanges(product, run, line), Notifier(pipeline):
                 pipeline.run()
         except EdgesegError as error:
             failure = error
@@ -97,23 +87,20 @@ def _report(run: StreamRun, line: Line, failure: EdgesegError | None) -> dict[st
     return report
 
 
-def triggered_config(options: StreamOptions, specs: Sequence[SourceSpec]) -> PipelineConfig:
+def triggered_config(
+    options: StreamOptions, specs: Sequence[SourceSpec], scorer: ScorerConfig
+) -> PipelineConfig:
     """With a trigger, a part's frame waits its turn, and a file waits for the model."""
-    config = pipeline_config(options)
+    config = pipeline_config(options, scorer)
     if options.trigger == FREE:
         return config
     return replace(config, policy="queue" if specs[0].live else "every")
 
 
-def pipeline_config(options: StreamOptions) -> PipelineConfig:
+def pipeline_config(options: StreamOptions, scorer: ScorerConfig) -> PipelineConfig:
     """The part of the options that the loop needs, parsed."""
     return PipelineConfig(
-        scorer=ScorerConfig(
-            roi=Roi.parse(options.roi) if options.roi else None,
-            tile_overlap=options.tile_overlap if options.tile else None,
-            threshold=options.threshold,
-            debounce=Debounce.parse(options.debounce),
-        ),
+        scorer=scorer,
         policy=options.policy,
         queue_size=options.queue_size,
         stall_timeout_s=options.stall_timeout,

@@ -114,7 +114,8 @@ def _refusals(values: Mapping[str, Any]) -> list[str]:
         except UsageError as error:
             refusals.append(str(error))
     try:
-        stand_in = {"model": Path(), "source": ("0",), **_as_typed(values)}
+        model = {} if "recipes" in values else {"model": Path()}
+        stand_in = {**model, "source": ("0",), **_as_typed(values)}
         StreamOptions(**{**own_values(StreamOptions, stand_in), "trigger": StreamOptions.trigger})
     except UsageError as error:
         refusals.append(str(error))

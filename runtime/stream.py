@@ -12,7 +12,7 @@ from types import FrameType
 import click
 
 from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.options import FILE, Entry, in_flags, note
+from edgeseg.options import FILE, FOLDER, Entry, in_flags, note
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.options import StreamOptions, option_kinds, read_options
@@ -73,11 +73,13 @@ def _read_station(ctx: click.Context, option: click.Parameter, path: Path | None
 def _try_out(options: StreamOptions) -> None:
     """Check what can be checked without a camera and a model in memory."""
     from edgeseg.runtime.capture.sources import parse_source
+    from edgeseg.runtime.product import named_model
 
     names = [parse_source(text, realtime=options.realtime).name for text in options.source]
-    if not options.model.is_file():
-        raise UsageError(f"model={options.model}: no such file")
-    click.echo(f"{options.model.name} on {', '.join(names)}, trigger {options.trigger}: ok")
+    name, model = named_model(options)
+    if not model.is_file():
+        raise UsageError(f"model={model}: no such file")
+    click.echo(f"{name} on {', '.join(names)}, trigger {options.trigger}: ok")
 
 
 def _run(options: StreamOptions, *, note: Note) -> None:
@@ -122,7 +124,15 @@ stream = StreamCommand(
             help="A TOML file with any of these options; what is typed goes before it.",
         ),
         click.Option(["--dry-run"], is_flag=True, help="Check all options, and run nothing."),
-        click.Option(["--model"], type=FILE, required=True, help="A .onnx or .plan file."),
+        click.Option(["--model"], type=FILE, help="A .onnx or .plan file."),
+        click.Option(["--recipes"], type=FOLDER, help="Or a folder of `edgeseg recipe`."),
+        click.Option(["--recipe"], metavar="NAME", help="To begin with; a number will do."),
+        click.Option(
+            ["--warm-mb"],
+            type=float,
+            default=StreamOptions.warm_mb,
+            help="Memory for recipes that stay loaded.",
+        ),
         click.Option(
             ["--source"],
             multiple=True,

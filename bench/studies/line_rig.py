@@ -18,6 +18,7 @@ from edgeseg.runtime.capture.captures import Capture, Grab, Pace, Wait
 from edgeseg.runtime.capture.sources import SourceSpec
 from edgeseg.runtime.line import Line
 from edgeseg.runtime.options import StreamOptions, read_options
+from edgeseg.runtime.product import Product, RecipeChanges, scorer_config
 from edgeseg.runtime.run import triggered_config
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline
@@ -78,6 +79,7 @@ class Rig:
     live: bool = True
     note: Note = ignore
     opener: Callable[..., Capture] | None = None
+    product: Product | None = None  # with recipes, whose session this is
 
     def __post_init__(self) -> None:
         self.results: list[StationResult] = []
@@ -90,6 +92,9 @@ class Rig:
         self.options: StreamOptions = read_options(
             {"model": Path("rig"), "source": ("rig",), "stall_timeout": 1.0, **self.values}
         )
+        self._product = self.product or Product(
+            session=self.session, scorer=scorer_config(self.options)
+        )
         self.faults = Faults(self.note)
         self.line = Line(self.options, [spec], faults=self.faults, note=self.note)
         self.station = self.line.station
@@ -97,7 +102,7 @@ class Rig:
         self.pipeline = Pipeline(
             self.session,
             [spec],
-            config=triggered_config(self.options, [spec]),
+            config=triggered_config(self.options, [spec], self._product.scorer),
             faults=self.faults,
             stop=self._stop,
             note=ignore,
@@ -105,16 +110,17 @@ class Rig:
             intake=self.line.intake,
         )
         self.line.attach(self.pipeline)
-        run = StreamRun(
-            pipeline=self.pipeline, options=self.options.sinks, specs=[spec], note=ignore
+        self.run = StreamRun(
+            pipeline=self.pipeline, options=self.options.sinks, specs=[spec], note=self.note
         )
-        run.listeners.append(self.events.append)
-        self.line.open_adapters(run)
+        self.run.listeners.append(self.events.append)
+        self.line.open_adapters(self.run)
+        self.changes = RecipeChanges(self._product, self.run, self.line)
         self._thread = threading.Thread(target=self._run, name="rig", daemon=True)
 
     def _run(self) -> None:
         try:
-            with self.line:
+            with self.line, self.changes:
                 self.pipeline.run()
         except BaseException as error:
             self._failure = error

@@ -67,6 +67,7 @@ class FrameBuffer:
         self._lanes = [Lane(policy=policy, capacity=sizes[policy]) for policy in policies]
         self._changed = threading.Condition()
         self._closed = False
+        self._woken = False
         self._next = 0
 
     def put(self, frame: Frame) -> None:
@@ -94,12 +95,19 @@ class FrameBuffer:
         with self._changed:
             while not (taken := self._take_ready(most)):
                 left_s = deadline_s - time.monotonic()
-                if left_s <= 0 or self._closed or self._exhausted():
+                if left_s <= 0 or self._closed or self._woken or self._exhausted():
                     break
                 self._changed.wait(left_s)
+            self._woken = False
             if taken:
                 self._changed.notify_all()  # a reader may wait for room
         return taken
+
+    def wake(self) -> None:
+        """Let whoever waits for frames look for other work."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
 
     def _take_ready(self, most: int) -> list[tuple[Frame, int]]:
         taken = []

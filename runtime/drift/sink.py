@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.ignored import hidden_of
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.drift.watch import WINDOW, DriftState, DriftWatch
 from edgeseg.runtime.records import SCHEMA, FrameResult, SourceEvent
 
@@ -35,12 +36,25 @@ class DriftSink:
         self._window = window
         self._on_change = on_change
         self._watches: dict[int, DriftWatch] = {}
+        self._watchable = True
+        self._of_models: dict[str, dict[int, DriftWatch]] = {}
         self.states: dict[int, DriftState] = {}  # by source index; any thread may read
+
+    def change_model(self, metadata: ModelMetadata, *, key: str) -> None:
+        """Watch by another model's baseline; what was learned under the same key is kept."""
+        self._baseline, self._counted_hw = metadata.drift, counted_cells(metadata)
+        self._watches = self._of_models.setdefault(key, {})
+        self.states = {}
+        try:
+            DriftWatch(self._baseline, window=self._window)
+            self._watchable = True
+        except RuntimeFailure:  # a baseline that nothing can be compared with
+            self._watchable = False
 
     def on_frame(self, result: FrameResult) -> None:
         """Take one scored frame; one without a grid, as from tiles, says nothing."""
         grid_hw = result.prediction.grid_hw
-        if grid_hw is None:
+        if grid_hw is None or not self._watchable:
             return
         index = result.source_index
         watch = self._watches.get(index)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,12 @@ class Opening:
 
 
 @contextmanager
-def opened_judge(recipe: Recipe, opening: Opening, *, note: Note) -> Iterator[Judge]:
-    """The session and the settings of a recipe."""
+def opened_judge(
+    recipe: Recipe, opening: Opening, *, note: Note, model: Path | None = None
+) -> Iterator[Judge]:
+    """The session and the settings of a recipe; another model may stand for its own."""
     with open_session(
-        recipe.model,
+        recipe.model if model is None else model,
         backend=opening.backend,
         options=opening.session,
         allow_random_weights=opening.allow_random_weights,

@@ -17,6 +17,7 @@ from edgeseg.runtime.recipes.recipe import (
     read_recipe,
     settings_text,
 )
+from edgeseg.runtime.recipes.versions import check_movable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,7 @@ def make_recipe(folder: Path, model: Path, settings: Settings) -> Recipe:
     check_name(folder.name)
     if folder.exists():
         raise UsageError(f"{folder}: is there already; choose another name")
+    check_movable(model)
     metadata = file_metadata(model)
     with temporary_folder(folder.parent, name=folder.name) as new:
         target = new / settings.model

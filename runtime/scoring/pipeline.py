@@ -49,6 +49,16 @@ class PipelineConfig:
     status_every_s: float = 0.0  # 0: no status lines
 
 
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Another model, from the next frame on."""
+
+    session: Session
+    scorer: Scorer
+    then: Callable[[], None]  # from the scoring thread, before the next frame
+    done: threading.Event = field(default_factory=threading.Event)
+
+
 class Pipeline:
     """One model, one or more sources, any number of sinks."""
 
@@ -92,6 +102,7 @@ class Pipeline:
         ]
         self._sizes_hw: list[tuple[int, int] | None] = [None] * len(specs)
         self._batch = min(session.max_batch, len(specs))
+        self._changes: queue.SimpleQueue[Change] = queue.SimpleQueue()
         self._next_tick_s = self._next_status_s = 0.0
 
     def add_sink(self, sink: Sink) -> None:
@@ -109,6 +120,7 @@ class Pipeline:
             for reader in self.readers:
                 reader.start()
             while (room := self._room()) > 0:
+                self._take_changes()
                 taken = self.buffer.take(room, timeout_s=_WAIT_S)
                 self._pass_events_on()
                 if taken:
@@ -118,6 +130,30 @@ class Pipeline:
             self.meters.ended_s = time.monotonic()
             self._finish()
         self._raise_source_error()
+
+    def new_scorer(self, session: Session, config: ScorerConfig) -> Scorer:
+        """For `change`; refuses a region that the frames so far do not hold. From any thread."""
+        names = [reader.spec.name for reader in self.readers]
+        scorer = Scorer(session, names, config=config, meters=self.meters)
+        for reader in self.readers:
+            if reader.size_hw is not None:
+                scorer.check(reader.size_hw, source=reader.spec.name)
+        scorer.warm_up()
+        return scorer
+
+    def change(self, change: Change, *, timeout_s: float) -> bool:
+        """Score with another model from the next frame on; false: not within that time."""
+        self._changes.put(change)
+        self.buffer.wake()
+        return change.done.wait(timeout_s)
+
+    def _take_changes(self) -> None:
+        while not self._changes.empty():
+            change = self._changes.get()
+            self.session, self.scorer = change.session, change.scorer
+            self._batch = min(self.session.max_batch, len(self.readers))
+            change.then()
+            change.done.set()
 
     def _room(self) -> int:
         """How many frames may be scored next; 0 when the run is over."""
@@ -204,6 +240,8 @@ class Pipeline:
     def _finish(self) -> None:
         self._stop.set()
         self.buffer.close()
+        while not self._changes.empty():
+            self._changes.get().done.set()  # nobody needs to wait for a frame that does not come
         deadline_s = time.monotonic() + _JOIN_S
         for reader in self.readers:
             if not reader.join(timeout_s=max(0.0, deadline_s - time.monotonic())):

@@ -217,8 +217,7 @@ class Station:
 
     def load_job(self, key: int | str) -> bool:
         """Ask for a recipe by number or name; false: there is none, and none is inspected with."""
-        with self._lock:
-            self._job_loading = True
+        self.hold_for_job()
         if self._loader is None:
             accepted = key in (0, "")  # back to the one model there is
             if accepted:
@@ -228,6 +227,11 @@ class Station:
         if not accepted:
             self.job_failed(f"there is no job {key}")
         return accepted
+
+    def hold_for_job(self) -> None:
+        """Refuse triggers until `job_loaded` or `job_failed`."""
+        with self._lock:
+            self._job_loading = True
 
     def job_loaded(self, job: Job) -> None:
         """From now on triggers are for this recipe."""
@@ -251,6 +255,12 @@ class Station:
         """The recipe that triggers are for."""
         with self._lock:
             return self._job
+
+    @property
+    def busy(self) -> bool:
+        """Whether a trigger still has no result."""
+        with self._lock:
+            return any(pending.result is None for pending in self._pending)
 
     def acknowledge(self, result_id: int) -> None:
         """Somebody has read that result."""

@@ -1,5 +1,8 @@
 """The pipeline's news to the station: verdicts, lost cameras and frames that were not scored."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, SourceEvent
 from edgeseg.runtime.station.codes import ErrorCode
@@ -32,17 +35,21 @@ class StationSink:
 
     name = "station"
 
-    def __init__(self, station: Station, *, sources: int) -> None:
-        self._station, self._sources = station, sources
+    def __init__(
+        self, station: Station, *, sources: int, jobs: Mapping[str, Job] = MappingProxyType({})
+    ) -> None:
+        self._station, self._sources, self._jobs = station, sources, jobs
         self._away = set(range(sources))
         station.source_lost("no camera has delivered yet")
 
     def on_frame(self, result: FrameResult) -> None:
         """Answer the frame's trigger; a frame without one is its own."""
+        recipe = None if result.trace is None else result.trace.recipe
+        inspection = inspection_of(result, job=self._jobs.get(recipe or ""))
         if result.trigger_id is None:
-            self._station.free(inspection_of(result), at_ns=int(result.monotonic_s * 1e9))
+            self._station.free(inspection, at_ns=int(result.monotonic_s * 1e9))
         else:
-            self._station.complete(result.trigger_id, inspection_of(result))
+            self._station.complete(result.trigger_id, inspection)
 
     def on_source(self, event: SourceEvent) -> None:
         """Go offline when no camera is left, and online with the first."""

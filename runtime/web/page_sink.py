@@ -79,6 +79,10 @@ class PageSink:
         host = self.access.host if ":" not in self.access.host else f"[{self.access.host}]"
         return f"http://{host}:{self._server.server_port}/"
 
+    def change_model(self, metadata: ModelMetadata) -> None:
+        """Show another model's figures from now on."""
+        self._metadata = metadata
+
     def on_frame(self, result: FrameResult) -> None:
         """Remember the score and offer the frame to viewers: some microseconds."""
         scores = self._scores.get(result.source_index)

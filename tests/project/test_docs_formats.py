@@ -17,6 +17,7 @@ from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.metrics import stored_metrics
 from edgeseg.export.model_metadata import describe_model
 from edgeseg.runtime import records
+from edgeseg.runtime.changeover.changeover import recipe_event
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
 from edgeseg.runtime.line import result_event
@@ -28,6 +29,7 @@ from tests.support import scored_frames as runtime_frames
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
 from tests.support.documents import keys_of, section, text_of
+from tests.support.recipe_folders import new_recipe
 from tests.support.small_graphs import write_graph
 
 FORMATS = text_of("docs/formats.md")
@@ -168,6 +170,18 @@ def test_event_of_drift() -> None:
     watch = DriftWatch(brightness_metadata().drift)
     event = driftsink.drift_event(runtime_frames.make_result(), watch.state)
     assert_documented("Event drift_warning, drift_over", event)
+
+
+def test_events_of_recipes(tmp_path: Path) -> None:
+    recipe = new_recipe(tmp_path / "bottle", approved=False)
+    facts = (
+        {"seconds": 0.1, "warm": True},
+        {"passed": True, "problems": []},
+        {"model_sha256": "0" * 64},
+        {"reason": "damaged"},
+    )
+    heading = "Event changeover, changeover_failed, golden_check, model_swapped, model_refused"
+    assert_documented(heading, *(recipe_event("changeover", recipe, each) for each in facts))
 
 
 def test_event_of_a_shift() -> None:

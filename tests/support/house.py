@@ -35,10 +35,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime.sinks": ("runtime.scoring", "runtime.drift"),
     "runtime.recipes": ("runtime.scoring",),
     "runtime.golden": ("runtime.recipes", "runtime.drift"),
+    "runtime.changeover": ("runtime.golden",),
     "runtime.web": ("runtime.sinks",),
     "runtime.triggers": ("runtime.capture",),
     "runtime.adapters": ("runtime.web",),
-    "runtime": ("runtime.triggers", "runtime.adapters", "runtime.golden"),
+    "runtime": ("runtime.triggers", "runtime.adapters", "runtime.changeover"),
     "export": ("fitting", "runtime.backends"),
     "api": ("export",),
     "cli": ("api", "runtime.scoring"),  # predict takes graphs too

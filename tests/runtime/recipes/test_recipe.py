@@ -76,9 +76,9 @@ def test_how_frames_are_judged(tmp_path: Path) -> None:
             "model='../m.onnx': expected the name of a .onnx or .plan file in the folder",
         ),
         ("number = 1\n[region]\nroi = 3", "region.roi: 3, expected text"),
-        ('number = 1\n[region]\nroi = "1,2"', "roi='1,2': expected four integers x,y,w,h"),
-        ("number = 1\n[golden]\nrepeats = 0", "repeats=0: expected at least 1"),
-        ("number = 1\n[golden]\nlight = -1", "light=-1: expected at least 0"),
+        ('number = 1\n[region]\nroi = "1,2"', "region.roi='1,2': expected four integers x,y,w,h"),
+        ("number = 1\n[golden]\nrepeats = 0", "golden.repeats=0: expected at least 1"),
+        ("number = 1\n[golden]\nlight = -1", "golden.light=-1: expected at least 0"),
         ("number = ", "not TOML (Invalid value (at end of document))"),
     ],
 )

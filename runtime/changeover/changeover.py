@@ -1,0 +1,228 @@
+"""From one recipe to the next, asked for by number or name, while frames and triggers come.
+
+asked -> JOB_LOADING: new triggers are answered so   old ones still get their verdicts
+model warm or opened, golden check if the recipe says so, all beside the running inspection
+no trigger under way -> swap between two frames -> job loaded: triggers are for the new recipe
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from edgeseg.errors import EdgesegError, RuntimeFailure
+from edgeseg.progress import Note
+from edgeseg.runtime.backends.base import Session
+from edgeseg.runtime.changeover.warm_sessions import WarmModel, WarmSessions
+from edgeseg.runtime.golden.check import Judge, check_golden
+from edgeseg.runtime.golden.record import CheckRecord, write_record
+from edgeseg.runtime.recipes.recipe import Recipe
+from edgeseg.runtime.recipes.store import RecipeStore
+from edgeseg.runtime.recipes.versions import keep_version
+from edgeseg.runtime.records import SCHEMA
+from edgeseg.runtime.scoring.pipeline import Change, Pipeline
+from edgeseg.runtime.station.codes import Check
+from edgeseg.runtime.station.records import Job
+from edgeseg.runtime.station.station import Station
+
+_SWAP_S = 60.0  # for the frame that is being scored, and the check of a model that is in use
+Event = dict[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """The run in which recipes change."""
+
+    pipeline: Pipeline
+    station: Station
+    note: Note
+    tell: Callable[[Event], None]  # events for the log and the page
+    jobs: dict[str, Job] = field(default_factory=dict)  # of recipes that have run
+    # Told from the scoring thread, before the first frame of another model.
+    on_model: tuple[Callable[[Session, str], None], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """What inspects now."""
+
+    recipe: Recipe
+    model: WarmModel
+
+
+class StuckError(RuntimeFailure):
+    """The loop did not come to its next frame."""
+
+
+class Changeover:
+    """Loads recipes for a station; `load` is its JobLoader."""
+
+    def __init__(
+        self, store: RecipeStore, warm: WarmSessions, running: Running, around: Surroundings
+    ) -> None:
+        self._store, self._warm, self._around = store, warm, around
+        self.running = running
+        self.swapping = threading.Lock()  # whoever changes the model holds it
+        self._lock = threading.Lock()
+        self._wanted: Recipe | None = None
+        self._asked, self._answered, self._end = (threading.Event() for _ in range(3))
+        around.station.subscribe(lambda result: self._answered.set())
+        around.station.attach_jobs(self.load)
+        self._thread = threading.Thread(target=self._run, name="changeover", daemon=True)
+
+    def begin(self) -> CheckRecord | None:
+        """Before the first frame: check if the recipe says so, and announce it."""
+        recipe, station = self.running.recipe, self._around.station
+        keep_version(recipe)
+        session = self.running.model.session
+        for listener in self._around.on_model:
+            listener(session, recipe.name)
+        record = self._check(recipe, session)
+        self._announce(recipe, record)
+        station.job_loaded(self._job(recipe))
+        self._thread.start()
+        return record
+
+    def load(self, key: int | str) -> bool:
+        """Ask for a recipe; false: there is none of that name or number."""
+        try:
+            recipe = self._store.find(key)
+        except EdgesegError as error:
+            self._around.note(f"recipe {key}: {error}")
+            return False
+        if recipe is None:
+            return False
+        with self._lock:
+            self._wanted = recipe
+            self._around.station.hold_for_job()
+        self._asked.set()
+        return True
+
+    def close(self) -> None:
+        """End the thread; the sessions belong to whoever made them."""
+        self._end.set()
+        self._asked.set()
+        self._answered.set()
+        if self._thread.ident is not None:
+            self._thread.join(_SWAP_S)
+
+    def _run(self) -> None:
+        while not self._end.is_set():
+            self._asked.wait()
+            self._asked.clear()
+            with self._lock:
+                recipe = self._wanted
+            if recipe is None or self._end.is_set():
+                continue
+            try:
+                self._change_to(recipe)
+            except EdgesegError as error:
+                self._fail(recipe, str(error))
+            except Exception as error:  # a surprise of a library must not end all changeovers
+                self._fail(recipe, f"{type(error).__name__}")
+
+    def _change_to(self, recipe: Recipe) -> None:
+        begun_s = time.monotonic()
+        with self.swapping:
+            model, was_warm = self._warm.take(recipe)
+            same = model is self.running.model  # in use: its check waits for the swap
+            try:
+                record = None if same else self._check(recipe, model.session)
+                self._wait_for_answers()
+                if record is None or record.passed:
+                    self.swap(recipe, model, then=lambda: self._arrive(recipe, record, same=same))
+                else:
+                    self._announce(recipe, record)
+                    raise RuntimeFailure(f"golden check failed: {record.summary}")
+            except StuckError:
+                raise  # the scoring thread may use it yet: it stays open
+            except Exception:
+                self._warm.drop(model)
+                raise
+            seconds = time.monotonic() - begun_s
+            if not was_warm:
+                keep_version(recipe)
+        how = "warm" if was_warm else "cold"
+        self._around.note(f"recipe {recipe.name}: loaded in {1e3 * seconds:.0f} ms ({how})")
+        facts = {"seconds": round(seconds, 4), "warm": was_warm}
+        self._around.tell(recipe_event("changeover", recipe, facts))
+
+    def swap(self, recipe: Recipe, model: WarmModel, *, then: Callable[[], None]) -> None:
+        """Inspect with a model from the next frame on; with `swapping` held."""
+        around, session = self._around, model.session
+        scorer = around.pipeline.new_scorer(session, recipe.scorer_config())
+        self._job(recipe)
+
+        def arrived() -> None:
+            self.running = Running(recipe=recipe, model=model)
+            for listener in around.on_model:
+                listener(session, recipe.name)
+            then()
+
+        change = Change(session=session, scorer=scorer, then=arrived)
+        if not around.pipeline.change(change, timeout_s=_SWAP_S):
+            raise StuckError(f"the frame before it was not scored within {_SWAP_S:g} s")
+        self._warm.keep(recipe.name, model)
+
+    def _arrive(self, recipe: Recipe, record: CheckRecord | None, *, same: bool) -> None:
+        """In the scoring thread, with the new model in place."""
+        if same:
+            record = self._check(recipe, self.running.model.session)
+        with self._lock:
+            if self._wanted is not recipe:
+                return  # another was asked for meanwhile: stay held until that one is there
+            self._wanted = None
+            self._announce(recipe, record)
+            self._around.station.job_loaded(self._job(recipe))
+
+    def _fail(self, recipe: Recipe, reason: str) -> None:
+        self._around.note(f"recipe {recipe.name}: not loaded, {reason}")
+        self._around.tell(recipe_event("changeover_failed", recipe, {"reason": reason}))
+        with self._lock:
+            if self._wanted is recipe:
+                self._wanted = None
+                self._around.station.job_failed(f"recipe {recipe.name}: {reason}")
+
+    def _wait_for_answers(self) -> None:
+        """Triggers for the recipe before get its verdict; their own time-out ends the wait."""
+        station = self._around.station
+        while station.busy and not self._end.is_set():
+            self._answered.wait(0.05)
+            self._answered.clear()
+
+    def _check(self, recipe: Recipe, session: Session) -> CheckRecord | None:
+        if not recipe.settings.golden.at_start:
+            return None
+        record = check_golden(Judge(recipe, session))
+        write_record(recipe, record)
+        return record
+
+    def _announce(self, recipe: Recipe, record: CheckRecord | None) -> None:
+        """Pass or fail to the PLC, the log and the page."""
+        if record is None:
+            self._around.station.set_check(Check.NONE)
+            return
+        outcome = Check.PASSED if record.passed else Check.FAILED
+        self._around.station.set_check(outcome, "" if record.passed else record.summary)
+        word = "passed" if record.passed else "FAILED"
+        self._around.note(f"golden check of {recipe.name} {word}: {record.summary}")
+        facts = {"passed": record.passed, "problems": list(record.problems)}
+        self._around.tell(recipe_event("golden_check", recipe, facts))
+
+    def _job(self, recipe: Recipe) -> Job:
+        job = Job(number=recipe.settings.number, name=recipe.name)
+        self._around.jobs[recipe.name] = job
+        return job
+
+
+def recipe_event(kind: str, recipe: Recipe, facts: Mapping[str, object]) -> Event:
+    """What happened to a recipe, in the form of the event log."""
+    return {
+        "schema": SCHEMA,
+        "event": kind,
+        "wall_s": round(time.time(), 6),
+        "monotonic_s": round(time.monotonic(), 6),
+        "recipe": recipe.name,
+        "number": recipe.settings.number,
+        **facts,
+    }

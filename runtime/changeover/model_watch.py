@@ -1,0 +1,120 @@
+"""A model file replaced on the disk: checked, proven on the golden set, then swapped in.
+
+changed, and at rest -> hash and metadata -> golden verdicts in this thread, beside the
+inspection -> swap between two frames; what fails any of it is refused, and the old model stays
+"""
+
+import threading
+from dataclasses import dataclass
+
+from edgeseg.errors import EdgesegError, RuntimeFailure
+from edgeseg.runtime.changeover.changeover import (
+    Changeover,
+    Running,
+    StuckError,
+    Surroundings,
+    recipe_event,
+)
+from edgeseg.runtime.changeover.warm_sessions import (
+    Signature,
+    WarmModel,
+    WarmSessions,
+    signature_of,
+)
+from edgeseg.runtime.golden.check import Judge, approve, check_golden, prove
+from edgeseg.runtime.golden.expected import Expected, read_expected, write_expected
+from edgeseg.runtime.golden.record import write_record
+from edgeseg.runtime.recipes.recipe import Recipe
+from edgeseg.runtime.recipes.versions import keep_version
+
+EVERY_S = 1.0  # between looks at the files, and how long they must be at rest
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Proven:
+    model: WarmModel
+    expected: Expected | None  # new scores to approve with it; None: approved already
+
+
+class ModelWatch:
+    """Looks at the files of the recipe that runs; a thread of its own while it is started."""
+
+    def __init__(self, changeover: Changeover, warm: WarmSessions, around: Surroundings) -> None:
+        self._changeover, self._warm, self._around = changeover, warm, around
+        self._seen: Signature | None = None
+        self._refused: Signature | None = None
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="model-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._end.set()
+        if self._thread.ident is not None:
+            self._thread.join(60.0)
+
+    def _run(self) -> None:
+        while not self._end.wait(EVERY_S):
+            try:
+                self.look()
+            except Exception as error:  # a surprise of a library or a disk must not end the watch
+                self._around.note(f"replaced model: {type(error).__name__}: {error}")
+
+    def look(self) -> bool:
+        """Look once; true when a new model was swapped in."""
+        running = self._changeover.running
+        now = signature_of(running.recipe.model)
+        at_rest, self._seen = now == self._seen, now
+        if now in (running.model.signature, self._refused) or not (now and at_rest):
+            return False
+        try:
+            proven = self._prove(running.recipe)
+        except EdgesegError as error:
+            self._refused = now
+            self._refuse(running.recipe, str(error))
+            return False
+        return self._swap(running, proven)
+
+    def _prove(self, recipe: Recipe) -> _Proven:
+        expected = read_expected(recipe)
+        model = self._warm.open(recipe)
+        try:
+            judge = Judge(recipe, model.session)
+            known = expected.model_sha256 == model.session.model_sha256
+            record = check_golden(judge) if known else prove(judge)
+            write_record(recipe, record)
+            if not record.passed:
+                raise RuntimeFailure(f"golden pictures: {record.summary}")
+            return _Proven(model=model, expected=None if known else approve(judge))
+        except EdgesegError:
+            model.session.close()
+            raise
+
+    def _swap(self, running: Running, proven: _Proven) -> bool:
+        recipe, model = running.recipe, proven.model
+        with self._changeover.swapping:
+            if self._changeover.running is not running:
+                model.session.close()  # another recipe was loaded meanwhile
+                return False
+            try:
+                self._changeover.swap(recipe, model, then=lambda: None)
+            except StuckError:
+                raise
+            except EdgesegError as error:
+                model.session.close()
+                self._refuse(recipe, str(error))
+                return False
+            if proven.expected is not None:
+                write_expected(recipe, proven.expected)
+            keep_version(recipe)
+        sha256 = model.session.model_sha256
+        self._around.note(f"recipe {recipe.name}: its new model {str(sha256)[:12]}... runs")
+        self._around.tell(recipe_event("model_swapped", recipe, {"model_sha256": sha256}))
+        return True
+
+    def _refuse(self, recipe: Recipe, reason: str) -> None:
+        self._around.note(f"recipe {recipe.name}: its new model is refused, {reason}")
+        self._around.tell(recipe_event("model_refused", recipe, {"reason": reason}))

@@ -1,0 +1,152 @@
+"""Models of before: kept beside the recipe, a few of them, whole or not at all.
+
+versions/0001/model.onnx, model.json, expected.json, version.json
+"""
+
+import hashlib
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from edgeseg.contract.metadata import PLAN_SUFFIXES
+from edgeseg.contract.plain import Malformed, parse_json, record
+from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.files import atomic_path, file_sha256, temporary_folder, write_json
+from edgeseg.runtime.backends.model_file import announce_sidecar, file_metadata, settle_sidecar
+from edgeseg.runtime.recipes.recipe import Recipe
+
+_KEPT = 5
+_FILE = "version.json"
+_EXPECTED = "expected.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """One model that ran."""
+
+    when: str  # UTC
+    model: str  # its file's name
+    model_sha256: str
+    decided_sha256: str  # of all that is known of it: threshold, calibration
+
+    def same_as(self, other: "Version") -> bool:
+        """The same model with the same decisions."""
+        return (self.model_sha256, self.decided_sha256) == (
+            other.model_sha256,
+            other.decided_sha256,
+        )
+
+
+def model_files(model: Path) -> list[Path]:
+    """A model, its sidecar, and a plan's graph."""
+    names = [model, model.with_suffix(".json")]
+    if model.suffix in PLAN_SUFFIXES:
+        names.append(model.with_suffix(".onnx"))
+    return [path for path in names if path.is_file()]
+
+
+def check_movable(model: Path) -> None:
+    """Refuse a graph that names a second file: under another name it would not find it."""
+    weights = model.with_name(f"{model.name}.data")
+    if weights.is_file():
+        raise UsageError(
+            f"{model}: keeps its weights in {weights.name}; a recipe takes graphs of one file"
+        )
+
+
+def version_of(recipe: Recipe) -> Version:
+    """What lies in the folder now; a file that is damaged is raised."""
+    told = file_metadata(recipe.model).to_json()
+    return Version(
+        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        model=recipe.model.name,
+        model_sha256=file_sha256(recipe.model),
+        decided_sha256=hashlib.sha256(told.encode()).hexdigest(),
+    )
+
+
+def versions_of(recipe: Recipe) -> list[tuple[Path, Version]]:
+    """Those that are kept, the oldest first; a folder that is no version is passed over."""
+    found = []
+    for path in sorted((recipe.folder / "versions").glob("[0-9]*")):
+        try:
+            found.append((path, record(Version, parse_json((path / _FILE).read_bytes()))))
+        except (OSError, Malformed):
+            continue
+    return found
+
+
+def keep_version(recipe: Recipe) -> Path:
+    """Copy the model that is there, unless there is a copy of it; the oldest copies go."""
+    now, kept = version_of(recipe), versions_of(recipe)
+    for path, version in kept:
+        if version.same_as(now):
+            _copy_expected(recipe, path)
+            return path
+    folder = recipe.folder / "versions"
+    number = int(kept[-1][0].name) + 1 if kept else 1
+    with temporary_folder(folder, name="version") as new:
+        for path in model_files(recipe.model):
+            shutil.copyfile(path, new / path.name)
+        write_json(new / _FILE, asdict(now))
+        _copy_expected(recipe, new)
+        if file_sha256(new / recipe.model.name) != now.model_sha256:
+            raise RuntimeFailure(f"{recipe.model}: changed while it was copied; try again")
+        target = folder / f"{number:04d}"
+        new.chmod(0o755)
+        new.rename(target)
+    for path, _ in versions_of(recipe)[:-_KEPT]:
+        shutil.rmtree(path, ignore_errors=True)
+    return target
+
+
+def roll_back(recipe: Recipe) -> Version:
+    """Put the version before the present one back; one that was never kept goes to the newest."""
+    kept, at = versions_of(recipe), None
+    with suppress(EdgesegError):  # a damaged model is no version
+        now = version_of(recipe)
+        at = next((i for i, (_, version) in enumerate(kept) if version.same_as(now)), None)
+    at = len(kept) if at is None else at
+    if at == 0:
+        raise UsageError(
+            f"{recipe.folder}: no version before this one; {len(kept)} are kept, and a model is "
+            "kept when a stream loads it or `edgeseg recipe install` replaces it"
+        )
+    path, version = kept[at - 1]
+    put_model(recipe, path / version.model)
+    expected = path / _EXPECTED
+    if expected.is_file():
+        with atomic_path(recipe.golden / _EXPECTED) as temporary:
+            shutil.copyfile(expected, temporary)
+    return version
+
+
+def put_model(recipe: Recipe, model: Path) -> None:
+    """Let a copy of a model take the place of the recipe's, with its sidecar, killed or not."""
+    if (model.suffix in PLAN_SUFFIXES) != (recipe.model.suffix in PLAN_SUFFIXES):
+        raise UsageError(
+            f"{model}: expected a {recipe.model.suffix} file, as recipe.toml says model="
+            f"{recipe.model.name}"
+        )
+    check_movable(model)
+    metadata = file_metadata(model)
+    if model.suffix in PLAN_SUFFIXES:
+        graph = model.with_suffix(".onnx")
+        if graph.is_file():
+            with atomic_path(recipe.model.with_suffix(".onnx")) as temporary:
+                shutil.copyfile(graph, temporary)
+    else:
+        metadata = replace(metadata, onnx_sha256=file_sha256(model))
+    with atomic_path(recipe.model) as temporary:
+        shutil.copyfile(model, temporary)
+        announce_sidecar(recipe.model, metadata)
+    settle_sidecar(recipe.model)
+
+
+def _copy_expected(recipe: Recipe, folder: Path) -> None:
+    expected = recipe.golden / _EXPECTED
+    if expected.is_file():
+        with atomic_path(folder / _EXPECTED) as temporary:
+            shutil.copyfile(expected, temporary)

@@ -1,0 +1,294 @@
+"""Recipes change under triggers: every trigger is answered, and none by the wrong recipe."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from edgeseg.bench.studies.line_rig import Rig
+from edgeseg.contract.images import write_image
+from edgeseg.files import file_sha256
+from edgeseg.progress import ignore
+from edgeseg.runtime.changeover.changeover import Running
+from edgeseg.runtime.changeover.warm_sessions import WarmSessions
+from edgeseg.runtime.golden.expected import read_expected
+from edgeseg.runtime.golden.record import records_of
+from edgeseg.runtime.product import Product
+from edgeseg.runtime.recipes.store import RecipeStore
+from edgeseg.runtime.recipes.versions import put_model, roll_back, versions_of
+from edgeseg.runtime.station.codes import Check, ErrorCode
+from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.fakes import wait
+from tests.support.recipe_folders import CPU, edit, new_recipe, part
+
+LEVEL = 150  # of the camera's frames: good for `high`, a defect for `low`
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two recipes that disagree about the camera's frames."""
+    new_recipe(tmp_path / "high", number=1, threshold=200.0)
+    new_recipe(tmp_path / "low", number=2, threshold=145.0, good=(120, 140), bad=(150,))
+    return tmp_path
+
+
+@contextmanager
+def line(
+    folder: Path, *, first: str = "high", limit_mb: float = 500.0, **values: object
+) -> Iterator[Rig]:
+    """A line that is triggered by the test and begins with one recipe."""
+    store = RecipeStore(folder=folder)
+    warm = WarmSessions(CPU, limit_mb=limit_mb, note=ignore)
+    recipe = store.find(first)
+    assert recipe is not None
+    model, _ = warm.take(recipe)
+    warm.keep(recipe.name, model)
+    product = Product(
+        session=model.session,
+        scorer=recipe.scorer_config(),
+        running=Running(recipe=recipe, model=model),
+        store=store,
+        warm=warm,
+    )
+    options = {"trigger": "modbus", "modbus": "0", **values}
+    rig = Rig(session=model.session, values=options, product=product)
+    rig.camera.level = LEVEL
+    try:
+        with rig:
+            rig.wait(lambda: rig.station.current_job.name == first, "the first recipe")
+            yield rig
+    finally:
+        warm.close()
+
+
+def inspect(rig: Rig) -> tuple[str, str]:
+    """Trigger once: the recipe and the verdict of the answer."""
+    event = rig.station.trigger(origin="test")
+    rig.wait(lambda: not rig.station.waits_for(event.trigger_id), "a result")
+    (result,) = [each for each in rig.results if each.trigger.trigger_id == event.trigger_id]
+    return result.trigger.job.name, result.verdict
+
+
+def change(rig: Rig, key: int | str, name: str) -> None:
+    assert rig.station.load_job(key)
+    rig.wait(lambda: not rig.station.words().job_loading, "the recipe")
+    assert rig.station.current_job.name == name, rig.station.words().reason
+
+
+def kinds(rig: Rig) -> list[object]:
+    return [event["event"] for event in rig.events if event["event"] != "result"]
+
+
+def test_a_recipe_is_loaded_by_number_and_by_name(folder: Path) -> None:
+    with line(folder) as rig:
+        assert inspect(rig) == ("high", "good")
+        change(rig, 2, "low")
+        assert inspect(rig) == ("low", "defect")
+        change(rig, "high", "high")
+        assert inspect(rig) == ("high", "good")
+        wait(lambda: kinds(rig).count("changeover") == 2, "two changeovers")
+    warm = [event["warm"] for event in rig.events if event["event"] == "changeover"]
+    assert warm == [False, True]
+    assert rig.end() is None
+
+
+def test_an_unknown_recipe_inspects_nothing_until_a_known_one(folder: Path) -> None:
+    with line(folder) as rig:
+        for key in (7, "no", ""):
+            assert not rig.station.load_job(key)
+            assert inspect(rig)[1] == "no_inspection"
+            assert rig.results[-1].error == ErrorCode.UNKNOWN_JOB
+        change(rig, "1", "high")
+        assert inspect(rig) == ("high", "good")
+
+
+def test_a_recipe_that_cannot_be_opened_inspects_nothing(folder: Path) -> None:
+    (folder / "low" / "model.onnx").write_bytes(b"damaged")
+    with line(folder) as rig:
+        assert rig.station.load_job(2)
+        rig.wait(lambda: not rig.station.words().job_loading, "the failure")
+        assert inspect(rig)[1] == "no_inspection"
+        assert "recipe low: " in rig.results[-1].reason
+        change(rig, 1, "high")
+        assert inspect(rig) == ("high", "good")
+    assert "changeover_failed" in kinds(rig)
+
+
+def test_a_region_that_the_frames_do_not_hold_is_refused_before_the_swap(folder: Path) -> None:
+    edit(RecipeStore(folder=folder).find("low"), '# roi = "0,0,640,480"', 'roi = "0,0,640,480"')
+    with line(folder) as rig:
+        inspect(rig)
+        assert rig.station.load_job(2)
+        rig.wait(lambda: not rig.station.words().job_loading, "the failure")
+        assert "do not hold roi" in rig.station.words().reason
+        change(rig, 1, "high")
+        assert inspect(rig) == ("high", "good")
+
+
+def test_triggers_of_many_threads_through_many_changes(folder: Path) -> None:
+    """Results = triggers, in order, and each verdict is the one of the recipe it names."""
+    expected = {"high": "good", "low": "defect"}
+    stop = threading.Event()
+    with line(folder, queue_size=4) as rig:
+
+        def trigger() -> None:
+            while not stop.wait(0.002):
+                rig.station.trigger(origin="test")
+
+        threads = [threading.Thread(target=trigger) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for index in range(12):
+            change(rig, 1 + (index + 1) % 2, ["low", "high"][index % 2])
+            seen = len(rig.results)
+            rig.wait(lambda seen=seen: len(rig.results) > seen + 5, "results")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        rig.wait(lambda: not rig.station.busy, "the last results")
+        words = rig.station.words()
+    assert words.triggers == words.results == len(rig.results)
+    ids = [result.trigger.trigger_id for result in rig.results]
+    assert ids == list(range(1, len(ids) + 1))
+    inspected = [result for result in rig.results if result.inspection is not None]
+    assert {result.trigger.job.name for result in inspected} == {"high", "low"}
+    for result in inspected:
+        assert result.verdict == expected[result.trigger.job.name]
+    errors = {result.error for result in rig.results} - {ErrorCode.NONE}
+    assert errors <= {ErrorCode.JOB_LOADING, ErrorCode.MISSED}
+
+
+def test_a_trigger_under_way_gets_the_verdict_of_its_own_recipe(folder: Path) -> None:
+    with line(folder, trigger_timeout=20.0) as rig:
+        inspect(rig)
+        rig.camera.plugged = False  # the trigger waits for a frame
+        event = rig.station.trigger(origin="test")
+        assert rig.station.load_job(2)
+        late = rig.station.trigger(origin="test")
+        rig.camera.plugged = True
+        rig.wait(lambda: not rig.station.words().job_loading, "the recipe")
+        answers = {result.trigger.trigger_id: result for result in rig.results}
+        first = answers[event.trigger_id]
+        assert first.trigger.job.name == "high"
+        # With its camera lost it is answered by an error; with a frame in time by its own recipe.
+        assert first.verdict in ("good", "no_inspection")
+        assert answers[late.trigger_id].error in (ErrorCode.JOB_LOADING, ErrorCode.SOURCE_LOST)
+        assert rig.station.current_job.name == "low"
+
+
+def test_the_last_of_several_wishes_counts(folder: Path) -> None:
+    with line(folder) as rig:
+        for _ in range(5):
+            for key in (2, 1, 2):
+                assert rig.station.load_job(key)
+            rig.wait(lambda: not rig.station.words().job_loading, "the recipe")
+            assert rig.station.current_job.name == "low"
+            assert inspect(rig) == ("low", "defect")
+
+
+def test_the_golden_check_at_a_changeover_passes_or_stops_the_line(folder: Path) -> None:
+    store = RecipeStore(folder=folder)
+    low = edit(store.find("low"), "at_start = false", "at_start = true")
+    with line(folder) as rig:
+        assert rig.station.words().check == Check.NONE
+        change(rig, 2, "low")
+        assert rig.station.words().check == Check.PASSED
+        change(rig, 1, "high")
+        write_image(low.golden / "good" / "120.png", part(121))
+        assert rig.station.load_job(2)
+        rig.wait(lambda: not rig.station.words().job_loading, "the failure")
+        assert rig.station.words().check == Check.FAILED
+        assert inspect(rig)[1] == "no_inspection"
+        assert rig.results[-1].error == ErrorCode.CHECK_FAILED
+        change(rig, 1, "high")
+        assert inspect(rig) == ("high", "good")
+    assert len(records_of(low)) == 2
+
+
+def test_a_failed_check_at_the_start_refuses_every_trigger(folder: Path) -> None:
+    high = edit(RecipeStore(folder=folder).find("high"), "at_start = false", "at_start = true")
+    picture = high.golden / "good" / "150.png"
+    approved = picture.read_bytes()
+    write_image(picture, part(151))
+    with line(folder) as rig:
+        assert rig.station.words().check == Check.FAILED
+        assert inspect(rig)[1] == "no_inspection"
+        picture.write_bytes(approved)
+        change(rig, "high", "high")  # asked for again: checked again
+        assert rig.station.words().check == Check.PASSED
+        assert inspect(rig) == ("high", "good")
+
+
+# A model file replaced on the disk.
+
+
+def swapped(rig: Rig) -> bool:
+    """Two looks, so that the files are at rest."""
+    watch = rig.changes._watch
+    watch.look()
+    return watch.look()
+
+
+def replacement(folder: Path, threshold: float) -> Path:
+    path = folder / f".new-{threshold}.onnx"
+    write_brightness_model(path, metadata=brightness_metadata(threshold=threshold))
+    return path
+
+
+def test_a_replaced_model_is_proven_swapped_in_and_can_be_rolled_back(folder: Path) -> None:
+    high = RecipeStore(folder=folder).find("high")
+    before = file_sha256(high.model)
+    with line(folder) as rig:
+        rig.changes._watch.close()
+        rig.camera.level = 195
+        assert inspect(rig) == ("high", "good")
+        put_model(high, replacement(folder, 190.0))
+        assert swapped(rig)
+        assert inspect(rig) == ("high", "defect")
+        assert read_expected(high).model_sha256 == file_sha256(high.model) != before
+        assert len(versions_of(high)) == 2
+        roll_back(high)
+        assert swapped(rig)
+        assert inspect(rig) == ("high", "good")
+        assert read_expected(high).model_sha256 == before
+        assert not swapped(rig)
+    assert kinds(rig).count("model_swapped") == 2
+
+
+@pytest.mark.parametrize("threshold", [165.0, 230.0])
+def test_a_model_that_fails_its_golden_set_never_inspects(folder: Path, threshold: float) -> None:
+    high = RecipeStore(folder=folder).find("high")
+    with line(folder) as rig:
+        rig.changes._watch.close()
+        put_model(high, replacement(folder, threshold))
+        assert not swapped(rig)
+        assert not swapped(rig), "refused once"
+        assert inspect(rig) == ("high", "good")
+        assert rig.pipeline.session.metadata.threshold.score == 200.0
+    (event,) = [event for event in rig.events if event["event"] == "model_refused"]
+    assert "golden pictures: " in str(event["reason"])
+
+
+def test_half_a_copy_is_not_taken(folder: Path) -> None:
+    high = RecipeStore(folder=folder).find("high")
+    with line(folder) as rig:
+        rig.changes._watch.close()
+        whole = high.model.read_bytes()
+        high.model.write_bytes(whole[: len(whole) // 2])
+        assert not swapped(rig)
+        assert inspect(rig) == ("high", "good")
+        high.model.write_bytes(whole)
+        assert swapped(rig), "the same bytes in new files: opened and proven again"
+        assert inspect(rig) == ("high", "good")
+
+
+def test_files_that_still_grow_are_left_alone(folder: Path) -> None:
+    high = RecipeStore(folder=folder).find("high")
+    with line(folder) as rig:
+        rig.changes._watch.close()
+        for threshold in (190.0, 191.0, 192.0):
+            put_model(high, replacement(folder, threshold))
+            assert not rig.changes._watch.look()
+        assert rig.changes._watch.look()
