@@ -62,7 +62,12 @@ def export_onnx(
         note=note,
         progress=progress,
     )
-    task = Task(graph=_traced(artefact, options), images=images, target=options.target)
+    task = Task(
+        graph=_traced(artefact, options),
+        images=images,
+        target=options.target,
+        exact_layers=artefact.backbone.spec.exact_layers,
+    )
     made, report = _chosen(trial, task)
     _set_aside_if_wrong(made.graph, out, made.rows)
     metadata = save_described(made.graph, out, made.metadata)

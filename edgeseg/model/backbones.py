@@ -44,6 +44,9 @@ class BackboneSpec:
     package: WeightsPackage | None = None  # instead of a download
     mean: tuple[float, float, float] = IMAGENET_MEAN  # of RGB in 0..1
     std: tuple[float, float, float] = IMAGENET_STD
+    # First convolutions that int8 files keep in fp32: what they give reaches so far that eight bits
+    # leave nothing of the rest. `edgeseg.bench.studies.int8_backbone` shows it.
+    exact_layers: int = 0
 
     def __post_init__(self) -> None:
         if (self.url is None) == (self.package is None):
@@ -147,6 +150,7 @@ BACKBONES = {
             taps=_taps(("features.1", 16, 4), ("features.3", 24, 8), ("features.8", 48, 16)),
             weights_file="mobilenet_v3_small-047dcff4.pth",
             url=_HUB + "mobilenet_v3_small-047dcff4.pth",
+            exact_layers=2,  # hard-swish behind the first, and the first depthwise one
         ),
         BackboneSpec(
             name="mobilenet_v3_large",

@@ -6,7 +6,8 @@ quadratic form in fp16, where 15 MB are nothing to a GPU.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +47,45 @@ def quantisable(proto: ModelProto, *, target: str = "trt") -> list[NodeProto]:
     return [node for node in ancestors(proto, form.output[0]) if node.op_type in _INT8_OPS[target]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rounding:
+    """How the backbone is rounded; `edgeseg.bench.studies.int8_backbone` has figures of others."""
+
+    ranges: CalibrationMethod = CalibrationMethod.MinMax  # of activations, from good images
+    percentile: float = 99.99  # of them, where `ranges` goes by it
+    per_channel: bool = True  # a scale for each channel of the weights
+    seven_bits: bool = True  # of the weights, for CPUs: see _LARGEST_WEIGHT
+    # Nodes that stay as they are.
+    spared: Callable[[ModelProto], Collection[str]] = lambda proto: ()
+
+
+AS_SHIPPED = Rounding()
+
+
+def first_layers(proto: ModelProto, count: int) -> list[str]:
+    """The first convolutions of a graph, and what is between them, by name."""
+    names: list[str] = []
+    for node in proto.graph.node:
+        if node.op_type == "Conv":
+            if not count:
+                return names
+            count -= 1
+        names.append(node.name)
+    return names
+
+
 class Quantiser:
     """Calibrates once on good images (N, H, W, 3), then quantises."""
 
-    def __init__(self, proto: ModelProto, frames: NDArray[np.uint8], *, target: str):
-        self._proto, self._target = proto, target
+    def __init__(
+        self,
+        proto: ModelProto,
+        frames: NDArray[np.uint8],
+        *,
+        target: str,
+        rounding: Rounding = AS_SHIPPED,
+    ):
+        self._proto, self._target, self._rounding = proto, target, rounding
         self._ranges = self._calibrate(frames)
         # With its shapes known the graph is not written to disk and read again for every plan.
         self._shaped = save_and_reload_model_with_shape_infer(proto)
@@ -64,8 +99,11 @@ class Quantiser:
                 source,
                 list(_INT8_OPS[self._target]),
                 augmented_model_path=str(augmented),
-                calibrate_method=CalibrationMethod.MinMax,
-                extra_options={"symmetric": self._target == "trt"},
+                calibrate_method=self._rounding.ranges,
+                extra_options={
+                    "symmetric": self._target == "trt",
+                    "percentile": self._rounding.percentile,
+                },
             )
             # Its own session would keep all activations until the ranges are taken at the end.
             calibrator.infer_session = open_onnxruntime(augmented, SessionOptions(), exact=True)
@@ -78,11 +116,13 @@ class Quantiser:
         copy = ModelProto()
         copy.CopyFrom(self._shaped)
         kinds = _INT8_OPS[self._target]
-        names = [node.name for node in quantisable(copy, target=self._target)]
+        spared = set(self._rounding.spared(copy))
+        nodes = quantisable(copy, target=self._target)
+        names = [node.name for node in nodes if node.name not in spared]
         quantiser = QDQQuantizer(
             copy,
-            per_channel=True,
-            reduce_range=for_cpu,  # see _LARGEST_WEIGHT
+            per_channel=self._rounding.per_channel,
+            reduce_range=for_cpu and self._rounding.seven_bits,
             weight_qType=QuantType.QInt8,
             activation_qType=QuantType.QUInt8 if for_cpu else QuantType.QInt8,
             tensors_range=self._ranges,

@@ -10,7 +10,7 @@ from onnx import ModelProto
 
 from edgeseg.contract.precisions import EXACT
 from edgeseg.export.precision.half import HalfPlan, to_half
-from edgeseg.export.precision.int8 import Quantiser, quantise_form
+from edgeseg.export.precision.int8 import Quantiser, Rounding, first_layers, quantise_form
 from edgeseg.export.precision.refit import Embedder, with_factors
 from edgeseg.model.reference import ReferenceModel
 
@@ -22,6 +22,7 @@ class Task:
     graph: ModelProto  # as traced, in fp32
     images: NDArray[np.uint8]  # (N, H, W, 3), of the part where a precision asks for images
     target: str
+    exact_layers: int = 0  # of the backbone's first ones: see BackboneSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +75,13 @@ def _half(task: Task) -> Iterator[Candidate]:
 
 
 def _int8(task: Task) -> Iterator[Candidate]:
-    quantised = Quantiser(task.graph, task.images, target=task.target).quantise()
+    count = task.exact_layers
+    rounding = Rounding(spared=lambda proto: first_layers(proto, count))
+    quantised = Quantiser(task.graph, task.images, target=task.target, rounding=rounding).quantise()
     factors = "int8" if task.target == "cpu" else "fp16"
+    but = f" but its first {count} layers" if count else ""
     texts = {
-        f"backbone int8, factors {factors}": quantised,
+        f"backbone int8{but}, factors {factors}": quantised,
         f"backbone fp32, factors {factors}": task.graph,
     }
     for text, graph in texts.items():

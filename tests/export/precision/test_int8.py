@@ -13,6 +13,7 @@ from edgeseg.config import FitConfig
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
 from edgeseg.export.precision.int8 import (
     Quantiser,
+    first_layers,
     quantise_form,
     run_exactly,
 )
@@ -196,6 +197,23 @@ def test_a_backbone_that_cannot_be_int8_stays_fp32_as_a_whole(target: str, facto
     wanted = reference(SHORT, UNSEEN)["map"]
     error = np.abs(run_exactly(proto, "map", UNSEEN) - wanted).mean() / np.ptp(wanted)
     assert error < 0.05
+
+
+@pytest.mark.parametrize("target", ["cpu", "trt"])
+def test_first_layers_that_reach_too_far_stay_fp32(target: str) -> None:
+    proto = traced(SHORT)
+    convolutions = [node for node in proto.graph.node if node.op_type == "Conv"]
+    spared = first_layers(proto, 2)
+    assert convolutions[1].name in spared
+    assert convolutions[2].name not in spared
+    assert first_layers(proto, 0) == first_layers(proto, 1)[: len(first_layers(proto, 0))]
+    task = Task(graph=proto, images=SEEN, target=target, exact_layers=2)
+    candidate = next(iter(MAKERS["int8"](task)))
+    assert candidate.text.startswith("backbone int8 but its first 2 layers, factors ")
+    weights = {node.name: node.input[1] for node in candidate.rounded.graph.node
+               if node.op_type == "Conv"}  # fmt: skip
+    exact = [name for name, weight in weights.items() if "Dequantize" not in weight]
+    assert exact == [node.name for node in convolutions[:2]]
 
 
 def test_seven_bits_do_not_saturate_in_the_kernels_of_this_computer() -> None:
