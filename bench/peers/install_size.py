@@ -67,7 +67,7 @@ def main(requirements: tuple[str, ...], top: int) -> None:
         sizes = installed(text)
         largest = sorted(sizes.items(), key=lambda item: -item[1])[:top]
         names = ", ".join(f"{name} {size / 1e6:.0f}" for name, size in largest)
-        rows.append((text, str(len(sizes)), f"{sum(sizes.values()) / 1e6:.0f}", names))
+        rows.append((text, str(len(sizes)), f"{sum(sizes.values()) / 1e6:.1f}", names))
     click.echo("\n".join(markdown(("package", "distributions", "MB", "largest"), rows)))
 
 

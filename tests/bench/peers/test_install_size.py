@@ -53,4 +53,4 @@ def test_what_is_not_installed_is_named(site: Path) -> None:
 def test_the_command_prints_a_table(site: Path) -> None:
     result = CliRunner().invoke(main, ["whole[heavy]", "--top", "1"])
     assert result.exit_code == 0
-    assert "| whole[heavy] | 3 | 0 | large 0 |" in result.output
+    assert "| whole[heavy] | 3 | 0.0 | large 0 |" in result.output
