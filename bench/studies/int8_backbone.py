@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto
 from onnxruntime.quantization.calibrate import CalibrationMethod
 
@@ -36,6 +37,7 @@ from edgeseg.model.reference import ReferenceModel
 from edgeseg.options import FILE, FOLDER, note
 from edgeseg.progress import ignore, silent
 
+Arrays = tuple[NDArray[np.float32], NDArray[np.float32]]  # maps and scores
 _LOOKED_AT = 24  # good images whose embeddings are compared
 _FRAMES = 32  # that ranges are taken from: histograms keep all activations of them at once
 
@@ -172,7 +174,7 @@ def embedding_of(proto: ModelProto, metadata: ModelMetadata, folder: Path) -> Em
 
 
 @torch.no_grad()
-def noise(model: ReferenceModel, embed: Embedder, images: np.ndarray) -> float:  # type: ignore[type-arg]
+def noise(model: ReferenceModel, embed: Embedder, images: NDArray[np.uint8]) -> float:
     """What rounding changes of embeddings, as a share of how they vary."""
     changed = spread = 0.0
     for image in images:
@@ -222,7 +224,7 @@ def _judged(row: Row, artefact: Artefact, dataset: Dataset, embed: Embedder) -> 
     model, calibration = fitted.model(), fitted.calibration
 
     @torch.no_grad()
-    def predict(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    def predict(frames: NDArray[np.uint8]) -> Arrays:
         embedded = [embed(torch.from_numpy(frame[None])) for frame in frames]
         grids = torch.cat(embedded).reshape(len(frames), -1, *model.windows.grid_hw)
         maps, scores = model.to_image(model.distances(grids))
