@@ -22,7 +22,7 @@ from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.station.codes import ErrorCode
 from edgeseg.runtime.station.records import Job, StationResult, TriggerEvent
 from edgeseg.runtime.station.station import Station
-from edgeseg.runtime.trigger_kinds import FREE, TRIGGERS
+from edgeseg.runtime.trigger_kinds import FREE, TRIGGERS, TriggerSetup
 from edgeseg.runtime.triggers.station_sink import StationSink
 from edgeseg.runtime.triggers.watch import StationWatch
 
@@ -58,8 +58,9 @@ class Line:
 
     def intake(self, buffer: FrameBuffer) -> Intake:
         """What stands before the buffer."""
-        kind = TRIGGERS[self._options.trigger]
-        return kind.intake(buffer, self.station, self._options.sinks.of(kind.record))
+        kind, options = TRIGGERS[self._options.trigger], self._options
+        setup = TriggerSetup(told=options.sinks.of(kind.record), roi=options.roi)
+        return kind.intake(buffer, self.station, setup)
 
     def attach(self, pipeline: Pipeline) -> None:
         """Hear of the pipeline's results before every other sink."""

@@ -207,7 +207,8 @@ stream = StreamCommand(
             type=Entry(TRIGGERS),
             default=StreamOptions.trigger,
             help="What makes a frame a part: free, every frame; hardware, every frame of a camera "
-            "that its line triggers; or an adapter below, and the first frame after its trigger.",
+            "that its line triggers; part, what comes into view; or an adapter below, and the "
+            "first frame after its trigger.",
         ),
         click.Option(
             ["--trigger-timeout"],

@@ -8,9 +8,13 @@ Light on purpose: the help reads this, so an intake is imported when it is made.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
+
+from edgeseg.errors import UsageError
+from edgeseg.options import FILE
 
 if TYPE_CHECKING:
     from edgeseg.runtime.capture.frame_buffer import FrameBuffer
@@ -19,11 +23,20 @@ if TYPE_CHECKING:
 
 Record = TypeVar("Record")
 FREE = "free"
+MAX_PART_FRAMES = 5  # must fit the queue of frames, with room for the next part
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoTriggerOptions:
     """Most triggers need to be told nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerSetup:
+    """What an intake is made from."""
+
+    told: Any  # the record of its kind
+    roi: str | None  # the part of the frame that is looked at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,24 +46,62 @@ class TriggerKind(Generic[Record]):
     meaning: str  # for the help
     record: type[Record]  # a frozen dataclass with defaults, which checks itself
     options: tuple[click.Option, ...] = ()  # one for each field, by the same name
-    intake: "Callable[[FrameBuffer, Station, Record], Intake]"
+    intake: "Callable[[FrameBuffer, Station, TriggerSetup], Intake]"
     adapter: str | None = None  # a key of ADAPTERS that has to be there
 
 
-def _free(buffer: "FrameBuffer", station: "Station", options: NoTriggerOptions) -> "Intake":
+def _free(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "Intake":
     return buffer
 
 
-def _hardware(buffer: "FrameBuffer", station: "Station", options: NoTriggerOptions) -> "Intake":
+def _hardware(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "Intake":
     from edgeseg.runtime.triggers.intakes import HardwareIntake
 
     return HardwareIntake(buffer, station)
 
 
-def _software(buffer: "FrameBuffer", station: "Station", options: NoTriggerOptions) -> "Intake":
+def _software(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "Intake":
     from edgeseg.runtime.triggers.intakes import SoftwareIntake
 
     return SoftwareIntake(buffer, station)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartOptions:
+    """What `part` is told."""
+
+    part_area: float = 0.03
+    part_frames: str = "1/1"
+    part_empty: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.part_area < 1:
+            raise UsageError(f"part_area={self.part_area}: expected a share between 0 and 1")
+        self.votes()
+
+    def votes(self) -> tuple[int, int]:
+        """K and n of `part_frames`."""
+        k, _, n = self.part_frames.partition("/")
+        if not (k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n) <= MAX_PART_FRAMES):
+            raise UsageError(
+                f"part_frames={self.part_frames!r}: expected K/N with K from 1 to N, and N to "
+                f"{MAX_PART_FRAMES}"
+            )
+        return int(k), int(n)
+
+
+def _part(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "Intake":
+    from edgeseg.runtime.triggers.part import make_intake
+
+    told: PartOptions = setup.told
+    return make_intake(
+        buffer,
+        station,
+        roi=setup.roi,
+        area=told.part_area,
+        votes=told.votes(),
+        empty=told.part_empty,
+    )
 
 
 TRIGGERS: dict[str, TriggerKind[Any]] = {
@@ -59,6 +110,30 @@ TRIGGERS: dict[str, TriggerKind[Any]] = {
         meaning="every frame of a camera that its line triggers",
         record=NoTriggerOptions,
         intake=_hardware,
+    ),
+    "part": TriggerKind(
+        meaning="every part that comes into view",
+        record=PartOptions,
+        options=(
+            click.Option(
+                ["--part-area"],
+                type=float,
+                default=PartOptions.part_area,
+                help="Share of the view that is a part, for --trigger part.",
+            ),
+            click.Option(
+                ["--part-frames"],
+                metavar="K/N",
+                default=PartOptions.part_frames,
+                help="Inspect its N best frames; K of them not good, and the part is not.",
+            ),
+            click.Option(
+                ["--part-empty"],
+                type=FILE,
+                help="Picture without a part; default: the view at the start.",
+            ),
+        ),
+        intake=_part,
     ),
 }
 

@@ -31,7 +31,12 @@ class Broker:
     def __init__(self, folder: Path, *, lines: tuple[str, ...] = ("allow_anonymous true",)) -> None:
         self.port = free_port()
         self._settings = folder / "mosquitto.conf"
-        text = [f"listener {self.port} 127.0.0.1", "persistence false", *lines]
+        text = [
+            f"listener {self.port} 127.0.0.1",
+            "persistence false",
+            "set_tcp_nodelay true",
+            *lines,
+        ]
         if os.getuid() == 0:
             text.append("user root")  # otherwise it becomes somebody who cannot read its files
         self._settings.write_text("\n".join(text) + "\n", encoding="utf-8")

@@ -145,6 +145,10 @@ class Rig:
         self._thread.join(START_S)
         return self._failure
 
+    def ended(self) -> bool:
+        """Whether the run is over: a file has an end."""
+        return not self._thread.is_alive()
+
     def adapter(self, name: str) -> Any:
         """The running adapter of that name."""
         return next(each for each in self.line.adapters if each.name == name)

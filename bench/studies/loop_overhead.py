@@ -62,7 +62,7 @@ def _metadata() -> ModelMetadata:
         outputs=("map", "score"),
         preprocess=Normalisation(mean=(), std=(), inside_graph=True),
         threshold=Thresholds(score=2.0, pixel=2.0, false_alarm_rate=0.01, method="made up"),
-        good_scores=ScoreStatistics(count=0, mean=0.0, std=0.0, min=0.0, max=0.0),
+        good_scores=ScoreStatistics(count=1, mean=0.0, std=0.0, min=0.0, max=0.0),
         drift=DriftBaseline(d2_mean=((1.0,),), d2_std=((1.0,),), frame_mean=1.0, frame_std=1.0),
         grid_hw=(32, 32),
         k=1,

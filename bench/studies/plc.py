@@ -1,5 +1,6 @@
 """A PLC's side of Modbus TCP: the handshake of docs/line.md over a plain socket."""
 
+import contextlib
 import socket
 import struct
 import time
@@ -60,11 +61,23 @@ class ModbusPlc:
         self._socket.close()
 
     def cut(self) -> None:
-        """Lose the connection, and make another."""
-        self._socket.close()
-        self._connect()
+        """Lose the connection; from another thread too."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def _ask(self, request: bytes) -> bytes:
+        """Ask until there is a reply: what was asked twice is done once."""
+        deadline_s = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return self._ask_once(request)
+            except OSError:
+                if time.monotonic() > deadline_s:
+                    raise
+                self._socket.close()
+                self._connect()
+
+    def _ask_once(self, request: bytes) -> bytes:
         self._transaction = (self._transaction + 1) % 65536
         self._socket.sendall(struct.pack(">HHHB", self._transaction, 0, 1 + len(request), 1))
         self._socket.sendall(request)

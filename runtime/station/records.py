@@ -1,6 +1,7 @@
 """What the station takes and hands out: plain frozen values, safe to keep and to share."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.station.codes import Check, ErrorCode, State, VerdictCode, code_of
@@ -52,6 +53,15 @@ class Inspection:
     frame_index: int
     job: Job | None = None  # inspected with; None: whatever the trigger was for
     frames: int = 1  # that were scored for it
+
+
+def vote(seen: Sequence[Inspection], *, needed: int) -> Inspection:
+    """One inspection for several frames of a part: the worst, or a good one if too few are bad."""
+    bad = [each for each in seen if code_of(each.verdict) != VerdictCode.GOOD]
+    chosen = bad if len(bad) >= needed else [each for each in seen if each not in bad]
+    # A score that is no number is worse than any.
+    worst = max(chosen, key=lambda each: each.score if each.score == each.score else float("inf"))
+    return replace(worst, frames=len(seen))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgeseg.errors import UsageError
 from edgeseg.runtime.station.codes import Check, ErrorCode, State
@@ -25,6 +25,7 @@ from edgeseg.runtime.station.records import (
     StationWords,
     TriggerEvent,
     part_id_of,
+    vote,
 )
 
 Refusal = tuple[ErrorCode, str]
@@ -37,6 +38,9 @@ class _Pending:
 
     event: TriggerEvent
     acquired: bool = False
+    frames: int = 1  # that answer for it
+    needed: int = 1  # of them not good, for the part not to be
+    seen: list[Inspection] = field(default_factory=list)
     result: StationResult | None = None  # waits for those before it
 
 
@@ -101,12 +105,23 @@ class Station:
     # Triggers.
 
     def trigger(
-        self, *, origin: str, part_id: str = "", at_ns: int | None = None, acquired: bool = False
+        self,
+        *,
+        origin: str,
+        part_id: str = "",
+        at_ns: int | None = None,
+        acquired: bool = False,
+        frames: int = 1,
+        needed: int = 1,
     ) -> TriggerEvent:
-        """Take a trigger; `acquired` when its frame is there already."""
+        """Take a trigger; `acquired` when its frames are there already.
+
+        Of several, `needed` must not be good for the part not to be.
+        """
         with self._lock:
             refusal = self._refusal(acquired=acquired)
             pending = self._add(origin, part_id, at_ns, acquired=acquired)
+            pending.frames, pending.needed = frames, needed
             event = pending.event
             if refusal is not None:
                 self._missed += refusal[0] == ErrorCode.MISSED
@@ -150,7 +165,11 @@ class Station:
                 self._late += 1
                 return False
             refusal = self._distrust(pending.event, inspection)
-            self._end(pending, inspection=inspection, refusal=refusal)
+            pending.seen.append(inspection)
+            if refusal is None and len(pending.seen) < pending.frames:
+                return True
+            agreed = vote(pending.seen, needed=pending.needed)
+            self._end(pending, inspection=agreed, refusal=refusal)
         self._deliver()
         return True
 

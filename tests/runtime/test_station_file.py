@@ -78,7 +78,7 @@ def test_every_option_may_stand_in_a_file(tmp_path: Path) -> None:
             value = examples[name]
         elif param.is_flag:
             value = "true"
-        elif param.type.name in ("integer", "float"):
+        elif isinstance(param.type, click.types.IntParamType | click.types.FloatParamType):
             value = "7"
         else:
             value = f'"{getattr(param.type, "choices", ["x"])[0]}"'

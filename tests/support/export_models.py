@@ -28,9 +28,7 @@ from edgeseg.model.reference import ReferenceModel
 from tests.support.small_models import write_plate
 
 SIZE_HW = (64, 64)
-EDGE = FitConfig(
-    backbone="resnet18", size_hw=SIZE_HW, k=16, rank=10, folds=3, false_alarm_rate=0.1
-)
+EDGE = FitConfig(backbone="resnet18", size_hw=SIZE_HW, k=16, rank=10, folds=3, false_alarm_rate=0.1)
 # Two layers and eight convolutions: the shortest way to a graph with all that a graph can have.
 SHORT = EDGE.with_options({"layers": (1, 2), "stride": 4})
 OPTIONS = GraphOptions()

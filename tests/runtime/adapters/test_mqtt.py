@@ -104,6 +104,8 @@ def test_a_trigger_that_is_delivered_twice_is_one(broker: Broker, peer: Peer) ->
             line.wait(lambda: line.station.words().trigger_ready, "trigger ready")
             peer.send("trigger", {"request": request})
         assert peer.next("result", request="r-2")["trigger_id"] == 2
+        peer.send("trigger", {"request": "r-1"})  # its result was lost with the broker
+        assert peer.next("result", request="r-1")["trigger_id"] == 1
     assert len(line.results) == 2
 
 

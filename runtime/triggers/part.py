@@ -1,0 +1,159 @@
+"""One trigger for each part that comes into view, with its best frames.
+
+nothing -> a part is there -> it rests: inspect now, or it passes: inspect when it has gone
+        -> and nothing more until the view was empty again
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from edgeseg.contract.geometry import Roi
+from edgeseg.contract.images import read_image
+from edgeseg.errors import DatasetError, UsageError
+from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer
+from edgeseg.runtime.station.station import Station
+from edgeseg.runtime.triggers.intakes import MISSED, UNTRIGGERED, tied
+from edgeseg.runtime.triggers.part_watch import PartWatch, View
+
+REST = 5  # still frames after which a part rests
+GONE = 3  # empty frames after which it has left
+SEEN = 2  # frames that show something before it is a part
+_TRACE = 0.1  # of the part's largest share: what an exposure control leaves behind for a while
+_REST_SHARE = 0.5  # of it must be there for the part to rest
+
+
+@dataclass
+class _Candidate:
+    frame: Frame
+    rank: tuple[bool, float]
+
+
+@dataclass
+class _Part:
+    """What is in view now."""
+
+    seen: int = 0
+    still: int = 0
+    away: int = 0
+    largest: float = 0.0  # share of the view
+    answered: bool = False
+    best: list[_Candidate] = field(default_factory=list)
+
+
+class PartIntake:
+    """Watches every frame and lets those through that answer for a part."""
+
+    def __init__(
+        self,
+        buffer: FrameBuffer,
+        station: Station,
+        *,
+        watch: PartWatch,
+        area: float,
+        needed: int,
+        frames: int,
+    ) -> None:
+        self._buffer, self._station, self._watch = buffer, station, watch
+        self._area, self._needed, self._frames = area, needed, frames
+        self._part: _Part | None = None
+
+    def put(self, frame: Frame) -> None:
+        """Look at a frame; keep it, score those kept, or let it go."""
+        view = self._watch.look(frame.image_hwc)
+        part = self._part
+        if part is None:
+            if view.share < self._area:
+                self._let_go(frame)
+                return
+            part = self._part = _Part()
+        part.largest = max(part.largest, view.share)
+        if view.share < max(self._area / 2, _TRACE * part.largest):
+            part.away += 1
+            self._let_go(frame)
+            if part.away >= GONE:
+                self._leave(part)
+            return
+        part.away = 0
+        part.seen += 1
+        there = view.share >= max(self._area, _REST_SHARE * part.largest)
+        part.still = part.still + 1 if view.still and there else 0
+        if part.answered:
+            self._let_go(frame)
+            return
+        self._keep(part, frame, view)
+        if part.still >= REST + self._frames - 1:
+            self._answer(part)
+
+    def _keep(self, part: _Part, frame: Frame, view: View) -> None:
+        """The frames that show most of the part; of one that rests, the newest."""
+        resting = part.still >= REST
+        rank = (True, float(part.still)) if resting else (view.whole, view.share)
+        part.best.append(_Candidate(frame, rank))
+        part.best.sort(key=lambda each: each.rank, reverse=True)
+        for dropped in part.best[self._frames :]:
+            self._let_go(dropped.frame)
+        del part.best[self._frames :]
+
+    def _leave(self, part: _Part) -> None:
+        """It has passed: its best frames answer for it."""
+        if not part.answered:
+            if part.seen >= SEEN:
+                self._answer(part)
+            else:
+                for candidate in part.best:
+                    self._let_go(candidate.frame)
+        self._part = None
+
+    def _answer(self, part: _Part) -> None:
+        part.answered = True
+        chosen = sorted((each.frame for each in part.best), key=lambda frame: frame.frame_index)
+        part.best.clear()
+        event = self._station.trigger(
+            origin="part",
+            acquired=True,
+            frames=len(chosen),
+            needed=min(self._needed, len(chosen)),
+        )
+        if self._station.waits_for(event.trigger_id):
+            for frame in chosen:
+                self._buffer.put(tied(frame, event))
+        else:
+            for frame in chosen:
+                self._buffer.count_unread(frame.source_index, MISSED)
+
+    def _let_go(self, frame: Frame) -> None:
+        self._buffer.count_unread(frame.source_index, UNTRIGGERED)
+
+    def count_unread(self, source_index: int, cause: str) -> None:
+        """A damaged frame shows nothing; the part has others."""
+        self._buffer.count_unread(source_index, cause)
+
+    def finish(self, source_index: int) -> None:
+        """No more frames: what is in view is answered for now."""
+        if self._part is not None:
+            self._leave(self._part)
+        self._buffer.finish(source_index)
+
+
+def make_intake(
+    buffer: FrameBuffer,
+    station: Station,
+    *,
+    roi: str | None,
+    area: float,
+    votes: tuple[int, int],
+    empty: Path | None,
+) -> PartIntake:
+    """From options to an intake."""
+    empty_hwc = None
+    if empty is not None:
+        try:
+            empty_hwc = np.asarray(cv2.cvtColor(read_image(empty), cv2.COLOR_RGB2BGR), np.uint8)
+        except DatasetError as error:
+            raise UsageError(f"part_empty={empty}: {error}") from None
+    watch = PartWatch(area=area, roi=Roi.parse(roi) if roi else None, empty_hwc=empty_hwc)
+    needed, frames = votes
+    return PartIntake(buffer, station, watch=watch, area=area, needed=needed, frames=frames)
