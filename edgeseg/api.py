@@ -112,6 +112,7 @@ class Model:
             threshold=calibration.score_threshold,
             pixel_threshold=calibration.pixel_threshold,
             threshold_method=calibration.method,
+            foreign=calibration.foreign_limit,
             batch_size=batch_size,
             max_bad=max_bad,
             max_pixels=max_pixels,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from edgeseg.contract.metadata import Decision, ModelMetadata, ScoreStatistics, Thresholds
+from edgeseg.contract.foreign import foreign_limit
+from edgeseg.contract.metadata import Decision, ModelMetadata, Thresholds
 from edgeseg.contract.operating_point import (
     by_rate,
     check_rate,
@@ -119,7 +120,7 @@ def calibrate_here(
     good = score_good_images(detector, scored, max_pixels=max_pixels, note=note)
     if good.drift is None:
         note("the model gives no grid of the whole frame: its drift baseline stays")
-    chosen = _chosen(before, good.statistics, wish, backend=detector.backend, note=note)
+    chosen = _chosen(before, good, wish, backend=detector.backend, note=note)
     write_sidecar(model, _decided(metadata, good, chosen, backend=detector.backend))
     return (
         f"threshold {chosen.score:.4f} (was {before.score:.4f}), {chosen.method}; answers for "
@@ -128,13 +129,15 @@ def calibrate_here(
 
 
 def _chosen(
-    before: Thresholds, good: ScoreStatistics, wish: float, *, backend: str, note: Note
+    before: Thresholds, images: GoodImages, wish: float, *, backend: str, note: Note
 ) -> Thresholds:
+    good = images.statistics
     point = operating_point(good.scores, good.peaks, rate=wish)
     if point.shortfall is not None:
         note(point.shortfall)
     how = f"split-conformal on {backend}, {point.images} good images"
-    chosen = replace(by_rate(before, point), method=how)
+    limit = foreign_limit(images.floors, threshold=point.score)
+    chosen = replace(by_rate(before, point), method=how, foreign=limit)
     if before.unsure_rate is not None and before.unsure_rate > wish:
         return with_band(chosen, good.scores, rate=before.unsure_rate)
     return chosen

@@ -83,12 +83,12 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
         "mean": artefact.factors.mean,
         "factor": artefact.factors.factor,
     }
-    for name in ("scores", "peaks", "frame_d2", "d2_mean", "d2_std"):
+    for name in ("scores", "peaks", "frame_d2", "d2_mean", "d2_std", "floors"):
         tensors[f"good.{name}"] = torch.from_numpy(getattr(good, name))
     if good.grids is not None:
         tensors["good.grids"] = torch.from_numpy(good.grids)
     if artefact.planted is not None:
-        for name in ("scores", "areas"):
+        for name in ("scores", "areas", "floors"):
             tensors[f"planted.{name}"] = torch.from_numpy(getattr(artefact.planted, name))
     for name, tensor in weight_tensors(artefact.backbone):
         tensors[f"backbone.{name}"] = tensor

@@ -37,6 +37,7 @@ class CalibrationFacts:
     measured_d2: float
     unsure_threshold: float | None = None
     unsure_rate: float | None = None
+    foreign_limit: float | None = None
 
     def __post_init__(self) -> None:
         _ = self.thresholds
@@ -52,6 +53,7 @@ class CalibrationFacts:
             requested_rate=self.requested_rate,
             unsure=self.unsure_threshold,
             unsure_rate=self.unsure_rate,
+            foreign=self.foreign_limit,
         )
 
 

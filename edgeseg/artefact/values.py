@@ -9,7 +9,9 @@ from torch import Tensor
 
 from edgeseg.contract.plain import Malformed
 
-_FROM_ZERO = ("good.scores", "good.peaks", "good.frame_d2", "good.d2_mean", "good.d2_std")
+_FROM_ZERO = (
+    *("good.scores", "good.peaks", "good.floors", "good.frame_d2", "good.d2_mean", "good.d2_std"),
+)
 
 
 def check_values(tensors: dict[str, Tensor]) -> None:

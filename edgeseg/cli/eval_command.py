@@ -149,9 +149,11 @@ def _print_table(values: dict[str, Any]) -> None:
         click.echo(f"{name:<{width}}{'-' if value is None else f'{value:.4f}'}")
     click.echo(f"{'threshold':<{width}}{values['threshold']:.4f}  ({values['threshold_method']})")
     missed = len(values["mistakes"]) - values["false_alarms"]
+    foreign = values["verdicts"].count("invalid")
+    invalid = f", {foreign} called invalid: not this part" if foreign else ""
     click.echo(
         f"{'images':<{width}}{values['images']} ({values['anomalies']} anomalous, {missed} missed, "
-        f"{values['false_alarms']} good ones flagged), {values['seconds']:.1f} s"
+        f"{values['false_alarms']} good ones flagged{invalid}), {values['seconds']:.1f} s"
     )
 
 

@@ -78,7 +78,9 @@ class Row:
         if self.error is not None:
             return f"{self.path}: invalid ({self.error})"
         score = "no number" if self.score is None else f"{self.score:.3f}"
-        return f"{self.path}: {self.verdict}, {score} (threshold {self.threshold:.3f})"
+        foreign = self.verdict == "invalid" and self.score is not None
+        verdict = "invalid, not this part" if foreign else self.verdict
+        return f"{self.path}: {verdict}, {score} (threshold {self.threshold:.3f})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -167,7 +169,7 @@ def predict(
     """Score IMAGES and draw where they are wrong.
 
     MODEL is an .edgeseg, .onnx or .plan file; IMAGES are pictures, or folders of pictures. One
-    that cannot be read is `invalid`, never good.
+    that cannot be read, or does not show this part at all, is `invalid`, never good.
 
     \b
     edgeseg predict bottle.edgeseg part1.png part2.png --out out/

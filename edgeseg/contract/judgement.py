@@ -7,23 +7,31 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.foreign import map_floor
 from edgeseg.contract.geometry import View
 from edgeseg.contract.metadata import ScoreStatistics, Thresholds
 from edgeseg.contract.operating_point import oddness, p_value
 from edgeseg.contract.prediction import Prediction, Region, find_regions, is_anomalous
 
 # unsure: between two thresholds, where a second one is stored; neither good nor an alarm
-# invalid: the model returned no finite score
+# invalid: the model returned no finite score, or the frame is not this part at all
 Verdict = Literal["good", "unsure", "defect", "invalid"]
 _AROUND_PEAK = 0.9  # of the highest value: how far the place reaches that raised an alarm
 
 
-def verdict_on(score: float, thresholds: Thresholds) -> Verdict:
-    """The one rule for every frame."""
+def verdict_on(
+    score: float, thresholds: Thresholds, *, map_hw: NDArray[np.float32] | None = None
+) -> Verdict:
+    """The one rule for every frame; without its map a foreign one counts as a defect.
+
+    What is no part of ours is looked for among alarms alone: it never makes anything good.
+    """
     if not math.isfinite(score):
         return "invalid"
     if is_anomalous(score, thresholds.score):
-        return "defect"
+        limit = thresholds.foreign
+        foreign = limit is not None and map_hw is not None and map_floor(map_hw) > limit
+        return "invalid" if foreign else "defect"
     if thresholds.unsure is not None and is_anomalous(score, thresholds.unsure):
         return "unsure"
     return "good"
@@ -96,7 +104,7 @@ def judged(
     view: View,
 ) -> JudgedPrediction:
     """Hold a prediction against its thresholds."""
-    verdict = verdict_on(prediction.score, thresholds)
+    verdict = verdict_on(prediction.score, thresholds, map_hw=prediction.map_hw)
     regions, _ = marked_regions(prediction.map_hw, verdict, thresholds.pixel, view=view)
     return JudgedPrediction(
         map_hw=view.over_frame(prediction.map_hw),

@@ -73,6 +73,8 @@ class Thresholds:
     requested_rate: float | None = None  # files of earlier versions lack it
     unsure: float | None = None  # scores above it and up to `score` are neither good nor a defect
     unsure_rate: float | None = None
+    # Of the map's floor: an anomalous frame above it is not this part; earlier files lack it.
+    foreign: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("score", "pixel"):
@@ -85,6 +87,8 @@ class Thresholds:
                 raise ValueError(f"{name}: {rate}, expected from 0 to 1")
         if self.unsure is not None and not 0 <= self.unsure <= self.score:
             raise ValueError(f"unsure: {self.unsure}, expected up to the score's {self.score}")
+        if self.foreign is not None and not 0 <= self.foreign < math.inf:
+            raise ValueError(f"foreign: {self.foreign}, expected a finite number from 0")
 
     def moved(self, score: float) -> "Thresholds":
         """With another threshold of the score; the others keep their ratio to it."""

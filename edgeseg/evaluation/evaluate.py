@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.geometry import PLAIN, Geometry
+from edgeseg.contract.judgement import Verdict, verdict_on
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.metrics import METRICS, stored_metrics
 from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.contract.prediction import find_regions
@@ -41,6 +43,12 @@ class Evaluation:
     labels: tuple[int, ...]
     paths: tuple[str, ...]
     kinds: tuple[str, ...]
+    verdicts: tuple[Verdict, ...] = ()  # of each image, by the rule of every frame
+
+    @property
+    def invalid(self) -> int:
+        """Images that do not show this part at all, by the model."""
+        return sum(verdict == "invalid" for verdict in self.verdicts)
 
     @property
     def pro(self) -> float | None:
@@ -93,6 +101,7 @@ def evaluate(
     threshold: float,
     pixel_threshold: float,
     threshold_method: str,
+    foreign: float | None = None,
     batch_size: int = 16,
     max_bad: int = 0,
     max_pixels: int = MAX_PIXELS,
@@ -115,9 +124,14 @@ def evaluate(
     )
     length = -(-len(dataset.test) // batch_size)
     watched = progress(batches, length=length, label="Evaluating")
-    measured, samples = _measured(
-        predict, watched, threshold=threshold, pixel_threshold=pixel_threshold, visit=visit
+    limits = Thresholds(
+        score=threshold,
+        pixel=pixel_threshold,
+        false_alarm_rate=1.0,
+        method=threshold_method,
+        foreign=foreign,
     )
+    measured, samples, verdicts = _measured(predict, watched, limits, visit=visit)
     return Evaluation(
         dataset=dataset.name,
         figures={key: metric.value(measured) for key, metric in METRICS.items()},
@@ -131,6 +145,7 @@ def evaluate(
         labels=measured.labels,
         paths=tuple(_name(sample) for sample in samples),
         kinds=tuple(sample.kind for sample in samples),
+        verdicts=tuple(verdicts),
     )
 
 
@@ -145,22 +160,23 @@ def _check_labelled(dataset: Dataset) -> None:
 def _measured(
     predict: Predictor,
     batches: Iterable[Batch],
+    limits: Thresholds,
     *,
-    threshold: float,
-    pixel_threshold: float,
     visit: Visitor | None,
-) -> tuple[Measured, list[Sample]]:
+) -> tuple[Measured, list[Sample], list[Verdict]]:
     evaluator = MapEvaluator()
     samples: list[Sample] = []
     scores: list[float] = []
     regions: list[int] = []
+    verdicts: list[Verdict] = []
     for batch in batches:
         maps, batch_scores = predict(batch.frames)
         for i, sample in enumerate(batch.samples):
             evaluator.add(maps[i], batch.masks[i], name=sample.image.name)
             samples.append(sample)
             scores.append(float(batch_scores[i]))
-            _, count = find_regions(maps[i], pixel_threshold, size_hw=maps[i].shape)
+            verdicts.append(verdict_on(scores[-1], limits, map_hw=maps[i]))
+            _, count = find_regions(maps[i], limits.pixel, size_hw=maps[i].shape)
             regions.append(count)
             if visit is not None:
                 visit(sample, batch.frames[i], batch.masks[i], maps[i], scores[-1])
@@ -168,10 +184,10 @@ def _measured(
         maps=evaluator.result(),
         scores=tuple(scores),
         labels=tuple(sample.label for sample in samples),
-        threshold=threshold,
+        threshold=limits.score,
         regions=tuple(regions),
     )
-    return measured, samples
+    return measured, samples, verdicts
 
 
 def _name(sample: Sample) -> str:

@@ -1,10 +1,11 @@
 """What a model says of planted defects: what a threshold costs before real ones are known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.foreign import no_floors
 from edgeseg.errors import UsageError
 
 
@@ -15,6 +16,7 @@ class PlantedScores:
     scores: NDArray[np.float32]  # (m,)
     areas: NDArray[np.float32]  # (m,): shares of the picture
     kinds: tuple[str, ...]
+    floors: NDArray[np.float32] = field(default_factory=no_floors)  # (m,), or none
 
     def __post_init__(self) -> None:
         if not self.scores.shape == self.areas.shape == (len(self.kinds),):

@@ -1,12 +1,13 @@
 """From the scores of good images that a model has not seen to a threshold with a stated rate."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.foreign import foreign_limit, no_floors
 from edgeseg.contract.metadata import ScoreStatistics, Thresholds
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.contract.prediction import above
@@ -28,6 +29,8 @@ class GoodImageScores:
     # (n, h, w) float16: each cell's distance, ignored ones too; None: too many, or not known.
     # Regions that are ignored later take their threshold from here.
     grids: NDArray[np.float16] | None = None
+    # (n,): what three quarters of each map exceed; earlier versions kept none
+    floors: NDArray[np.float32] = field(default_factory=no_floors)
     images: tuple[str, ...] = ()  # where each is, as long as a fit knows it; no file keeps them
 
     @property
@@ -50,6 +53,7 @@ class Calibration:
     good: GoodImageScores
     unsure_threshold: float | None = None  # chosen later, by `edgeseg threshold`
     unsure_rate: float | None = None
+    foreign_limit: float | None = None  # of the map's floor; earlier versions had none
 
     @property
     def thresholds(self) -> Thresholds:
@@ -62,6 +66,7 @@ class Calibration:
             requested_rate=self.requested_rate,
             unsure=self.unsure_threshold,
             unsure_rate=self.unsure_rate,
+            foreign=self.foreign_limit,
         )
 
     @property
@@ -79,6 +84,7 @@ class Calibration:
             "answered_rate": self.answered_rate,
             "unsure_threshold": self.unsure_threshold,
             "unsure_rate": self.unsure_rate,
+            "foreign_limit": self.foreign_limit,
             "method": self.method,
             "expected_d2": self.expected_d2,
             "measured_d2": self.measured_d2,
@@ -94,6 +100,7 @@ def calibrate(
     measured_d2: float,
     unseen: bool = True,
     anomaly_scores: Sequence[float] = (),
+    planted_floors: Sequence[float] | NDArray[np.float32] = (),
 ) -> Calibration:
     """Choose both thresholds from good images, or the image threshold by F1 if told anomalies.
 
@@ -121,4 +128,7 @@ def calibrate(
         expected_d2=expected_d2,
         measured_d2=measured_d2,
         good=good,
+        foreign_limit=foreign_limit(
+            good.floors if unseen else (), planted=planted_floors, threshold=value
+        ),
     )

@@ -127,6 +127,7 @@ def finish(
     seen, unseen = (sum(group.gather(len(store))) for store in stores)
     _check_d2(expected, measured, whole=seen == moments.images, ridge=factors.ridge)
     good, how = _good_images(scorer, model, pooled, collected, counts=(seen, unseen))
+    planted = collected.planted.result() if collected.planted else None
     calibration = calibrate(
         good,
         false_alarm_rate=config.false_alarm_rate,
@@ -135,6 +136,7 @@ def finish(
         measured_d2=measured,
         unseen=seen + unseen > 1,
         anomaly_scores=_anomaly_scores(model, config, options),
+        planted_floors=() if planted is None else planted.floors,
     )
     warn_about(calibration, options)
     return Artefact(
@@ -145,7 +147,7 @@ def finish(
         factors=factors,
         moments=moments if options.keep_moments else None,
         calibration=calibration,
-        planted=collected.planted.result() if collected.planted else None,
+        planted=planted,
         data=data.facts(images=moments.images, bad=collected.bad) | {"highest": highest(good)},
         versions=versions(),
         history=[entry("fit", images=moments.images, source=data.name, newest=collected.newest)],

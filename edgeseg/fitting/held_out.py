@@ -107,7 +107,7 @@ class _Tally:
 
     def __init__(self, scorer: HeldOutScorer):
         self.scorer = scorer
-        self.rows: list[tuple[int, int, float, float, float]] = []
+        self.rows: list[tuple[int, int, float, float, float, float]] = []
         self.grids: list[NDArray[np.float16]] = []  # in the order of the rows
         # Sums of d^2 and d^4 at every location; float64 leaves their difference exact enough.
         self.sums = torch.zeros(2, *scorer.space.config.grid_hw, dtype=torch.float64)
@@ -119,8 +119,9 @@ class _Tally:
         for start, rows in enumerate(store.batches(places, size=size)):
             whole = model.distances(space.inputs(rows))  # (n or n T, h, w)
             d2 = (grid := model.counted(whole)).square()
-            score, peak = frame_scores(*model.to_image(grid), tiling=space.config.tiling)
-            values = torch.stack([score, peak, d2.view(len(rows), -1).mean(dim=1)], dim=1)
+            of = frame_scores(*model.to_image(grid), tiling=space.config.tiling)
+            frame_d2 = d2.view(len(rows), -1).mean(dim=1)
+            values = torch.stack([of.score, of.peak, frame_d2, of.floor], dim=1)
             for place, row in zip(places[start * size :], values.tolist(), strict=False):
                 self.rows.append((fold, place, *row))
             if self.keeps_grids:
@@ -151,7 +152,7 @@ class _Tally:
         """Of all processes, by fold and place in the list."""
         group = self.scorer.group
         rows = sorted(row for part in group.gather(self.rows) for row in part)
-        values = np.array([row[2:] for row in rows], np.float32).reshape(-1, 3)
+        values = np.array([row[2:] for row in rows], np.float32).reshape(-1, 4)
         inputs = max(len(rows), 1) * self.scorer.space.tiles
         mean, square = (group.sum_(self.sums) / inputs).numpy()
         spread = np.sqrt(np.clip(square - mean**2, 0.0, None))
@@ -161,6 +162,7 @@ class _Tally:
             scores=values[:, 0].copy(),
             peaks=values[:, 1].copy(),
             frame_d2=values[:, 2].copy(),
+            floors=values[:, 3].copy(),
             d2_mean=mean.astype(np.float32),
             d2_std=spread.astype(np.float32),
             grids=grids,

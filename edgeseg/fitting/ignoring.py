@@ -17,6 +17,7 @@ from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import FitOptions, Shard
+from edgeseg.model.predictor import frame_scores
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Note
 
@@ -100,15 +101,16 @@ def _from_grids(model: ReferenceModel, good: GoodImageScores) -> GoodImageScores
             "earlier version), so no threshold can be taken from them; give good images: "
             "good=FOLDER"
         )
-    scores, peaks, frame_d2 = [], [], []
+    scores, peaks, floors, frame_d2 = [], [], [], []
     sums = torch.zeros(2, *good.grids.shape[1:], dtype=torch.float64)
     for start in range(0, len(good.grids), _AT_ONCE):
         whole = torch.from_numpy(good.grids[start : start + _AT_ONCE].astype(np.float32))
         grid = model.counted(whole)
-        image_map, score = model.to_image(grid)
+        of_frames = frame_scores(*model.to_image(grid), tiling=None)
         d2 = grid.square()
-        scores.append(score.numpy())
-        peaks.append(image_map.flatten(1).amax(dim=1).numpy())
+        scores.append(of_frames.score.numpy())
+        peaks.append(of_frames.peak.numpy())
+        floors.append(of_frames.floor.numpy())
         frame_d2.append(d2.flatten(1).mean(dim=1).numpy())
         sums += torch.stack([d2.sum(dim=0), d2.to(torch.float64).square().sum(dim=0)])
     mean, square = (sums / len(good.grids)).numpy()
@@ -116,6 +118,7 @@ def _from_grids(model: ReferenceModel, good: GoodImageScores) -> GoodImageScores
         good,
         scores=np.concatenate(scores),
         peaks=np.concatenate(peaks),
+        floors=np.concatenate(floors),
         frame_d2=np.concatenate(frame_d2),
         d2_mean=mean.astype(np.float32),
         d2_std=np.sqrt(np.clip(square - mean**2, 0, None)).astype(np.float32),

@@ -2,7 +2,8 @@
 
 good images --planted_set--> copies --embedder--> store --models of the folds--> PlantedScores
 
-They never enter moments or scores of good images: a fit without them gives the same model.
+They never enter moments or scores of good images: a fit without them gives the same model, but for
+the limit of foreign frames, which they may raise.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +49,7 @@ class PlantedPictures:
     def __init__(self, space: FeatureSpace, *, store: EmbeddingStore, options: FitOptions) -> None:
         self.space, self.store, self.options = space, store, options
         self.copies: list[tuple[int, str, float]] = []  # place, kind, share of the picture
-        self._scores: dict[int, float] = {}  # by number
+        self._scores: dict[int, tuple[float, float]] = {}  # score and floor, by number
 
     def add(
         self,
@@ -84,12 +85,12 @@ class PlantedPictures:
         """Let a model judge the copies of images that it has not seen."""
         unseen = set(places)
         numbers = [number for number, copy in enumerate(self.copies) if copy[0] in unseen]
-        scores: list[float] = []
+        judged: list[tuple[float, float]] = []
         for rows in self.store.batches(numbers, size=self.options.batch_size):
             distances = model.counted(model.distances(self.space.inputs(rows)))
-            score, _ = frame_scores(*model.to_image(distances), tiling=self.space.config.tiling)
-            scores += score.tolist()
-        self._scores.update(zip(numbers, scores, strict=True))
+            of_frames = frame_scores(*model.to_image(distances), tiling=self.space.config.tiling)
+            judged += zip(of_frames.score.tolist(), of_frames.floor.tolist(), strict=True)
+        self._scores.update(zip(numbers, judged, strict=True))
 
     def result(self) -> PlantedScores | None:
         """What was said of those that were judged; None if there are none."""
@@ -97,7 +98,8 @@ class PlantedPictures:
             return None
         numbers = sorted(self._scores)
         return PlantedScores(
-            scores=np.array([self._scores[number] for number in numbers], np.float32),
+            scores=np.array([self._scores[number][0] for number in numbers], np.float32),
+            floors=np.array([self._scores[number][1] for number in numbers], np.float32),
             areas=np.array([self.copies[number][2] for number in numbers], np.float32),
             kinds=tuple(self.copies[number][1] for number in numbers),
         )

@@ -221,6 +221,7 @@ def joined_scores(parts: Sequence[GoodImageScores]) -> GoodImageScores:
         scores=np.concatenate([part.scores for part in parts]),
         peaks=np.concatenate([part.peaks for part in parts]),
         frame_d2=np.concatenate([part.frame_d2 for part in parts]),
+        floors=np.concatenate([part.floors for part in parts]),
         d2_mean=whole.astype(np.float32),
         d2_std=np.sqrt(np.clip(whole_square - whole**2, 0, None)).astype(np.float32),
         grids=_joined_grids(parts),

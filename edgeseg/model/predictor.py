@@ -1,6 +1,7 @@
 """Frames to maps and scores in numpy, and how the tiles of a frame become one frame again."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from edgeseg.config import FitConfig
+from edgeseg.contract.foreign import map_floor
 from edgeseg.contract.tiles import Tiling
 from edgeseg.data.samples import frames_at_once
 from edgeseg.model.reference import ReferenceModel
@@ -58,19 +60,35 @@ def frame_predictor(predict: Predictor, config: FitConfig) -> Predictor:
     return predict_frames
 
 
-def frame_scores(
-    image_map: Tensor, score: Tensor, *, tiling: Tiling | None
-) -> tuple[Tensor, Tensor]:
-    """Score and highest value of the map (N,) of frames, whose tiles go in: (N T, H, W), (N T,).
+@dataclass(frozen=True, kw_only=True)
+class FrameScores:
+    """What maps and scores say of whole frames, (N,) each."""
+
+    score: Tensor
+    peak: Tensor  # highest value of the map
+    floor: Tensor  # what three quarters of the map exceed
+
+
+def frame_scores(image_map: Tensor, score: Tensor, *, tiling: Tiling | None) -> FrameScores:
+    """Of frames, whose tiles go in: maps (N T, H, W) and scores (N T,).
 
     A frame is judged by its worst tile, so its threshold is one of frames, not of tiles.
     """
     if tiling is None:
-        return score, image_map.flatten(1).amax(dim=1)
+        maps, worst = list(image_map.numpy()), score
+    else:
+        maps, worst = _blended(image_map, score, tiling)
+    return FrameScores(
+        score=worst,
+        peak=torch.tensor([float(map_hw.max()) for map_hw in maps]),
+        floor=torch.tensor([map_floor(map_hw) for map_hw in maps]),
+    )
+
+
+def _blended(
+    image_map: Tensor, score: Tensor, tiling: Tiling
+) -> tuple[list[NDArray[np.float32]], Tensor]:
     tiles = len(tiling.corners_yx())
     frames = zip(torch.split(image_map, tiles), torch.split(score, tiles), strict=True)
     blended = [tiling.blend(list(maps.numpy()), scores.tolist()) for maps, scores in frames]
-    return (
-        torch.tensor([worst for _, worst in blended]),
-        torch.tensor([float(map_hw.max()) for map_hw, _ in blended]),
-    )
+    return [map_hw for map_hw, _ in blended], torch.tensor([worst for _, worst in blended])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.foreign import map_floor
 from edgeseg.contract.images import read_image
 from edgeseg.contract.metadata import DriftBaseline, ScoreStatistics
 from edgeseg.contract.picture_size import MAX_PIXELS
@@ -22,6 +23,7 @@ class GoodImages:
 
     scores: list[float] = field(default_factory=list)
     peaks: list[float] = field(default_factory=list)
+    floors: list[float] = field(default_factory=list)
     frame_d2: list[float] = field(default_factory=list)  # none where the model gives no grid
     _sum_hw: NDArray[np.float64] | None = None
     _squares_hw: NDArray[np.float64] | None = None
@@ -30,6 +32,7 @@ class GoodImages:
         """Take one image."""
         self.scores.append(prediction.score)
         self.peaks.append(float(prediction.map_hw.max()))
+        self.floors.append(map_floor(prediction.map_hw))
         if prediction.grid_hw is None:
             return
         d2_hw = prediction.grid_hw.astype(np.float64) ** 2

@@ -1,7 +1,7 @@
 """Captured frames to results: crop, resize or tile, infer, judge."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,9 @@ class Scorer:
         self._session, self._names, self._config, self._meters = session, names, config, meters
         self._channels = session.metadata.input.channels.lower()
         self.thresholds = session.metadata.thresholds(config.threshold)
+        if config.tile_overlap is not None:
+            # Tiles that only this stream cuts look unlike the whole images behind the limit.
+            self.thresholds = replace(self.thresholds, foreign=None)
         self.trace = _trace(session, self.thresholds, config)
         self._good_scores = session.metadata.good_scores
         self.alarms = [Alarm(config.debounce) for _ in names]
@@ -137,7 +140,7 @@ class Scorer:
         marks: Marks,
     ) -> FrameResult:
         index, crop_hwc = frame.source_index, view.crop(frame.image_hwc)
-        verdict = verdict_on(prediction.score, self.thresholds)
+        verdict = verdict_on(prediction.score, self.thresholds, map_hw=prediction.map_hw)
         regions, region_count = marked_regions(
             prediction.map_hw, verdict, self.thresholds.pixel, view=view
         )

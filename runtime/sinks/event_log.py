@@ -36,7 +36,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "monotonic_s": round(result.monotonic_s, 6),
         "frame_id": result.frame_id,
         "camera_ns": result.camera_ns,
-        "score": result.prediction.score if result.verdict != "invalid" else None,
+        "score": _finite(result.prediction.score),
         "threshold": result.threshold_score,
         "verdict": result.verdict,
         "p_value": result.p_value,
@@ -46,7 +46,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
             {
                 "box": [region.box_xywh[0] + x0, region.box_xywh[1] + y0, *region.box_xywh[2:]],
                 "area": region.area_px,
-                "peak": region.peak if math.isfinite(region.peak) else None,
+                "peak": _finite(region.peak),
             }
             for region in result.regions
         ],
@@ -57,6 +57,11 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "pose": None,
         **trace_facts(result.trace),
     }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no word for what is no number."""
+    return value if math.isfinite(value) else None
 
 
 def trace_facts(trace: Trace | None) -> dict[str, object]:

@@ -83,11 +83,14 @@ def test_nothing_else_changes(data, tmp_path, config: FitConfig):
         save_artefact(fit_small(data, config=config, options=options), tmp_path / name)
     files = [safe_open(tmp_path / name, framework="np") for name in ("with", "without")]
     ours, theirs = ({key: file.get_tensor(key).tobytes() for key in file.keys()} for file in files)  # noqa: SIM118
-    assert {key for key in ours if key not in theirs} == {"planted.scores", "planted.areas"}
+    new = {"planted.scores", "planted.areas", "planted.floors"}
+    assert {key for key in ours if key not in theirs} == new
     assert all(ours[key] == value for key, value in theirs.items())
     headers = [load_artefact(tmp_path / name).header() for name in ("with", "without")]
     kinds = headers[0].pop("planted")["kinds"]
     assert len(kinds) == (5 if config is TINY else 4)  # two of each image, where there are few
+    limits = [header["calibration"].pop("foreign_limit") for header in headers]
+    assert limits[0] >= limits[1], "a planted defect stays a defect"
     assert headers[0] == headers[1]
 
 
@@ -96,6 +99,7 @@ def test_they_come_back_from_the_file(fitted, tmp_path):
     loaded = load_artefact(tmp_path / "m.edgeseg").planted
     np.testing.assert_array_equal(loaded.scores, fitted.planted.scores)
     np.testing.assert_array_equal(loaded.areas, fitted.planted.areas)
+    np.testing.assert_array_equal(loaded.floors, fitted.planted.floors)
     assert loaded.kinds == fitted.planted.kinds
 
 

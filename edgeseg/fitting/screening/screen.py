@@ -185,8 +185,9 @@ class _Comparison:
                 grids = measure(rows.view(len(rows), -1, self.space.k, self.windows.cells))
                 self.grids[places] = grids.view(-1, *self.grids.shape[1:])
                 tiling = self.space.config.tiling
-                scores, peaks = frame_scores(*self.to_image(grids), tiling=tiling)
-                self.scores[places], self.peaks[places] = scores.numpy(), peaks.numpy()
+                of_frames = frame_scores(*self.to_image(grids), tiling=tiling)
+                self.scores[places] = of_frames.score.numpy()
+                self.peaks[places] = of_frames.peak.numpy()
 
     def _pooled_without(self, places: list[int]) -> Moments:
         if not places:

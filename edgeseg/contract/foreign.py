@@ -1,0 +1,51 @@
+"""A frame that is not this part at all: another product, an empty belt, a covered lens.
+
+A defect is local: most of the map looks as on good parts. A foreign frame is odd nearly everywhere,
+so the value that three quarters of its map exceed, its floor, is far above that of any good part.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHARE = 0.25  # of the map may lie below its floor: a background that other frames have too
+# Above the highest floor of good parts, planted defects included. Real defects of seven categories
+# reach 1.5 times that floor, other products begin at 2.2: bench/results/decide has the rates.
+MARGIN = 1.7
+LEAST = 0.25  # of the score's threshold: where good parts lie still, their floor may be nothing
+_SAMPLES = 32  # along the shorter side; the map is smooth, so that more tell nothing
+
+
+def map_floor(map_hw: NDArray[np.floating[Any]]) -> float:
+    """The value that three quarters of a map exceed, without what is ignored: it is 0 there."""
+    step = max(1, min(map_hw.shape) // _SAMPLES)
+    values = map_hw[step // 2 :: step, step // 2 :: step]
+    values = values[values > 0]
+    if not values.size:
+        return 0.0
+    place = int(SHARE * (values.size - 1))
+    return float(np.partition(values, place)[place])
+
+
+def no_floors() -> NDArray[np.float32]:
+    """Of images whose floors nobody kept."""
+    return np.empty(0, np.float32)
+
+
+def foreign_limit(
+    floors: Sequence[float] | NDArray[np.floating[Any]],
+    *,
+    planted: Sequence[float] | NDArray[np.floating[Any]] = (),
+    threshold: float,
+) -> float | None:
+    """The floor above which an anomalous frame is not this part; None if no floors are known.
+
+    A good part's floor exceeds the highest of n others with a probability of 1 / (n + 1); the
+    margin is for what good images do not show.
+    """
+    if not len(floors):
+        return None
+    known = np.concatenate([np.asarray(floors, np.float64), np.asarray(planted, np.float64)])
+    return max(MARGIN * float(known.max()), LEAST * threshold)
