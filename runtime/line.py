@@ -48,7 +48,8 @@ class Line:
             )
         self.station = Station(
             timeout_s=options.trigger_timeout,
-            depth=options.queue_size + _READ_AHEAD,
+            # A live camera's queue drops its oldest frame when it is full, and with it a trigger.
+            depth=options.queue_size + (0 if specs[0].live else _READ_AHEAD),
             on_error=faults.count,
         )
         self.outcomes: Counter[str] = Counter()
