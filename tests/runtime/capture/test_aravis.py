@@ -188,6 +188,10 @@ class Running:
         self._loop = threading.Thread(target=self.pipeline.run)
         self._loop.start()
 
+    def wait_open(self) -> None:
+        """On a busy computer it may count as lost before it is open: discovery takes a second."""
+        wait(lambda: self.reader.connected, "it is open")
+
     def kinds(self) -> list[str]:
         return [event.kind.removeprefix("source_") for event in list(self.sink.events)]
 
@@ -227,10 +231,12 @@ def test_one_frame_for_each_software_trigger_and_none_before(
     gige: GigeCamera, stop: threading.Event
 ) -> None:
     running = Running("aravis:GV01,trigger=software", stop)
-    wait(lambda: running.kinds() == ["open"], "it is open before its first frame")
+    running.wait_open()
+    before = running.reader.why_lost
     time.sleep(1.7)  # longer than the stall time-out, and several frames if it ran freely
     assert not running.sink.results
-    assert running.kinds() == ["open"], "a camera that waits is not lost"
+    assert running.reader.connected, "a camera that waits is not lost"
+    assert running.reader.why_lost == before
     for count in range(1, 6):
         running.reader.fire()
         wait(lambda count=count: len(running.sink.results) >= count, f"frame {count}")  # type: ignore[misc]
@@ -248,7 +254,7 @@ def test_a_camera_triggered_by_its_line_waits_and_takes_no_software_trigger(
     gige: GigeCamera, stop: threading.Event
 ) -> None:
     running = Running("aravis:GV01,trigger=hardware,line=Line0", stop)
-    wait(lambda: running.kinds() == ["open"], "it is open")
+    running.wait_open()
     with pytest.raises(RuntimeFailure, match="not set to trigger=software"):
         running.reader.fire()
     time.sleep(0.3)
@@ -280,7 +286,7 @@ def test_a_triggered_frame_that_lacks_packets_is_told_to_who_waits(
 ) -> None:
     network.start(lost_per_thousand=10)
     running = Running("aravis:GV01,packet_size=1400,trigger=software", stop)
-    wait(lambda: running.kinds() == ["open"], "it is open")
+    running.wait_open()
 
     def lost() -> list[SourceEvent]:
         return [event for event in list(running.sink.events) if event.kind == "frame_lost"]
@@ -305,18 +311,18 @@ def test_a_camera_that_is_killed_comes_back(
     network: GigeCamera, stop: threading.Event, text: str
 ) -> None:
     network.start()
-    running = Running(text, stop)
-    wait(lambda: "open" in running.kinds(), "it is open")
+    running = Running(text, stop, stall_timeout_s=3.0)
+    running.wait_open()
     network.kill()
-    wait(lambda: "lost" in running.kinds(), "its loss")
+    wait(lambda: not running.reader.connected, "its loss")
+    wait(lambda: running.kinds()[-1:] == ["lost"], "the event of its loss")
     scored = len(running.sink.results)
     network.start()
-    wait(lambda: "back" in running.kinds(), "its return")
+    wait(lambda: running.kinds()[-1:] == ["back"], "its return")
     if running.reader.spec.trigger == "software":
         running.reader.fire()
     wait(lambda: len(running.sink.results) > scored, "frames after its return")
     running.end()
-    assert running.kinds()[:3] == ["open", "lost", "back"]
     assert running.reader.reconnects == 1
 
 
