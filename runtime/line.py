@@ -23,7 +23,7 @@ from edgeseg.runtime.station.codes import ErrorCode
 from edgeseg.runtime.station.records import Job, StationResult, TriggerEvent
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.trigger_kinds import FREE, TRIGGERS, TriggerSetup
-from edgeseg.runtime.triggers.station_sink import StationSink
+from edgeseg.runtime.triggers.station_sink import StationSink, end_station
 from edgeseg.runtime.triggers.watch import StationWatch
 
 if TYPE_CHECKING:
@@ -41,11 +41,7 @@ class Line:
     ) -> None:
         self._options, self._faults, self._note = options, faults, note
         self.triggered = options.trigger != FREE
-        if self.triggered and len(specs) != 1:
-            raise UsageError(
-                f"trigger={options.trigger}: {len(specs)} sources, expected one; start a stream "
-                "for each camera"
-            )
+        _check_sources(options.trigger, specs)
         self.station = Station(
             timeout_s=options.trigger_timeout,
             # A live camera's queue drops its oldest frame when it is full, and with it a trigger.
@@ -117,11 +113,7 @@ class Line:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None:
-            self.station.stop()
-        else:
-            what = str(error) if isinstance(error, EdgesegError) else type(error).__name__
-            self.station.stop(ErrorCode.CRASHED, what)
+        end_station(self.station, error)
         if self._watch is not None:
             self._watch.close()
         self._close_adapters()
@@ -145,6 +137,20 @@ class Line:
             "late": words.late,
             "outcomes": dict(self.outcomes),
         }
+
+
+def _check_sources(trigger: str, specs: "list[SourceSpec]") -> None:
+    if trigger != FREE and len(specs) != 1:
+        raise UsageError(
+            f"trigger={trigger}: {len(specs)} sources, expected one; start a stream for each camera"
+        )
+    by_adapter = [name for name, kind in TRIGGERS.items() if kind.adapter is not None]
+    for spec in specs:
+        if spec.trigger == "software" and trigger not in by_adapter:
+            raise UsageError(
+                f"trigger={trigger}: {spec.name} takes a frame when it is fired, and nobody would; "
+                f"expected one of {', '.join(by_adapter)}"
+            )
 
 
 def result_event(result: StationResult) -> dict[str, object]:

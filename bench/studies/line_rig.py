@@ -79,6 +79,7 @@ class Rig:
     live: bool = True
     note: Note = ignore
     opener: Callable[..., Capture] | None = None
+    fired: bool = False  # the camera takes a frame when software asks
     product: Product | None = None  # with recipes, whose session this is
 
     def __post_init__(self) -> None:
@@ -87,7 +88,12 @@ class Rig:
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         spec = SourceSpec(
-            kind="device", text="rig", name="rig", live=self.live, reconnects=self.live
+            kind="device",
+            text="rig",
+            name="rig",
+            live=self.live,
+            reconnects=self.live,
+            trigger="software" if self.fired else "off",
         )
         self.options: StreamOptions = read_options(
             {"model": Path("rig"), "source": ("rig",), "stall_timeout": 1.0, **self.values}

@@ -205,7 +205,7 @@ def _judge(
     number = result["trigger_id"]
     tally.results += 1
     tally.doubled += number in shown
-    tally.out_of_order += bool(shown) and number <= max(shown)
+    tally.out_of_order += bool(shown) and number <= next(reversed(shown))
     tally.other_part += result["part_id"] != part_id
     shown[number] = good
     code = VerdictCode(result["code"])

@@ -1,8 +1,10 @@
 """The pipeline's news to the station: verdicts, lost cameras and frames that were not scored."""
 
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from edgeseg.errors import EdgesegError
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, SourceEvent
 from edgeseg.runtime.station.codes import ErrorCode
@@ -28,6 +30,15 @@ def inspection_of(result: FrameResult, *, job: Job | None = None, frames: int = 
         job=job,
         frames=frames,
     )
+
+
+def end_station(station: Station, error: BaseException | None) -> None:
+    """Offline, because the run ended or because it failed."""
+    if error is None:
+        station.stop()
+        return
+    what = str(error) if isinstance(error, EdgesegError) else type(error).__name__
+    station.stop(ErrorCode.CRASHED, what)
 
 
 class StationSink:
@@ -67,4 +78,5 @@ class StationSink:
             self._station.fail(frame.trigger_id, ErrorCode.INCOMPLETE_FRAME, reason)
 
     def close(self) -> None:
-        """The run ends the station itself, with the reason."""
+        """Answer what is under way while the other sinks still listen."""
+        end_station(self._station, sys.exc_info()[1])  # that the run ends with, if it does

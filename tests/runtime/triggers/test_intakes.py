@@ -1,16 +1,22 @@
 """Triggered frames in a running stream: the first frame after the trigger, and nothing else."""
 
+import contextlib
+import queue
 import threading
+import time
 
 import pytest
 
 from edgeseg.bench.studies.line_rig import Rig, RigCamera
-from edgeseg.errors import EdgesegError
+from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.progress import ignore
+from edgeseg.runtime.capture.captures import Grab
 from edgeseg.runtime.line import Line
 from edgeseg.runtime.options import read_options
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.station.codes import ErrorCode, VerdictCode
+from edgeseg.runtime.station.station import Station
+from edgeseg.runtime.triggers.station_sink import StationSink
 from tests.support.fakes import BrightnessSession, Canned, camera, grey, opens, wait
 
 MODBUS = {"trigger": "modbus", "modbus": "0"}
@@ -156,6 +162,87 @@ def test_free_running_shares_the_station() -> None:
         line.wait(lambda: len(line.results) > 5, "results")
     assert {result.trigger.origin for result in line.results} == {"free"}
     assert line.events == []  # its frames are events already
+
+
+class Fired:
+    """A camera that takes a frame when software asks; `broken` makes that fail."""
+
+    fps = 0.0
+
+    def __init__(self, *, broken: bool = False) -> None:
+        self.asked: queue.Queue[None] = queue.Queue()
+        self._broken, self.closed = broken, threading.Event()
+
+    def fire(self) -> None:
+        if self._broken:
+            raise RuntimeFailure("rig: the camera does not take commands")
+        self.asked.put(None)
+
+    def read(self) -> Grab | None:
+        while not self.closed.is_set():
+            try:
+                self.asked.get(timeout=0.01)
+            except queue.Empty:
+                continue
+            return Grab(grey(10), "rgb", time.monotonic_ns(), time.time())
+        return None
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_a_camera_of_its_own_trigger_is_fired_once_for_each() -> None:
+    capture = Fired()
+    with Rig(BrightnessSession(), dict(MODBUS), fired=True, opener=opens(capture)) as line:
+        for _ in range(5):
+            trigger(line)
+        assert capture.asked.empty()
+        capture.closed.set()
+    assert [result.verdict for result in line.results] == ["good"] * 5
+    assert line.pipeline.snapshot().sources[0].frames_in == 5
+
+
+def test_a_camera_that_cannot_be_fired_is_no_inspection() -> None:
+    capture = Fired(broken=True)
+    values = {**MODBUS, "trigger_timeout": 600.0}
+    with Rig(BrightnessSession(), values, fired=True, opener=opens(capture)) as line:
+        trigger(line)
+        capture.closed.set()
+    assert [(result.error, result.reason) for result in line.results] == [
+        (ErrorCode.SOURCE_LOST, "rig: the camera does not take commands")
+    ]
+
+
+def test_a_camera_that_nobody_would_fire() -> None:
+    with pytest.raises(EdgesegError) as caught:
+        Rig(BrightnessSession(), {}, fired=True)
+    assert str(caught.value) == (
+        "trigger=free: rig takes a frame when it is fired, and nobody would; "
+        "expected one of modbus, mqtt, http, opcua"
+    )
+
+
+def test_what_is_under_way_is_answered_while_the_other_sinks_still_listen() -> None:
+    """The station's sink is closed first, and says what the run ends with."""
+    results = []
+    for error in (None, RuntimeFailure("the device is gone"), ValueError("x")):
+        station = Station()
+        station.subscribe(results.append)
+        sink = StationSink(station, sources=1, jobs={})
+        station.start()
+        station.source_back()
+        station.trigger(origin="test")
+        with contextlib.suppress(RuntimeFailure, ValueError):
+            try:
+                if error is not None:
+                    raise error
+            finally:
+                sink.close()
+    assert [(result.error, result.reason) for result in results] == [
+        (ErrorCode.STOPPED, "the run ended"),
+        (ErrorCode.CRASHED, "the device is gone"),
+        (ErrorCode.CRASHED, "ValueError"),
+    ]
 
 
 @pytest.mark.parametrize(
