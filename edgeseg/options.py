@@ -75,6 +75,14 @@ class Entry(click.Choice):  # type: ignore[type-arg]
 
 
 SIZE = Size()
+trust_option = click.option(
+    "--trust",
+    multiple=True,
+    type=FILE,
+    envvar="EDGESEG_TRUST",
+    show_envvar=True,
+    help="Public key: refuse what was not signed by one of these; see `edgeseg sign`.",
+)
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, no notes.")
 
 

@@ -88,7 +88,7 @@ def _graph_facts(proto: "ModelProto", path: Path) -> dict[str, Any]:
             "operators": dict(sorted(Counter(node.op_type for node in proto.graph.node).items())),
             "quadratic_form_bytes_per_frame": _form_bytes(proto),
         }
-    except (LookupError, ValueError) as error:  # types that onnx has no name for
+    except (LookupError, ValueError, TypeError) as error:  # types and names that are none
         raise RuntimeFailure(f"{path}: damaged graph ({error}); export it again") from None
 
 

@@ -1,6 +1,7 @@
 """The light runtime: camera frames in, verdicts and latency out. No torch, no onnx."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
     backend: str = AUTO,
     threads: int | None = None,
     spin: bool = SessionOptions.spin,
+    trust: Sequence[str | os.PathLike[str]] = (),
     threshold: float | None = None,
     allow_random_weights: bool = False,
     note: Note = ignore,
@@ -26,7 +28,8 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
 
     "auto" takes TensorRT, else CUDA, else the CPU; `note=print` tells which, and why.
     `threads` are all cores unless given; `spin` lets them watch for the next frame, awake.
-    `threshold` replaces the model's own.
+    `threshold` replaces the model's own. `trust` are public keys: what none of them has signed
+    is refused.
 
         with edgeseg.runtime.open("part.onnx") as detector:
             result = detector.predict(frame_hwc)  # .anomalous, .score, .map_hw, .regions
@@ -36,7 +39,7 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
     return open_detector(
         Path(model),
         backend=backend,
-        options=SessionOptions(threads=threads, spin=spin),
+        options=SessionOptions(threads=threads, spin=spin, trust=tuple(map(Path, trust))),
         threshold=threshold,
         allow_random_weights=allow_random_weights,
         note=note,

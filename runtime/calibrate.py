@@ -15,7 +15,7 @@ from edgeseg.contract.operating_point import (
     percent,
     with_band,
 )
-from edgeseg.options import FILE, PATH, listeners, note, quiet_option
+from edgeseg.options import FILE, PATH, listeners, note, quiet_option, trust_option
 from edgeseg.progress import Note, Progress
 from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
@@ -51,6 +51,7 @@ from edgeseg.runtime.scoring.good_images import GoodImages, score_good_images
     help="Of a picture by its header; a larger one is not decoded.",
 )
 @click.option("--allow-random-weights", is_flag=True, help="Run a model that was never trained.")
+@trust_option
 @quiet_option
 def calibrate(
     model: Path,
@@ -61,6 +62,7 @@ def calibrate(
     spin: bool,
     max_pixels: int,
     allow_random_weights: bool,
+    trust: tuple[Path, ...],
     quiet: bool,
 ) -> None:
     """Choose the threshold of MODEL on this computer, from its scores of GOOD_IMAGES.
@@ -80,7 +82,7 @@ def calibrate(
     with open_detector(
         model,
         backend=backend,
-        options=SessionOptions(threads=threads, spin=spin),
+        options=SessionOptions(threads=threads, spin=spin, trust=trust),
         threshold=None,
         allow_random_weights=allow_random_weights,
         note=note_to,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from edgeseg.options import FOLDER, gathered, listeners, note, quiet_option
+from edgeseg.options import FOLDER, gathered, listeners, note, quiet_option, trust_option
 from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.golden.live import grab_frames
@@ -14,10 +14,16 @@ from edgeseg.runtime.golden.record import CheckRecord, write_record
 from edgeseg.runtime.recipes.recipe import read_recipe
 
 
-def _opening(backend: str, threads: int | None, spin: bool, allow_random_weights: bool) -> Opening:
+def _opening(
+    backend: str,
+    threads: int | None,
+    spin: bool,
+    allow_random_weights: bool,
+    trust: tuple[Path, ...],
+) -> Opening:
     return Opening(
         backend=backend,
-        session=SessionOptions(threads=threads, spin=spin),
+        session=SessionOptions(threads=threads, spin=spin, trust=trust),
         allow_random_weights=allow_random_weights,
     )
 
@@ -41,6 +47,7 @@ opening_options = gathered(
     click.option(
         "--allow-random-weights", is_flag=True, help="Run a model that was never trained."
     ),
+    trust_option,
 )
 
 

@@ -29,6 +29,7 @@ class StreamOptions:
     backend: str = AUTO
     threads: int | None = None
     spin: bool = SessionOptions.spin
+    trust: tuple[Path, ...] = ()
     allow_random_weights: bool = False
     threshold: float | None = None
     policy: "Policy | None" = None  # None: by the kind of source

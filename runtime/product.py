@@ -44,7 +44,7 @@ def opened_product(options: StreamOptions, *, note: Note) -> Iterator[Product]:
     """Open what the options name, and close it again."""
     opening = Opening(
         backend=options.backend,
-        session=SessionOptions(threads=options.threads, spin=options.spin),
+        session=SessionOptions(threads=options.threads, spin=options.spin, trust=options.trust),
         allow_random_weights=options.allow_random_weights,
     )
     if options.recipes is None:

@@ -159,6 +159,14 @@ stream = StreamCommand(
         click.Option(
             ["--allow-random-weights"], is_flag=True, help="Run a model that was never trained."
         ),
+        click.Option(
+            ["--trust"],
+            multiple=True,
+            type=FILE,
+            envvar="EDGESEG_TRUST",
+            show_envvar=True,
+            help="Public key: refuse what was not signed by one of these; see `edgeseg sign`.",
+        ),
         click.Option(["--threshold"], type=float, help="Instead of the model's own."),
         click.Option(
             ["--policy"],

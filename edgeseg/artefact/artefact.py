@@ -29,7 +29,10 @@ from edgeseg.model.windows import Windows
 from edgeseg.progress import Note, ignore
 
 # What torch, numpy and our own checks say of values that do not fit: torch's are RuntimeErrors.
-WRONG_VALUES = (*(LookupError, TypeError, ValueError, ArithmeticError, RuntimeError), EdgesegError)
+WRONG_VALUES = (
+    *(LookupError, TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError),
+    *(SafetensorError, EdgesegError),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,13 +29,18 @@ def info(model: Path, as_json: bool) -> None:
 
         facts: dict[str, Any] = describe(model)
     else:
-        file = read_artefact_file(model)
-        facts = file.header | {"size_bytes": model.stat().st_size, "hash": hash_state(file.sealed)}
+        facts = artefact_facts(model)
     if as_json:
         click.echo(json.dumps(facts, indent=2, sort_keys=True))
         return
     click.echo(f"{model} ({size_text(model.stat().st_size)})")
     _print_nested(facts, indent=2)
+
+
+def artefact_facts(model: Path) -> dict[str, Any]:
+    """What is shown of a fitted model."""
+    file = read_artefact_file(model)
+    return file.header | {"size_bytes": model.stat().st_size, "hash": hash_state(file.sealed)}
 
 
 def _print_nested(facts: dict[str, Any], *, indent: int) -> None:

@@ -23,9 +23,10 @@ from edgeseg.contract.images import is_image_file, read_image, resize_image, wri
 from edgeseg.contract.judgement import JudgedPrediction
 from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.contract.prediction import Region
+from edgeseg.contract.signature import check_signature
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.files import check_writable, write_text
-from edgeseg.options import FILE, FOLDER, PATH, listeners, quiet_option
+from edgeseg.options import FILE, FOLDER, PATH, listeners, quiet_option, trust_option
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import AUTO
 from edgeseg.runtime.backends.session_options import SessionOptions
@@ -154,6 +155,7 @@ class Drawings:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per image.")
 @max_pixels_option
 @click.option("--allow-random-weights", is_flag=True, help="Run a graph that was never trained.")
+@trust_option
 @quiet_option
 def predict(
     model: Path,
@@ -164,6 +166,7 @@ def predict(
     as_json: bool,
     max_pixels: int,
     allow_random_weights: bool,
+    trust: tuple[Path, ...],
     quiet: bool,
 ) -> None:
     """Score IMAGES and draw where they are wrong.
@@ -177,13 +180,15 @@ def predict(
     """
     paths = _pictures(images)
     if model.suffix not in MODEL_SUFFIXES:
+        if trust:
+            check_signature(model, trust)
         read_config(model)
     for target in (table, out and out / "picture.png"):
         if target is not None:
             check_writable(target)
     note, progress = listeners(quiet=quiet)
     started = time.perf_counter()
-    with _opened(model, allow_random_weights=allow_random_weights, note=note) as judge:
+    with _opened(model, trust, allow_random_weights=allow_random_weights, note=note) as judge:
         drawings = None if out is None else Drawings(out)
         judged = (_judge(judge, path, drawings, max_pixels=max_pixels) for path in paths)
         scored = progress(judged, length=len(paths), label="Scoring")
@@ -216,7 +221,9 @@ def _pictures(given: Sequence[Path]) -> list[Path]:
 
 
 @contextmanager
-def _opened(model: Path, *, allow_random_weights: bool, note: Note) -> Iterator[Judge]:
+def _opened(
+    model: Path, trust: tuple[Path, ...], *, allow_random_weights: bool, note: Note
+) -> Iterator[Judge]:
     if model.suffix not in MODEL_SUFFIXES:
         from edgeseg.api import load
 
@@ -225,7 +232,7 @@ def _opened(model: Path, *, allow_random_weights: bool, note: Note) -> Iterator[
     with open_detector(
         model,
         backend=AUTO,
-        options=SessionOptions(),
+        options=SessionOptions(trust=trust),
         threshold=None,
         allow_random_weights=allow_random_weights,
         note=note,

@@ -23,8 +23,9 @@ from edgeseg.contract.operating_point import (
     operating_point,
     with_band,
 )
+from edgeseg.contract.signature import check_trusted, signature_path
 from edgeseg.errors import ArtefactError, RuntimeFailure, UsageError
-from edgeseg.options import FOLDER, PATH, note, quiet_option
+from edgeseg.options import FOLDER, PATH, note, quiet_option, trust_option
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 
 
@@ -39,6 +40,7 @@ from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 )
 @click.option("--out", "-o", type=FOLDER, help="Folder for a picture and a page of the same.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@trust_option
 @quiet_option
 def threshold(
     model: Path,
@@ -47,6 +49,7 @@ def threshold(
     unsure_rate: float | None,
     out: Path | None,
     as_json: bool,
+    trust: tuple[Path, ...],
     quiet: bool,
 ) -> None:
     """Show what false-alarm rates promise and cost, or store another one.
@@ -65,7 +68,9 @@ def threshold(
 
     if rate is not None and value is not None:
         raise UsageError(f"rate={rate} and value={value}: expected one of the two")
-    stored = _read(model)
+    if trust:
+        check_trusted(model, trust)
+    stored = read_stored(model)
     if (rate, value, unsure_rate) != (None, None, None):
         stored = _choose(stored, rate=rate, value=value, unsure_rate=unsure_rate)
     _show(stored, as_json=as_json, out=out, quiet=quiet)
@@ -83,7 +88,7 @@ class Stored:
     planted: tuple[float, ...] = ()  # scores of planted defects
 
 
-def _read(model: Path) -> Stored:
+def read_stored(model: Path) -> Stored:
 
     return _read_graph(model) if model.suffix in MODEL_SUFFIXES else _read_artefact(model)
 
@@ -163,6 +168,8 @@ def _store(stored: Stored, chosen: Thresholds) -> None:
         written = _store_graph(stored, chosen, rule=rule, when=when)
     else:
         written = _store_artefact(stored, chosen, rule=rule, when=when)
+    if signature_path(model).is_file():
+        note(f"the signature of {model} no longer fits; sign it again with `edgeseg sign`")
     note(f"wrote {written}: threshold {stored.thresholds.score:.4f} is now {chosen.score:.4f}")
 
 

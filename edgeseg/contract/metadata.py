@@ -7,6 +7,7 @@ part. The text is stored in the ONNX file's metadata_props and in the sidecar be
 import math
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,11 @@ Grid = tuple[tuple[float, ...], ...]
 # A threshold so many times above the highest score of a good image finds nothing, ever.
 FARTHEST = 1000.0
 _QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
+
+
+def announced_sidecar(model: Path) -> Path:
+    """Where the metadata of a new file wait for its rename: see runtime.backends.model_file."""
+    return model.with_name(f".{model.stem}.next.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +119,7 @@ class ScoreStatistics:
     peaks: tuple[float, ...] = ()  # highest values of their maps, ascending
 
     def __post_init__(self) -> None:
-        if self.count < 1 or not self.min <= self.max:
+        if self.count < 0 or not self.min <= self.max:
             raise ValueError(f"count: {self.count} from {self.min} to {self.max}, expected some")
         for name in ("scores", "peaks"):
             values = getattr(self, name)

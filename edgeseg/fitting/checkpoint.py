@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from edgeseg.artefact.artefact import WRONG_VALUES, write_tensors
 from edgeseg.artefact.container import UNSEALED, read_container
@@ -148,7 +148,7 @@ class Checkpoint:
             collected.moments = _moments(self.path, like=collected.moments)
         except UsageError:
             raise
-        except (SafetensorError, *WRONG_VALUES) as error:
+        except WRONG_VALUES as error:
             raise ArtefactError(
                 f"{self.path}: not a checkpoint ({error}); remove {self.where.folder}"
             ) from None

@@ -52,7 +52,13 @@ def make_factors(moments: Moments, *, ridge: float, rank: float, directions: str
             lower = directions == "lower"
             factor[start:stop] = _eigen_factor(covariance, ridge, kept, lower=lower)
 
-    in_parallel(fill, locations, k)
+    try:
+        in_parallel(fill, locations, k)
+    except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
+        raise DatasetError(
+            f"covariances that no good images have ({error}); a file of moments is damaged, or "
+            "ridge= is too small: fit again, or with a larger one"
+        ) from None
     return Factors(mean=moments.mean.to(torch.float32), factor=factor, ridge=ridge)
 
 

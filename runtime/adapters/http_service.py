@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from edgeseg.contract.plain import parse_json
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
 from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station
@@ -131,7 +132,7 @@ class _Handler(BoundedHandler):
         if not service.access.may_act(self.headers):
             return self._refuse()
         try:
-            values = json.loads(body or b"{}")
+            values = parse_json(body or b"{}")
             if not isinstance(values, dict):
                 raise TypeError
             if url.path == "/trigger":

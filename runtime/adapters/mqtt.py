@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgeseg.contract.plain import parse_json
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.extras import install_command
 from edgeseg.runtime.adapters.outbox import Outbox
@@ -52,7 +53,7 @@ def read_trigger(payload: bytes) -> tuple[str, str]:
     text = payload.decode("utf-8", "strict").strip()
     if not text.startswith("{"):
         return text, ""
-    values = json.loads(text)
+    values = parse_json(text)
     part_id, request = values.get("part_id", ""), values.get("request", "")
     if not isinstance(part_id, str) or not isinstance(request, str) or len(request) > MAX_REQUEST:
         raise ValueError("part_id and request")

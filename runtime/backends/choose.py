@@ -78,13 +78,13 @@ def open_session(
     *tried, last = _attempts(model, backend)
     for name, file in tried:
         try:
-            session = BACKENDS[name](file, options)
+            session = _opened(name, file, options)
             break
         except BackendUnavailable as error:
             note(str(error))
     else:
         name, file = last
-        session = BACKENDS[name](file, options)
+        session = _opened(name, file, options)
     try:
         check_usable(session.metadata, model, allow_random_weights=allow_random_weights)
     except RuntimeFailure:
@@ -102,6 +102,15 @@ def open_session(
             f"OpenVINO on a processor that has {precision.arithmetic}, or export fp32"
         )
     return session
+
+
+def _opened(name: str, file: Path, options: SessionOptions) -> "Session":
+    """The file in a backend, if it may be used here at all."""
+    if options.trust:
+        from edgeseg.contract.signature import check_trusted
+
+        check_trusted(file, options.trust)
+    return BACKENDS[name](file, options)
 
 
 def _attempts(model: Path, backend: str) -> list[tuple[str, Path]]:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
+from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata, announced_sidecar
 from edgeseg.contract.plain import Malformed, read_bounded
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import file_sha256, resolved, write_text
@@ -17,7 +17,7 @@ class BackendUnavailable(RuntimeFailure):
 
 def read_sidecar(model: Path) -> ModelMetadata | None:
     """The JSON beside a model, if there is one."""
-    announced = _read(_announced(model))
+    announced = _read(announced_sidecar(model))
     if announced is not None and _is_of(announced, model):  # a run was killed before the rename
         return announced
     return _read(model.with_suffix(".json"))
@@ -29,18 +29,14 @@ def announce_sidecar(model: Path, metadata: ModelMetadata) -> None:
     The rename of the model decides: killed before it, the old pair is whole; killed after it, the
     announced metadata are those of the model, by their hash. Then call `settle_sidecar`.
     """
-    write_text(_announced(model), metadata.to_json(indent=2) + "\n")
+    write_text(announced_sidecar(model), metadata.to_json(indent=2) + "\n")
 
 
 def settle_sidecar(model: Path) -> Path:
     """Give the announced metadata their name, after the model has got its own."""
     target = model.with_suffix(".json")
-    _announced(model).replace(resolved(target))
+    announced_sidecar(model).replace(resolved(target))
     return target
-
-
-def _announced(model: Path) -> Path:
-    return model.with_name(f".{model.stem}.next.json")
 
 
 def _read(sidecar: Path) -> ModelMetadata | None:
@@ -114,7 +110,7 @@ def write_sidecar(model: Path, metadata: ModelMetadata) -> Path:
         plan = None if before is None else before.plan
         metadata = replace(metadata, onnx_sha256=file_sha256(model), plan=plan)
     write_text(target, metadata.to_json(indent=2) + "\n")
-    _announced(model).unlink(missing_ok=True)  # of a run that was killed
+    announced_sidecar(model).unlink(missing_ok=True)  # of a run that was killed
     return target
 
 
@@ -130,8 +126,12 @@ def _compare_graph(model: Path, metadata: ModelMetadata) -> None:
                 f"{model}: neither its metadata nor a sidecar has its hash; export it again"
             )
         return
-    with model.open("rb") as file:
-        _check_hash(model, graph_sha256(file), metadata.graph_sha256, place="its metadata")
+    try:
+        with model.open("rb") as file:
+            found = graph_sha256(file)
+    except Malformed as error:
+        raise RuntimeFailure(f"{model}: not an ONNX file ({error}); export it again") from None
+    _check_hash(model, found, metadata.graph_sha256, place="its metadata")
 
 
 def _compare_data(model: Path, metadata: ModelMetadata) -> None:

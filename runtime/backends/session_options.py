@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from edgeseg.errors import UsageError
 
@@ -16,6 +17,8 @@ class SessionOptions:
     # costs 1.4 to 3.8 times the processor's time, and on two cores that decode or run a second
     # camera, too, each waits 1.6 to 3.1 times as long for its answer: so it is off.
     spin: bool = False
+    # Public keys: only files that one of them has signed are opened. None: whatever is there.
+    trust: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:

@@ -16,12 +16,13 @@ from typing import Any
 from edgeseg.contract.geometry import Roi
 from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.contract.plain import Malformed, record
+from edgeseg.contract.signature import RECIPE
 from edgeseg.errors import UsageError
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 from edgeseg.toml_file import read_toml
 
-FILE = "recipe.toml"
+FILE = RECIPE
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # fit for folders, topics and logs
 
 

@@ -24,8 +24,8 @@ MODULES = modules()
 LIGHT_PACKAGES = {"numpy", "cv2", "click"}
 # What the device has: one of the backends, and never torch or onnx.
 BACKENDS = {"onnxruntime", "tensorrt", "tensorrt_rtx", "cuda", "openvino", "prometheus_client"}
-# And what an adapter needs that it was installed for.
-ADAPTERS = {"paho", "asyncua", "tomli"}
+# And what adapters and signatures need, where they were installed for.
+ADAPTERS = {"paho", "asyncua", "tomli", "cryptography"}
 # Rooms that the command line needs before it knows what it is asked to do.
 LIGHT_ROOMS = DEVICE | {"config", "data", "data.synthetic", "cli"}
 

@@ -126,9 +126,10 @@ def _joined(
     collected: Collected | None = None
     for path, header in sorted(headers.items(), key=lambda item: item[1].shard):
         try:
-            moments, own = _read(path, header, stores)
+            moments, rows, own = _read(path, header, stores)
             if space is None or collected is None:
                 space = own()
+                _check_fits(space, moments, rows)
                 collected = Collected(moments=moments, seen=stores[0], unseen=stores[1])
             else:
                 collected.moments = collected.moments.merge(moments)
@@ -143,14 +144,16 @@ def _joined(
 
 def _read(
     path: Path, header: ShardHeader, stores: Sequence[EmbeddingStore]
-) -> tuple[Moments, Callable[[], FeatureSpace]]:
-    """The moments of a shard, and its features for the one that is asked; embeddings are kept."""
+) -> tuple[Moments, list[tuple[int, ...]], Callable[[], FeatureSpace]]:
+    """The moments of a shard, the shapes of its embeddings, which are kept, and its features."""
+    shapes = []
     with safe_open(path, framework="pt") as file:
         names = list(file.keys())
         small = {name: file.get_tensor(name) for name in names if name not in _STORES}
         check_values(small)
         for name, store in zip(_STORES, stores, strict=True):
             rows, places = file.get_slice(name), getattr(header, name)
+            shapes.append(tuple(rows.get_shape()[1:]))
             if rows.get_shape()[0] != len(places):
                 raise Malformed(f"{name}: {rows.get_shape()[0]} images, expected {len(places)}")
             for row, place in enumerate(places):
@@ -158,7 +161,18 @@ def _read(
                 check_values({name: embedded})
                 store.append(embedded, place)
             store.names |= dict(zip(places, header.names.get(name, ()), strict=False))
-    return Moments.unpacked(under("moments.", small)), lambda: _space(path, header, small)
+    moments = Moments.unpacked(under("moments.", small))
+    return moments, shapes, lambda: _space(path, header, small)
+
+
+def _check_fits(space: FeatureSpace, moments: Moments, rows: list[tuple[int, ...]]) -> None:
+    """Tensors of other shapes than the settings mean would fail much later."""
+    expected = (space.windows.kept, space.k)
+    if tuple(moments.mean.shape) != expected or tuple(moments.count.shape) != expected[:1]:
+        raise Malformed(f"moments of {tuple(moments.mean.shape)}, expected {expected}")
+    wrong = [shape for shape in rows if shape not in (space.row_shape, ())]
+    if wrong:
+        raise Malformed(f"embeddings of {wrong[0]}, expected {space.row_shape}")
 
 
 def _space(path: Path, header: ShardHeader, tensors: dict[str, Tensor]) -> FeatureSpace:

@@ -1,0 +1,1 @@
+"""Damaged files of every kind, thousands of them: each is refused in one sentence, or loads."""

@@ -1,0 +1,187 @@
+"""Whole files to damage: those of version 0.1.0, which have no hash, and their like of today."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from edgeseg.contract.images import IMAGE_SUFFIXES
+from edgeseg.contract.metadata import ModelMetadata
+
+REPO = Path(__file__).resolve().parents[3]
+KEPT = REPO / "tests" / "kept" / "0.1.0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seed:
+    """A whole file; `sealed`: whatever changes in it must be refused."""
+
+    data: bytes
+    name: str
+    sealed: bool = False
+
+
+def _kept(name: str) -> Seed:
+    return Seed(data=(KEPT / name).read_bytes(), name=Path(name).name)
+
+
+def artefacts(folder: Path) -> Iterator[Seed]:
+    """One without a hash, one with."""
+    from edgeseg.artefact.artefact import load_artefact, save_artefact
+
+    yield _kept("part.edgeseg")
+    save_artefact(load_artefact(KEPT / "part.edgeseg"), folder / "part.edgeseg")
+    yield Seed(data=(folder / "part.edgeseg").read_bytes(), name="part.edgeseg", sealed=True)
+
+
+def _rewritten(kept: Path, key: str, folder: Path, **more: object) -> Seed:
+    from safetensors.torch import load_file
+
+    from edgeseg.artefact.artefact import write_tensors
+    from edgeseg.artefact.container import read_container
+
+    header = read_container(kept, key).header | {"schema": 2, **more}
+    write_tensors(folder / kept.name, load_file(kept), key=key, header=header)
+    return Seed(data=(folder / kept.name).read_bytes(), name=kept.name, sealed=True)
+
+
+def shards(folder: Path) -> Iterator[Seed]:
+    """The same of a shard."""
+    yield _kept("part-0-of-2.shard")
+    yield _rewritten(KEPT / "part-0-of-2.shard", "edgeseg-shard", folder)
+
+
+def checkpoints(folder: Path) -> Iterator[Seed]:
+    """The same of a checkpoint."""
+    yield _kept("part.parts/0-of-1.moments")
+    yield _rewritten(KEPT / "part.parts" / "0-of-1.moments", "edgeseg-checkpoint", folder)
+
+
+def graphs(folder: Path) -> Iterator[Seed]:
+    """Graphs in two precisions."""
+    import onnx
+
+    from edgeseg.export.graph import save_graph
+
+    for name in ("part-fp32.onnx", "part-int8.onnx"):
+        yield _kept(name)
+        save_graph(onnx.load(KEPT / name), folder / name)
+        yield Seed(data=(folder / name).read_bytes(), name=name, sealed=True)
+
+
+def sidecars(folder: Path) -> Iterator[Seed]:
+    """Sidecars of 0.1.0 and of today."""
+    for name in ("part-fp32.json", "part-int8.json"):
+        yield _kept(name)
+        yield Seed(data=_sealed_sidecar(KEPT / name).encode(), name=name, sealed=True)
+
+
+def _sealed_sidecar(path: Path) -> str:
+    return ModelMetadata.from_json(path.read_bytes(), source=path.name).to_json(indent=2)
+
+
+def plans(folder: Path) -> Iterator[Seed]:
+    """Sidecars that describe a plan."""
+    from edgeseg.contract.metadata import PlanFacts
+    from edgeseg.files import file_sha256
+
+    plan = folder / "part.plan"
+    plan.write_bytes(b"plan")
+    facts = PlanFacts(
+        builder="rtx",
+        builder_version="1.2.0",
+        targets=("sm86",),
+        version_compatible=False,
+        hardware_compatible=True,
+        precision="fp32",
+        plan_sha256=file_sha256(plan),
+        build_seconds=1.0,
+    )
+    stored = (KEPT / "part-fp32.json").read_bytes()
+    told = replace(ModelMetadata.from_json(stored, source="part"), plan=facts)
+    text = told.to_json(indent=2)
+    yield Seed(data=text.encode(), name="part.json", sealed=True)
+    values = json.loads(text) | {"schema": 1}
+    del values["seal"]
+    yield Seed(data=json.dumps(values).encode(), name="part.json")
+
+
+def weights(folder: Path) -> Iterator[Seed]:
+    """A .pth file of a small network's tensors."""
+    import torch
+
+    tensors = {"features.0.weight": torch.ones(8, 3, 3, 3), "features.0.bias": torch.zeros(8)}
+    for name, zipped in (("new.pth", True), ("old.pth", False)):
+        torch.save(tensors, folder / name, _use_new_zipfile_serialization=zipped)
+        yield Seed(data=(folder / name).read_bytes(), name=name)
+
+
+def _picture() -> np.ndarray:
+    noise = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
+    return cv2.GaussianBlur(noise, (5, 5), 2.0)
+
+
+def images(folder: Path) -> Iterator[Seed]:
+    """A small picture in every format."""
+    for suffix in sorted(IMAGE_SUFFIXES):
+        pixels = _picture()[:, :, 0] if suffix == ".pgm" else _picture()
+        yield Seed(data=cv2.imencode(suffix, pixels)[1].tobytes(), name=f"picture{suffix}")
+    deep = cv2.imencode(".png", _picture().astype(np.uint16) * 257)[1].tobytes()
+    yield Seed(data=deep, name="deep.png")
+
+
+def masks(folder: Path) -> Iterator[Seed]:
+    """Masks of a video, and a picture of one."""
+    stack = np.random.default_rng(0).random((3, 8, 10)) < 0.5
+    for name, array in (("truth.npy", stack), ("bytes.npy", stack.astype(np.uint8))):
+        np.save(folder / name, array)
+        yield Seed(data=(folder / name).read_bytes(), name=name)
+    yield Seed(data=cv2.imencode(".png", _picture())[1].tobytes(), name="mask.png")
+
+
+def videos(folder: Path) -> Iterator[Seed]:
+    """Six frames, in two containers."""
+    for name, code in (("clip.avi", "MJPG"), ("clip.mp4", "mp4v")):
+        writer = cv2.VideoWriter(str(folder / name), cv2.VideoWriter.fourcc(*code), 10.0, (64, 48))
+        for shift in range(6):
+            writer.write(np.roll(_picture(), shift, axis=1))
+        writer.release()
+        yield Seed(data=(folder / name).read_bytes(), name=name)
+
+
+def recipes(folder: Path) -> Iterator[Seed]:
+    """The settings of a station's recipe."""
+    from edgeseg.runtime.recipes.recipe import (
+        DecisionSettings,
+        RegionSettings,
+        Settings,
+        settings_text,
+    )
+
+    settings = Settings(
+        number=3,
+        region=RegionSettings(roi="1,2,30,20"),
+        operating_point=DecisionSettings(threshold=1.5, debounce="2/3"),
+    )
+    yield Seed(data=settings_text(settings).encode(), name="recipe.toml")
+
+
+def registers(folder: Path) -> Iterator[Seed]:
+    """Requests of Modbus, without the header."""
+    for data in (b"\3\0\0\0\x10", b"\6\0\0\0\1", b"\x10\0\0\0\2\4\0\1\0\2", b"\4\0\x20\0\x10"):
+        yield Seed(data=data, name="request")
+
+
+def bodies(folder: Path) -> Iterator[Seed]:
+    """Bodies of requests to the station's HTTP service."""
+    for values in ({"part_id": "A1", "request": "r-1"}, {"job": 3}, {}):
+        yield Seed(data=json.dumps(values).encode(), name="body")
+
+
+def triggers(folder: Path) -> Iterator[Seed]:
+    """Payloads of MQTT."""
+    yield Seed(data=b'{"part_id": "A1", "request": "r-1"}', name="payload")
+    yield Seed(data=b"A1", name="payload")

@@ -1,0 +1,118 @@
+"""`edgeseg keygen`, `edgeseg sign` and `edgeseg verify-signature`: whose models a device runs."""
+
+import json
+from pathlib import Path
+
+import click
+
+from edgeseg.contract.metadata import MODEL_SUFFIXES, PLAN_SUFFIXES
+from edgeseg.contract.signature import Statement, check_signature, make_keys, sign
+from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.files import file_sha256
+from edgeseg.options import FILE, PATH, note, trust_option
+from edgeseg.runtime.backends.model_file import file_metadata
+
+
+@click.command()
+@click.argument("key", type=FILE)
+def keygen(key: Path) -> None:
+    """Make a pair of keys: KEY to sign with, and a .pub beside it to give to devices.
+
+    Keep KEY where models are made, and nowhere else: who has it can sign anything.
+
+    \b
+    edgeseg keygen owner.key
+    """
+    private, public = make_keys(key)
+    note(f"wrote {private} (keep it secret) and {public}; next: edgeseg sign MODEL --key {private}")
+
+
+@click.command("sign")
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option("--key", type=FILE, required=True, help="The private key of `edgeseg keygen`.")
+def sign_files(files: tuple[Path, ...], key: Path) -> None:
+    """Sign FILES: models with their sidecars, or all that is in the folder of a recipe.
+
+    The signature lies beside the file (part.onnx.sig) or in the folder (edgeseg.sig). It names the
+    hashes of the files and of what the model was made from: artefact, graph, plan.
+
+    \b
+    edgeseg sign part.edgeseg part.onnx --key owner.key
+    edgeseg sign recipes/bottle --key owner.key
+    """
+    for path in files:
+        target = sign(path, key, chain=chain_of(path))
+        note(f"wrote {target}; a device with --trust {key.with_suffix('.pub').name} takes it")
+
+
+@click.command("verify-signature")
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@trust_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def verify_signature(files: tuple[Path, ...], trust: tuple[Path, ...], as_json: bool) -> None:
+    """Say who signed FILES, and whether they are still what was signed.
+
+    Files that were made of each other are held together: the hash of an artefact against the graph
+    that names it, the hash of a graph against the plan that was built from it.
+
+    \b
+    edgeseg verify-signature part.edgeseg part.onnx --trust owner.pub
+    """
+    if not trust:
+        raise UsageError("trust=: expected at least one public key to hold signatures against")
+    statements = {path: check_signature(path, trust) for path in files}
+    chains = _links(statements)
+    if as_json:
+        facts = {
+            str(path): {
+                "key": statement.key,
+                "when": statement.when,
+                "files": statement.files,
+                "chain": statement.chain,
+                "made_from": [str(other) for other in chains[path]],
+            }
+            for path, statement in statements.items()
+        }
+        click.echo(json.dumps(facts, indent=2))
+        return
+    for path, statement in statements.items():
+        made = "".join(f", made from {other}" for other in chains[path])
+        names = ", ".join(statement.files)
+        click.echo(f"{path}: signed by {statement.key} at {statement.when} ({names}){made}")
+
+
+def chain_of(path: Path) -> dict[str, str]:
+    """Hashes of what a model was made from, by what it says itself; of a recipe, of its model."""
+    if path.is_dir():
+        models = [each for each in sorted(path.iterdir()) if each.suffix in MODEL_SUFFIXES]
+        return {} if not models else chain_of(models[0])
+    if path.suffix not in MODEL_SUFFIXES:
+        return {}
+    told = file_metadata(path)
+    chain = {"artefact_sha256": told.artefact_sha256}
+    if path.suffix in PLAN_SUFFIXES and told.onnx_sha256 is not None:
+        chain["onnx_sha256"] = told.onnx_sha256
+    return {name: value for name, value in chain.items() if value}
+
+
+def _links(statements: dict[Path, Statement]) -> dict[Path, list[Path]]:
+    """Which of the files each was made from; one that says so and is not is an error."""
+    hashes = {path: file_sha256(path) for path in statements if path.is_file()}
+    links: dict[Path, list[Path]] = {path: [] for path in statements}
+    for path, statement in statements.items():
+        for other, digest in hashes.items():
+            if other != path and digest in statement.chain.values():
+                links[path].append(other)
+            named = "onnx_sha256" if other.suffix == ".onnx" else "artefact_sha256"
+            if other != path and _claims(statement, named, other, path, digest):
+                raise RuntimeFailure(
+                    f"{path}: made from another file than {other}; its signature names "
+                    f"{statement.chain[named][:12]}..., and that is {digest[:12]}..."
+                )
+    return links
+
+
+def _claims(statement: Statement, named: str, other: Path, path: Path, digest: str) -> bool:
+    """Whether a statement names another file of the same stem by another hash."""
+    kin = other.stem == path.stem and other.suffix not in PLAN_SUFFIXES
+    return kin and named in statement.chain and statement.chain[named] != digest
