@@ -28,6 +28,7 @@ from edgeseg.contract.judgement import JudgedPrediction, chance, judged
 from edgeseg.contract.prediction import Channels, Prediction, check_frame
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.in_memory import Data, Folder, open_data
+from edgeseg.data.locating import check_locate
 from edgeseg.errors import UsageError
 from edgeseg.evaluation.evaluate import Evaluation, Visitor
 from edgeseg.evaluation.evaluate import evaluate as evaluate_on
@@ -74,17 +75,22 @@ class Model:
         check_frame(frame_hwc, channels)
         config, frame_hw = self.artefact.config, frame_hwc.shape[:2]
         config.geometry.check(frame_hw)
-        view = config.geometry.view(frame_hw, config.image_hw)
+        found = config.geometry.find(frame_hwc)
+        view = config.geometry.view(
+            frame_hw, config.image_hw, None if found is None else found.pose
+        )
         resized_hwc = view.picture(frame_hwc)
         input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
         input_hwc = painted(np.ascontiguousarray(input_hwc), config.geometry)
-        maps, scores = self._predict(input_hwc[None])
+        inside = view.inside(config.grid_hw)
+        maps, scores = self._predict(input_hwc[None], () if inside is None else (inside,))
         prediction = Prediction(map_hw=maps[0], score=float(scores[0]))
         return judged(
             prediction,
             thresholds=self.artefact.calibration.thresholds,
             p_value=chance(prediction.score, self._good_scores),
             view=view,
+            found=found,
         )
 
     def evaluate(
@@ -109,6 +115,7 @@ class Model:
             data,
             size_hw=config.image_hw,
             geometry=config.geometry,
+            grid_hw=config.grid_hw,
             threshold=calibration.score_threshold,
             pixel_threshold=calibration.pixel_threshold,
             threshold_method=calibration.method,
@@ -184,6 +191,7 @@ def _geometry(
     geometry: Geometry,
     roi: tuple[int, int, int, int] | None,
     ignore: Folder | Iterable[Polygon],
+    locate: str,
 ) -> Geometry:
     """That of the settings, with what was given beside them."""
     if roi is not None:
@@ -193,7 +201,8 @@ def _geometry(
         if isinstance(ignore, str | os.PathLike)
         else tuple(tuple((float(x), float(y)) for x, y in polygon) for polygon in ignore)
     )
-    return replace(geometry, ignore=(*geometry.ignore, *regions))
+    check_locate(locate)
+    return replace(geometry, ignore=(*geometry.ignore, *regions), locate=locate or geometry.locate)
 
 
 def fit(
@@ -206,6 +215,7 @@ def fit(
     false_alarm_rate: float | None = None,
     roi: tuple[int, int, int, int] | None = None,
     ignore: Folder | Iterable[Polygon] = (),
+    locate: str = "",
     channels: Channels = "rgb",
     layout: str | None = None,
     fold: int | None = None,
@@ -215,13 +225,14 @@ def fit(
 
     `preset` is "edge", "paper" or a FitConfig with settings of your own; backbone, size and rate
     override it. `roi` is x, y, width and height of what to look at, `ignore` polygons of what not
-    to, or a file of them, in pixels of the images. `out` also writes the model. FitOptions has the
-    rest: weights, batch size, who is told what is going on.
+    to, or a file of them, in pixels of the images; `locate` is "blob" or "anchor:x,y,w,h" where
+    parts lie anywhere. `out` also writes the model. FitOptions has the rest: weights, batch size,
+    who is told what is going on.
     """
     settings = preset if isinstance(preset, FitConfig) else FitConfig.preset(preset)
     given = {"backbone": backbone, "size_hw": size_hw, "false_alarm_rate": false_alarm_rate}
     config = settings.with_options({k: v for k, v in given.items() if v is not None})
-    config = replace(config, geometry=_geometry(config.geometry, roi, ignore))
+    config = replace(config, geometry=_geometry(config.geometry, roi, ignore, locate))
     options = options or FitOptions()
     if out is not None:
         check_writable(Path(out))

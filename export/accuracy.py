@@ -35,6 +35,7 @@ def measure_accuracy(
             dataset,
             size_hw=artefact.config.image_hw,
             geometry=artefact.config.geometry,
+            grid_hw=artefact.config.grid_hw,
             threshold=thresholds.score,
             pixel_threshold=thresholds.pixel,
             threshold_method=thresholds.method,

@@ -14,6 +14,7 @@ from edgeseg.contract.precisions import EXACT, Precision, precision_spec
 from edgeseg.errors import ExportError
 from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.model.predictor import Predictor
+from edgeseg.model.reference import Insides
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
 from edgeseg.runtime.backends.openvino_session import arithmetic, compile_openvino, read_openvino
 from edgeseg.runtime.backends.session_options import SessionOptions
@@ -64,7 +65,12 @@ def _predictor(opener: Callable[[], Run]) -> Callable[[], Predictor]:
     def open_predictor() -> Predictor:
         run = opener()
 
-        def predict(frames: Frames) -> tuple[Maps, Maps]:
+        def predict(frames: Frames, insides: Insides = ()) -> tuple[Maps, Maps]:
+            if any(inside is not None for inside in insides):
+                raise ExportError(
+                    "a part reaches beyond its picture, and files are compared on whole ones; "
+                    "measure this model with `edgeseg eval`"
+                )
             maps, scores = run(frames)
             return maps, scores
 

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.geometry import Pose, View
 from edgeseg.contract.judgement import Verdict
 from edgeseg.contract.prediction import Prediction, Region
 
@@ -73,6 +74,14 @@ class FrameResult:
     trace: Trace | None = None
     trigger_id: int | None = None  # None: free running
     part_id: str | None = None  # the part's serial number, where somebody tells it
+    pose: Pose | None = None  # where the part lies, if it is looked for
+    view: View | None = None  # how a part is followed; None: the map lies over frame_hwc
+
+    @property
+    def map_hw(self) -> NDArray[np.float32]:
+        """The map as it lies over frame_hwc."""
+        map_hw = self.prediction.map_hw
+        return map_hw if self.view is None else self.view.over_frame(map_hw)
 
 
 @dataclass(frozen=True, kw_only=True)

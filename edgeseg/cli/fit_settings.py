@@ -11,6 +11,7 @@ from edgeseg.contract.geometry import Geometry, Roi
 from edgeseg.contract.ignored import read_regions
 from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset, open_dataset
+from edgeseg.data.locating import check_locate
 from edgeseg.data.samples import sample_size
 from edgeseg.errors import UsageError
 from edgeseg.files import check_writable
@@ -47,7 +48,7 @@ class FitSettings:
         given = {name: value for name, value in self.said.items() if value is not None}
         tile, overlap, tiles = (given.pop(name, None) for name in ("tile", "overlap", "tiles"))
         given.pop("weights", None)
-        geometry = _geometry(given.pop("roi", None), given.pop("ignore", None))
+        geometry = _geometry(*(given.pop(name, None) for name in ("roi", "ignore", "locate")))
         given["geometry"] = geometry
         config = FitConfig.preset(given.pop("preset")).with_options(given)
         if tile is None and (overlap is not None or tiles == "shared"):
@@ -83,8 +84,10 @@ class FitSettings:
         )
 
 
-def _geometry(roi: str | None, ignore: Path | None) -> Geometry:
+def _geometry(roi: str | None, ignore: Path | None, locate: str | None) -> Geometry:
+    check_locate(locate or "")
     return Geometry(
+        locate=locate or "",
         roi=None if roi is None else Roi.parse(roi),
         ignore=() if ignore is None else read_regions(ignore),
     )
@@ -114,6 +117,12 @@ settings_options = gathered(
         "--ignore",
         type=FILE,
         help="Regions that do not matter: JSON of polygons, or a picture that is white there.",
+    ),
+    click.option(
+        "--locate",
+        metavar="HOW",
+        help="Parts lie anywhere: blob finds them by their outline, anchor:X,Y,W,H[,angles=10] by "
+        "a rectangle of the first image that all have.",
     ),
     click.option(
         "--tile",

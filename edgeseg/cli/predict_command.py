@@ -91,7 +91,7 @@ class Row:
             "threshold": self.threshold,
             "p_value": self.p_value,
             "verdict": self.verdict,
-            "anomalous": self.verdict in ("defect", "invalid"),
+            "anomalous": self.verdict in ("defect", "invalid", "not_found"),
             "regions": [_finite(asdict(region)) for region in self.regions],
         }
         if self.picture is not None:
@@ -272,7 +272,7 @@ def _summary(rows: Sequence[Row], table: Path | None, *, seconds: float) -> str:
     counts = Counter(row.verdict for row in rows)
     verdicts = ", ".join(
         f"{counts[verdict]} {verdict}"
-        for verdict in ("good", "unsure", "defect", "invalid")
+        for verdict in ("good", "unsure", "defect", "invalid", "not_found")
         if counts[verdict]
     )
     wrote = "" if table is None else f"; wrote {table}"

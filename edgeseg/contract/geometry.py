@@ -8,7 +8,6 @@ on the device as it was fitted. Without a region and a pose a view is the plain 
 Coordinates count from the upper left corner of the upper left pixel: its middle is at 0.5, 0.5.
 """
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,67 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.images import resize_image, resize_mask
+from edgeseg.contract.locate import Anchor, Blob, Found
+from edgeseg.contract.pose import Matrix, Pose, Roi, chained, of_centres, warped
 from edgeseg.errors import UsageError
 
-Matrix = NDArray[np.float64]  # (2, 3): affine
+__all__ = ["PLAIN", "Found", "Geometry", "Polygon", "Pose", "Roi", "View"]
+
 Polygon = tuple[tuple[float, float], ...]  # corners x, y in pixels of the camera's picture
-
-
-@dataclass(frozen=True, kw_only=True)
-class Roi:
-    """A rectangle of the camera's picture, in pixels."""
-
-    x: int
-    y: int
-    w: int
-    h: int
-
-    def __post_init__(self) -> None:
-        if self.x < 0 or self.y < 0 or self.w < 1 or self.h < 1:
-            raise UsageError(f"roi={self}: expected x,y of 0 or more and w,h of 1 or more")
-
-    @classmethod
-    def parse(cls, text: str) -> "Roi":
-        """Read `x,y,w,h`."""
-        try:
-            x, y, w, h = (int(part) for part in text.split(","))
-        except ValueError:
-            raise UsageError(f"roi={text!r}: expected four integers x,y,w,h") from None
-        return cls(x=x, y=y, w=w, h=h)
-
-    def __str__(self) -> str:
-        return f"{self.x},{self.y},{self.w},{self.h}"
-
-    def fits(self, size_hw: tuple[int, int]) -> bool:
-        """Whether the whole rectangle lies inside a frame."""
-        return self.x + self.w <= size_hw[1] and self.y + self.h <= size_hw[0]
-
-    def crop(self, image_hwc: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The rectangle, as a view."""
-        return image_hwc[self.y : self.y + self.h, self.x : self.x + self.w]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pose:
-    """Where a part lies now, against the picture that places are named in."""
-
-    x: float  # where the part's own point `home_xy` is in this picture
-    y: float
-    degrees: float  # turned so far since, anticlockwise as people see it
-    home_xy: tuple[float, float]
-
-    @property
-    def shift_xy(self) -> tuple[float, float]:
-        """How far the part has moved, in pixels."""
-        return self.x - self.home_xy[0], self.y - self.home_xy[1]
-
-    @cached_property
-    def matrix(self) -> Matrix:
-        """From places of the first picture to places of this one."""
-        angle = math.radians(self.degrees)
-        cos, sin = math.cos(angle), math.sin(angle)
-        turn = np.array([[cos, sin], [-sin, cos]])  # y points down
-        return np.hstack([turn, (np.array([self.x, self.y]) - turn @ self.home_xy)[:, None]])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +38,7 @@ class View:
         """The input, in one resampling."""
         if self.pose is None:
             return resize_image(self.crop(image_hwc), self.size_hw)
-        return self._warped(image_hwc)
+        return warped(image_hwc, self.to_frame, self.size_hw)
 
     def mask(self, mask_hw: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """A mask of the camera's picture where the input shows it, by the nearest pixel."""
@@ -102,7 +47,7 @@ class View:
             return resize_mask(mask_hw[roi.y : roi.y + roi.h, roi.x : roi.x + roi.w], self.size_hw)
         warped = cv2.warpAffine(
             mask_hw.astype(np.uint8),
-            _of_centres(self.to_frame),
+            of_centres(self.to_frame),
             self.size_hw[::-1],
             flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP,
             borderMode=cv2.BORDER_CONSTANT,
@@ -130,7 +75,7 @@ class View:
         """From places of the input to places of the camera's picture."""
         roi, (height, width) = self._box, self.size_hw
         scaled = np.array([[roi.w / width, 0.0, roi.x], [0.0, roi.h / height, roi.y]])
-        return scaled if self.pose is None else _chained(self.pose.matrix, scaled)
+        return scaled if self.pose is None else chained(self.pose.matrix, scaled)
 
     @property
     def pixel_area(self) -> float:
@@ -165,7 +110,7 @@ class View:
         matrix = np.hstack([shrunk @ self.to_frame[:, :2], shrunk @ self.to_frame[:, 2:]])
         laid = cv2.warpAffine(
             map_hw,
-            _of_centres(matrix),
+            of_centres(matrix),
             (width, height),
             flags=cv2.INTER_LINEAR,
             borderMode=cv2.BORDER_CONSTANT,
@@ -181,34 +126,6 @@ class View:
     def _box(self) -> Roi:
         return self.roi or Roi(x=0, y=0, w=self.frame_hw[1], h=self.frame_hw[0])
 
-    def _warped(self, image_hwc: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Whole-number area averages first, so that the one interpolation shrinks less than twice.
-
-        Only the part of the picture that the input shows is touched.
-        """
-        matrix, (height, width) = self.to_frame, self.size_hw
-        step = max(1, int(min(self._box.w / width, self._box.h / height)))
-        corners = np.array([[0, 0, 1], [width, 0, 1], [0, height, 1], [width, height, 1]])
-        low, high = (corners @ matrix.T).min(axis=0), (corners @ matrix.T).max(axis=0)
-        # Averages begin at multiples of the step: they do not depend on where the part lies.
-        left, right = _span(low[0], high[0], self.frame_hw[1], step)
-        top, bottom = _span(low[1], high[1], self.frame_hw[0], step)
-        part = image_hwc[top:bottom, left:right]
-        if step > 1:
-            size_wh = ((right - left) // step, (bottom - top) // step)
-            part = np.asarray(cv2.resize(part, size_wh, interpolation=cv2.INTER_AREA), np.uint8)
-        local = matrix.copy()
-        local[:, 2] -= (left, top)
-        local /= step
-        warped = cv2.warpAffine(
-            part,
-            _of_centres(local),
-            (width, height),
-            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-            borderMode=cv2.BORDER_REPLICATE,
-        )
-        return np.asarray(warped, np.uint8)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
@@ -217,6 +134,8 @@ class Geometry:
     camera_hw: tuple[int, int] | None = None  # None: not looked at yet, before a fit
     roi: Roi | None = None
     ignore: tuple[Polygon, ...] = ()
+    locate: str = ""  # how parts are found: blob, or anchor:x,y,w,h; empty: they lie alike
+    locator: Blob | Anchor | None = None  # what a fit has learned of that
 
     def __post_init__(self) -> None:
         for polygon in self.ignore:
@@ -245,9 +164,15 @@ class Geometry:
                 "that camera; fit again for another one"
             )
 
-    def view(self, frame_hw: tuple[int, int], size_hw: tuple[int, int]) -> View:
-        """How pictures of this size become inputs of that one."""
-        return View(frame_hw=frame_hw, size_hw=size_hw, roi=self.roi)
+    def find(self, image_hwc: NDArray[np.uint8]) -> Found | None:
+        """Where the part lies in this picture, in RGB or BGR; None where all lie alike."""
+        return None if self.locator is None else self.locator.find(image_hwc)
+
+    def view(
+        self, frame_hw: tuple[int, int], size_hw: tuple[int, int], pose: Pose | None = None
+    ) -> View:
+        """How a picture of this size becomes an input of that one."""
+        return View(frame_hw=frame_hw, size_hw=size_hw, roi=self.roi, pose=pose)
 
     @property
     def words(self) -> str:
@@ -258,27 +183,9 @@ class Geometry:
         if self.ignore:
             count = len(self.ignore)
             parts.append(f"{count} ignored region{'s' if count > 1 else ''}")
+        if self.locate:
+            parts.append(f"parts found by {self.locate}")
         return " and ".join(parts) or "the whole picture"
 
 
 PLAIN = Geometry()
-
-
-def _chained(after: Matrix, before: Matrix) -> Matrix:
-    """One map that does both."""
-    return np.hstack([after[:, :2] @ before[:, :2], after[:, :2] @ before[:, 2:] + after[:, 2:]])
-
-
-def _of_centres(matrix: Matrix) -> Matrix:
-    """The same map for OpenCV, which counts from the middle of the first pixel."""
-    moved: Matrix = matrix.copy()
-    moved[:, 2] += matrix[:, :2] @ (0.5, 0.5) - 0.5
-    return moved
-
-
-def _span(low: float, high: float, length: int, step: int) -> tuple[int, int]:
-    """First and last pixel (exclusive) around an interval, multiples of a step within a length."""
-    whole = max(length // step, 1) * step
-    first = min(max(math.floor(low / step - 1) * step, 0), whole - step)
-    last = max(min(math.ceil(high / step + 1) * step, whole), first + step)
-    return first, min(last, length) if step == 1 else last

@@ -204,6 +204,15 @@ class MapRule:
         rows, columns = _operators(self)
         return (rows @ np.where(kept_hw, grid_hw, 0) @ columns) * self.gain(kept_hw)
 
+    def judged(
+        self, grid_hw: NDArray[np.float32], kept_hw: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float32], float]:
+        """Map and score of the cells that count; no number where none does."""
+        map_hw = self.map_of(grid_hw, kept_hw)
+        if not kept_hw.any():
+            return map_hw, float("nan")
+        return map_hw, self.score_of(grid_hw, map_hw, kept_hw)
+
     def gain(self, kept_hw: NDArray[np.bool_]) -> NDArray[np.float32]:
         """What the map (H, W) of distances that are 0 elsewhere is multiplied with."""
         rows, columns = _operators(self)

@@ -8,24 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.foreign import map_floor
-from edgeseg.contract.geometry import View
+from edgeseg.contract.geometry import Found, Pose, View
 from edgeseg.contract.metadata import ScoreStatistics, Thresholds
 from edgeseg.contract.operating_point import oddness, p_value
 from edgeseg.contract.prediction import Prediction, Region, find_regions, is_anomalous
 
 # unsure: between two thresholds, where a second one is stored; neither good nor an alarm
 # invalid: the model returned no finite score, or the frame is not this part at all
-Verdict = Literal["good", "unsure", "defect", "invalid"]
+# not_found: the part is not where it may be, or does not look like one; never good
+Verdict = Literal["good", "unsure", "defect", "invalid", "not_found"]
 _AROUND_PEAK = 0.9  # of the highest value: how far the place reaches that raised an alarm
 
 
 def verdict_on(
-    score: float, thresholds: Thresholds, *, map_hw: NDArray[np.float32] | None = None
+    score: float,
+    thresholds: Thresholds,
+    *,
+    map_hw: NDArray[np.float32] | None = None,
+    found: Found | None = None,
 ) -> Verdict:
     """The one rule for every frame; without its map a foreign one counts as a defect.
 
     What is no part of ours is looked for among alarms alone: it never makes anything good.
     """
+    if found is not None and not found.ok:
+        return "not_found"
     if not math.isfinite(score):
         return "invalid"
     if is_anomalous(score, thresholds.score):
@@ -63,7 +70,7 @@ def marked_regions(
     """
     size_hw = view.shown_hw
     regions, count = find_regions(map_hw, pixel_threshold, size_hw=size_hw, view=view)
-    if count or verdict == "good":
+    if count or verdict in ("good", "not_found"):
         return regions, count
     peak = float(map_hw.max())
     below = min(_AROUND_PEAK * peak, float(np.nextafter(np.float32(peak), np.float32(-np.inf))))
@@ -84,11 +91,12 @@ class JudgedPrediction(Prediction):
     verdict: Verdict
     p_value: float | None  # share of good parts that look this odd; None: not known
     regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
+    pose: Pose | None = None  # where the part lies, if it is looked for
 
     @property
     def anomalous(self) -> bool:
-        """Whether the score is above the threshold, or no number."""
-        return is_anomalous(self.score, self.threshold)
+        """Whether the score is above the threshold or no number, or the part is not found."""
+        return self.verdict == "not_found" or is_anomalous(self.score, self.threshold)
 
     @property
     def oddness(self) -> str | None:
@@ -102,9 +110,10 @@ def judged(
     thresholds: Thresholds,
     p_value: float | None = None,
     view: View,
+    found: Found | None = None,
 ) -> JudgedPrediction:
     """Hold a prediction against its thresholds."""
-    verdict = verdict_on(prediction.score, thresholds, map_hw=prediction.map_hw)
+    verdict = verdict_on(prediction.score, thresholds, map_hw=prediction.map_hw, found=found)
     regions, _ = marked_regions(prediction.map_hw, verdict, thresholds.pixel, view=view)
     return JudgedPrediction(
         map_hw=view.over_frame(prediction.map_hw),
@@ -114,5 +123,6 @@ def judged(
         pixel_threshold=thresholds.pixel,
         verdict=verdict,
         p_value=p_value,
+        pose=None if found is None else found.pose,
         regions=tuple(region.moved(*view.corner_xy) for region in regions),
     )

@@ -6,12 +6,14 @@ from edgeseg.config import FitConfig
 from edgeseg.contract.geometry import PLAIN
 from edgeseg.contract.ignored import hidden_of
 from edgeseg.data.datasets import Dataset
+from edgeseg.data.locating import learned
 from edgeseg.data.samples import sample_size
 from edgeseg.errors import UsageError
+from edgeseg.progress import Note, ignore
 
 
-def looked_at(config: FitConfig, dataset: Dataset) -> FitConfig:
-    """The settings with the size of the camera that their places are named in."""
+def looked_at(config: FitConfig, dataset: Dataset, *, note: Note = ignore) -> FitConfig:
+    """The settings with the camera that their places are named in, and how its parts are found."""
     geometry = config.geometry
     if geometry == PLAIN or geometry.camera_hw is not None:
         return config
@@ -22,4 +24,11 @@ def looked_at(config: FitConfig, dataset: Dataset) -> FitConfig:
             "ignore: none of its regions lies in what the model looks at; expected places in "
             "pixels of the images"
         )
+    if geometry.locate:
+        if config.frame_hw is not None:
+            raise UsageError(
+                f"locate={geometry.locate}: parts are followed as a whole, and tiles are not; fit "
+                "without tiles, with a larger size"
+            )
+        geometry = learned(geometry, dataset.train, rate=config.false_alarm_rate, note=note)
     return replace(config, geometry=geometry)

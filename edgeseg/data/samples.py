@@ -62,6 +62,8 @@ class Batch:
     frames: NDArray[np.uint8]  # (N, H, W, 3) RGB
     masks: NDArray[np.bool_]  # (N, H, W); all False where nothing is marked
     sizes_hw: tuple[tuple[int, int], ...]  # of the pictures as they are
+    views: tuple[View, ...]  # how each was looked at
+    found: tuple[bool, ...]  # whether its part is where it may be; all are where none is looked for
 
 
 def read_sample(
@@ -78,10 +80,17 @@ class _Decoded:
     frame_hwc: NDArray[np.uint8]
     mask_hw: NDArray[np.bool_]
     size_hw: tuple[int, int]  # of the picture as it is
+    view: View
+    found: bool
 
 
 def _decode(
-    sample: Sample, size_hw: tuple[int, int], geometry: Geometry, max_pixels: int = MAX_PIXELS
+    sample: Sample,
+    size_hw: tuple[int, int],
+    geometry: Geometry,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    lenient: bool = True,
 ) -> _Decoded:
     image_hwc = _read(sample, max_pixels=max_pixels)
     height, width = image_hwc.shape[:2]
@@ -89,7 +98,10 @@ def _decode(
         geometry.check((height, width), name=str(sample.image))
     except UsageError as error:
         raise DatasetError(str(error)) from None
-    view = geometry.view((height, width), size_hw)
+    found = geometry.find(image_hwc)
+    if found is not None and found.pose is None and not lenient:
+        raise DatasetError(f"{sample.image}: no part is found in it ({found.reason})")
+    view = geometry.view((height, width), size_hw, None if found is None else found.pose)
     mask_hw = _read_mask(sample, view, max_pixels=max_pixels)
     hidden = hidden_of(geometry, size_hw)
     return _Decoded(
@@ -97,6 +109,8 @@ def _decode(
         frame_hwc=painted(view.picture(image_hwc), geometry),
         mask_hw=mask_hw if hidden is None else mask_hw & ~hidden.pixels_hw,
         size_hw=(height, width),
+        view=view,
+        found=found is None or found.ok,
     )
 
 
@@ -121,6 +135,11 @@ def _read(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
     return read_video_frame(sample.image, sample.image_index, max_pixels=max_pixels)
 
 
+def read_picture(sample: Sample) -> NDArray[np.uint8]:
+    """A sample's picture as it is."""
+    return _read(sample)
+
+
 def sample_size(sample: Sample) -> tuple[int, int]:
     """Height and width of a sample's picture as it is."""
     height, width = _read(sample).shape[:2]
@@ -142,16 +161,22 @@ def load_batches(
     batch_size: int,
     max_bad: int = 0,
     on_bad: Callable[[Path, str], None] | None = None,
+    lenient: bool = True,
     workers: int = 2,
     max_pixels: int = MAX_PIXELS,
 ) -> Iterator[Batch]:
-    """Yield batches in the order of the samples; skip up to `max_bad` unreadable ones."""
+    """Yield batches in the order of the samples; skip up to `max_bad` unreadable ones.
+
+    A picture without a part is one of them unless `lenient`: then it is shown as it is.
+    """
     if batch_size < 1 or workers < 1 or max_bad < 0:
         raise UsageError(
             f"batch size {batch_size}, {workers} workers, {max_bad} bad files allowed: "
             "expected at least 1, 1 and 0"
         )
-    decode = partial(_decode, size_hw=size_hw, geometry=geometry, max_pixels=max_pixels)
+    decode = partial(
+        _decode, size_hw=size_hw, geometry=geometry, max_pixels=max_pixels, lenient=lenient
+    )
     return _batches(
         _good_ones(samples, decode, max_bad=max_bad, on_bad=on_bad, workers=workers), batch_size
     )
@@ -167,6 +192,8 @@ def _batches(pictures: Iterator[_Decoded], batch_size: int) -> Iterator[Batch]:
             frames=np.stack([decoded.frame_hwc for decoded in group]),
             masks=np.stack([decoded.mask_hw for decoded in group]),
             sizes_hw=tuple(decoded.size_hw for decoded in group),
+            views=tuple(decoded.view for decoded in group),
+            found=tuple(decoded.found for decoded in group),
         )
 
 

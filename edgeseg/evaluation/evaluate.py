@@ -51,6 +51,11 @@ class Evaluation:
         return sum(verdict == "invalid" for verdict in self.verdicts)
 
     @property
+    def not_found(self) -> int:
+        """Images whose part was not found: alarms, whatever their score."""
+        return sum(verdict == "not_found" for verdict in self.verdicts)
+
+    @property
     def pro(self) -> float | None:
         """Area under the per-region overlap of the maps."""
         return self.figures["pro"]
@@ -98,6 +103,7 @@ def evaluate(
     *,
     size_hw: tuple[int, int],
     geometry: Geometry = PLAIN,
+    grid_hw: tuple[int, int] | None = None,
     threshold: float,
     pixel_threshold: float,
     threshold_method: str,
@@ -109,7 +115,10 @@ def evaluate(
     on_bad: Callable[[Path, str], None] | None = None,
     visit: Visitor | None = None,
 ) -> Evaluation:
-    """Score every test image and compare with its mask, on maps as they are."""
+    """Score every test image and compare with its mask, on maps as they are.
+
+    Where parts are followed, `grid_hw` tells which cells of the grid the camera has not seen.
+    """
     _check_labelled(dataset)
     started = time.perf_counter()
     batch_size = frames_at_once(size_hw, most=batch_size)
@@ -131,7 +140,7 @@ def evaluate(
         method=threshold_method,
         foreign=foreign,
     )
-    measured, samples, verdicts = _measured(predict, watched, limits, visit=visit)
+    measured, samples, verdicts = _measured(predict, watched, limits, grid_hw=grid_hw, visit=visit)
     return Evaluation(
         dataset=dataset.name,
         figures={key: metric.value(measured) for key, metric in METRICS.items()},
@@ -162,6 +171,7 @@ def _measured(
     batches: Iterable[Batch],
     limits: Thresholds,
     *,
+    grid_hw: tuple[int, int] | None,
     visit: Visitor | None,
 ) -> tuple[Measured, list[Sample], list[Verdict]]:
     evaluator = MapEvaluator()
@@ -170,24 +180,41 @@ def _measured(
     regions: list[int] = []
     verdicts: list[Verdict] = []
     for batch in batches:
-        maps, batch_scores = predict(batch.frames)
+        maps, batch_scores = _predicted(predict, batch, grid_hw)
         for i, sample in enumerate(batch.samples):
             evaluator.add(maps[i], batch.masks[i], name=sample.image.name)
             samples.append(sample)
             scores.append(float(batch_scores[i]))
-            verdicts.append(verdict_on(scores[-1], limits, map_hw=maps[i]))
+            verdict = verdict_on(scores[-1], limits, map_hw=maps[i])
+            verdicts.append(verdict if batch.found[i] else "not_found")
             _, count = find_regions(maps[i], limits.pixel, size_hw=maps[i].shape)
             regions.append(count)
             if visit is not None:
                 visit(sample, batch.frames[i], batch.masks[i], maps[i], scores[-1])
     measured = Measured(
         maps=evaluator.result(),
-        scores=tuple(scores),
+        scores=_alarming(scores, verdicts, limits.score),
         labels=tuple(sample.label for sample in samples),
         threshold=limits.score,
         regions=tuple(regions),
     )
     return measured, samples, verdicts
+
+
+def _predicted(
+    predict: Predictor, batch: Batch, grid_hw: tuple[int, int] | None
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    insides = [] if grid_hw is None else [view.inside(grid_hw) for view in batch.views]
+    if all(inside is None for inside in insides):
+        return predict(batch.frames)
+    return predict(batch.frames, insides)
+
+
+def _alarming(scores: list[float], verdicts: list[Verdict], threshold: float) -> tuple[float, ...]:
+    """Images without their part are alarms, so they stand above all others."""
+    above = 2 * max([*scores, threshold])
+    pairs = zip(scores, verdicts, strict=True)
+    return tuple(above if verdict == "not_found" else score for score, verdict in pairs)
 
 
 def _name(sample: Sample) -> str:

@@ -142,6 +142,11 @@ class Checkpoint:
         if not self.path.exists():
             self._refuse_other_shares()
             return
+        if self.identity.get("setting geometry", {}).get("locate"):
+            raise UsageError(
+                f"resume=True: a fit that looks for its parts cannot be continued; remove "
+                f"{self.where.folder} to begin again"
+            )
         try:
             header = record(CheckpointHeader, read_container(self.path, _KEY).header)
             _refuse_other(header.sweep, self.identity, self.where.folder)

@@ -8,6 +8,7 @@ from types import TracebackType
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -28,6 +29,7 @@ class EmbeddingStore:
         self._shape = row_shape
         self._hash = hashlib.sha256()  # of the rows, one after another
         self._rows: dict[int, int] = {}  # place of the image -> row in the file
+        self.insides: dict[int, NDArray[np.bool_]] = {}  # cells seen, where not all were
         self.names: dict[int, str] = {}  # place of the image -> where it is, if known
 
     def __enter__(self) -> "EmbeddingStore":

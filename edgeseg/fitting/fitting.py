@@ -42,7 +42,7 @@ def fit(dataset: Dataset, config: FitConfig, options: FitOptions | None = None) 
     With a group of processes each goes through its share, and all return the same artefact.
     """
     options = options or FitOptions()
-    config = looked_at(config, dataset)
+    config = looked_at(config, dataset, note=options.note)
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
     return fit_in(space, dataset, options)
 

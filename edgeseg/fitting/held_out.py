@@ -111,6 +111,7 @@ class _Tally:
         self.grids: list[NDArray[np.float16]] = []  # in the order of the rows
         # Sums of d^2 and d^4 at every location; float64 leaves their difference exact enough.
         self.sums = torch.zeros(2, *scorer.space.config.grid_hw, dtype=torch.float64)
+        self.unseen = torch.zeros(scorer.space.config.grid_hw, dtype=torch.float64)  # of each cell
 
     def add(
         self, fold: int, model: ReferenceModel, store: EmbeddingStore, places: Sequence[int]
@@ -119,7 +120,12 @@ class _Tally:
         for start, rows in enumerate(store.batches(places, size=size)):
             whole = model.distances(space.inputs(rows))  # (n or n T, h, w)
             d2 = (grid := model.counted(whole)).square()
-            of = frame_scores(*model.to_image(grid), tiling=space.config.tiling)
+            insides = [store.insides.get(place) for place in places[start * size :][: len(rows)]]
+            of = frame_scores(*model.to_image(grid, insides), tiling=space.config.tiling)
+            for index, inside in enumerate(insides):
+                if inside is not None:  # of a part that reaches beyond its picture
+                    d2[index] *= torch.from_numpy(inside)
+                    self.unseen += torch.from_numpy(~inside)
             frame_d2 = d2.view(len(rows), -1).mean(dim=1)
             values = torch.stack([of.score, of.peak, frame_d2, of.floor], dim=1)
             for place, row in zip(places[start * size :], values.tolist(), strict=False):
@@ -154,7 +160,8 @@ class _Tally:
         rows = sorted(row for part in group.gather(self.rows) for row in part)
         values = np.array([row[2:] for row in rows], np.float32).reshape(-1, 4)
         inputs = max(len(rows), 1) * self.scorer.space.tiles
-        mean, square = (group.sum_(self.sums) / inputs).numpy()
+        seen = (inputs - group.sum_(self.unseen)).clamp(min=1)
+        mean, square = (group.sum_(self.sums) / seen).numpy()
         spread = np.sqrt(np.clip(square - mean**2, 0.0, None))
         known = all(row[1] in names for row in rows)
         grids = self._all_grids()

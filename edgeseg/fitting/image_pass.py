@@ -79,6 +79,7 @@ class _ImagePass:
     ) -> None:
         self.space, self.shard, self.options, self.collected = space, shard, options, collected
         self.windows, self.embed = space.windows, space.embedder(options.device)
+        self.insides: dict[Sample, NDArray[np.bool_]] = {}  # of images on their way to a store
 
     def fit(self, samples: Sequence[Sample], *, after_batch: Callable[[], None]) -> None:
         """Add images to the moments and keep some of their embeddings."""
@@ -92,6 +93,7 @@ class _ImagePass:
                 self.collected.moments, self.space.inputs(embedded), images=len(embedded)
             )
             _store(self.collected.seen, places, embedded, chosen)
+            self._note_insides(self.collected.seen, samples, places)
             self.collected.batches += 1
             after_batch()
 
@@ -103,6 +105,7 @@ class _ImagePass:
         batches = self.shard.batches(len(kept), self.options.batch_size)
         for places, embedded in self._embedded(kept, batches, label="Calibrating"):
             _store(self.collected.unseen, places, embedded, set(places))
+            self._note_insides(self.collected.unseen, kept, places)
         return kept
 
     def plant(self, pictures: PlantedPictures, samples: Sequence[Sample], *, most: int) -> None:
@@ -123,8 +126,21 @@ class _ImagePass:
             batch_size=1,
             max_pixels=self.options.max_pixels,
         )
-        frames = [batch.frames[0] for batch in batches]
+        frames = []
+        for place, batch in zip(places, batches, strict=True):
+            frames.append(batch.frames[0])
+            inside = batch.views[0].inside(config.grid_hw)
+            if inside is not None:
+                pictures.insides[place] = inside
         pictures.add(frames, places, per_image=plan.per_image, embed=self.embed)
+
+    def _note_insides(
+        self, store: EmbeddingStore, samples: Sequence[Sample], places: Sequence[int]
+    ) -> None:
+        for place in places:
+            inside = self.insides.pop(samples[place], None)
+            if inside is not None:
+                store.insides[place] = inside
 
     def _chosen(self, count: int) -> set[int]:
         limit = min(CALIBRATION_LIMIT, max(2, STORE_BYTES // (4 * prod(self.space.row_shape))))
@@ -166,6 +182,7 @@ class _ImagePass:
             samples,
             size_hw=self.space.config.image_hw,
             geometry=self.space.config.geometry,
+            lenient=False,
             batch_size=1,
             max_bad=self.options.max_bad,
             max_pixels=self.options.max_pixels,
@@ -174,6 +191,9 @@ class _ImagePass:
         try:
             for batch in loaded:
                 self.collected.census.add(batch.samples[0], batch.frames[0], batch.sizes_hw[0])
+                inside = batch.views[0].inside(self.space.config.grid_hw)
+                if inside is not None:
+                    self.insides[batch.samples[0]] = inside
                 yield batch.samples[0], batch.frames[0]
         except DatasetError:
             # That no image of one shard can be read is no error yet: others may have some.

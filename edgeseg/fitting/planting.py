@@ -50,6 +50,7 @@ class PlantedPictures:
         self.space, self.store, self.options = space, store, options
         self.copies: list[tuple[int, str, float]] = []  # place, kind, share of the picture
         self._scores: dict[int, tuple[float, float]] = {}  # score and floor, by number
+        self.insides: dict[int, NDArray[np.bool_]] = {}  # by place: cells seen, where not all were
 
     def add(
         self,
@@ -88,7 +89,11 @@ class PlantedPictures:
         judged: list[tuple[float, float]] = []
         for rows in self.store.batches(numbers, size=self.options.batch_size):
             distances = model.counted(model.distances(self.space.inputs(rows)))
-            of_frames = frame_scores(*model.to_image(distances), tiling=self.space.config.tiling)
+            some = numbers[len(judged) : len(judged) + len(rows)]
+            insides = [self.insides.get(self.copies[number][0]) for number in some]
+            of_frames = frame_scores(
+                *model.to_image(distances, insides), tiling=self.space.config.tiling
+            )
             judged += zip(of_frames.score.tolist(), of_frames.floor.tolist(), strict=True)
         self._scores.update(zip(numbers, judged, strict=True))
 

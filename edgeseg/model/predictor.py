@@ -12,20 +12,24 @@ from edgeseg.config import FitConfig
 from edgeseg.contract.foreign import map_floor
 from edgeseg.contract.tiles import Tiling
 from edgeseg.data.samples import frames_at_once
-from edgeseg.model.reference import ReferenceModel
+from edgeseg.model.reference import Insides, ReferenceModel
 
-# uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,)
-Predictor = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.float32]]]
+Maps = NDArray[np.float32]
+
+
+# uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,). That of parts that are followed
+# also takes `insides`: which cells of each frame the camera saw.
+Predictor = Callable[..., tuple[Maps, Maps]]
 
 
 def torch_predictor(model: ReferenceModel) -> Predictor:
     """The reference forward as a predictor of numpy arrays."""
 
     @torch.no_grad()
-    def predict(
-        frames: NDArray[np.uint8],
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        image_map, score, _ = model(torch.from_numpy(frames))
+    def predict(frames: NDArray[np.uint8], insides: Insides = ()) -> tuple[Maps, Maps]:
+        image_map, score, grid = model(torch.from_numpy(frames))
+        if any(inside_hw is not None for inside_hw in insides):
+            image_map, score = model.to_image(grid, insides)
         return image_map.numpy(), score.numpy()
 
     return predict
@@ -42,8 +46,8 @@ def frame_predictor(predict: Predictor, config: FitConfig) -> Predictor:
     step = frames_at_once(config.size_hw, most=16)
 
     def predict_frames(
-        frames: NDArray[np.uint8],
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        frames: NDArray[np.uint8], insides: Insides = ()
+    ) -> tuple[Maps, Maps]:  # parts on tiles are not followed: all cells count
         maps, scores = [], []
         for frame in frames:
             tiles = tiling.cut(frame)

@@ -6,8 +6,11 @@ embedding - mean, times the factor of its block -> distances (N, h, w)
 distances -> interpolated and blurred: map (N, H, W); highest ones: score (N,)
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from edgeseg.config import FitConfig
@@ -18,6 +21,8 @@ from edgeseg.model.embedding import GridEmbedding
 from edgeseg.model.factors import Factors
 from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.windows import Windows
+
+Insides = Sequence[NDArray[np.bool_] | None]
 
 
 class Preprocess(nn.Module):
@@ -71,7 +76,10 @@ class ReferenceModel(nn.Module):
         )
         self.register_buffer("rows", rows.to(torch.float32))  # (H, h)
         self.register_buffer("columns", columns.t().contiguous().to(torch.float32))  # (w, W)
-        kept, gain = _counted(config)
+        self.rule = MapRule(
+            size_hw=config.size_hw, grid_hw=config.grid_hw, sigma=config.sigma, top=config.top
+        )
+        kept, gain = _counted(config, self.rule)
         self.register_buffer("kept", kept)  # (h, w), or None: all cells count
         self.register_buffer("gain", gain)  # (H, W)
         if kept is not None:
@@ -96,8 +104,21 @@ class ReferenceModel(nn.Module):
         """Distances (N, h, w) with those of ignored cells set to 0."""
         return grid if self.kept is None else grid * self.kept
 
-    def to_image(self, grid: Tensor) -> tuple[Tensor, Tensor]:
-        """Distances (N, h, w) of cells that count to the map (N, H, W) and the score (N,)."""
+    def to_image(self, grid: Tensor, insides: Insides = ()) -> tuple[Tensor, Tensor]:
+        """Distances (N, h, w) of cells that count to the map (N, H, W) and the score (N,).
+
+        `insides` says of frames which cells (h, w) their camera saw; None or nothing: all of them.
+        """
+        image_map, score = self._to_image(grid)
+        for index, inside_hw in enumerate(insides):
+            if inside_hw is None:
+                continue
+            counted_hw = inside_hw if self.kept is None else inside_hw & (self.kept.numpy() != 0)
+            map_hw, score[index] = self.rule.judged(grid[index].numpy(), counted_hw)
+            image_map[index] = torch.from_numpy(map_hw)
+        return image_map, score
+
+    def _to_image(self, grid: Tensor) -> tuple[Tensor, Tensor]:
         image_map = torch.matmul(torch.matmul(self.rows, grid), self.columns)
         if self.gain is not None:
             image_map = image_map * self.gain
@@ -113,15 +134,12 @@ class ReferenceModel(nn.Module):
         return image_map, score, grid
 
 
-def _counted(config: FitConfig) -> tuple[Tensor | None, Tensor | None]:
+def _counted(config: FitConfig, rule: MapRule) -> tuple[Tensor | None, Tensor | None]:
     """Which cells count, and what that does to the map; None where all do."""
     hidden = hidden_of(config.geometry, config.image_hw)
     if hidden is None:
         return None, None
     kept = hidden.kept(config.grid_hw)
-    rule = MapRule(
-        size_hw=config.size_hw, grid_hw=config.grid_hw, sigma=config.sigma, top=config.top
-    )
     if not kept.any():
         raise UsageError("ignore: every cell is ignored, so there is nothing left to look at")
     return torch.from_numpy(kept.astype(np.float32)), torch.from_numpy(rule.gain(kept))

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.geometry import View
 from edgeseg.contract.judgement import JudgedPrediction, chance, judged
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.prediction import Channels, Prediction, check_frame
@@ -54,21 +55,31 @@ class Detector:
         The frame is resized as it was for fitting, and cut if the model was fitted on a region or
         on tiles. The map covers the frame at the model's resolution; regions are in its pixels.
         """
-        prediction = self.score(frame_hwc, channels=channels)
-        view = self._inputs.view(frame_hwc.shape[:2])
+        check_frame(frame_hwc, channels)
+        found = self._inputs.found(frame_hwc)
+        view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.pose)
+        prediction = self._scored(frame_hwc, view, channels=channels)
         return judged(
             prediction,
             thresholds=self.thresholds,
             p_value=chance(prediction.score, self.metadata.good_scores),
             view=view,
+            found=found,
         )
 
     def score(self, frame_hwc: NDArray[np.uint8], *, channels: Channels = "rgb") -> Prediction:
-        """The same without a verdict."""
+        """The same without a verdict; of a part that is not found, as if it were."""
         check_frame(frame_hwc, channels)
+        found = self._inputs.found(frame_hwc)
+        view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.pose)
+        return self._scored(frame_hwc, view, channels=channels)
+
+    def _scored(
+        self, frame_hwc: NDArray[np.uint8], view: View, *, channels: Channels
+    ) -> Prediction:
         swap = channels != self.metadata.input.channels.lower()
         self._inputs.geometry.check(frame_hwc.shape[:2])
-        view, tiling = self._inputs.view(frame_hwc.shape[:2]), self.metadata.tiling
+        tiling = self.metadata.tiling
         if tiling is None:
             input_nhwc = np.empty((1, *self.metadata.size_hw, 3), np.uint8)
             self._inputs.into(frame_hwc, input_nhwc[0], view=view, swap=swap)

@@ -4,14 +4,13 @@ frame --InputMaker.view--> View --into--> a slot of the model's input
 prediction --InputMaker.counted--> map and score of the cells that count
 """
 
-from dataclasses import replace
 from functools import cached_property
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.geometry import PLAIN, Geometry, Roi, View
+from edgeseg.contract.geometry import PLAIN, Found, Geometry, Pose, Roi, View
 from edgeseg.contract.ignored import Hidden, MapRule, hidden_of
 from edgeseg.contract.images import resize_image
 from edgeseg.contract.metadata import ModelMetadata
@@ -38,9 +37,13 @@ class InputMaker:
         meta = self._metadata
         return meta.rule is not None and "grid" in meta.outputs and meta.tiles is None
 
-    def view(self, frame_hw: tuple[int, int]) -> View:
+    def view(self, frame_hw: tuple[int, int], pose: Pose | None = None) -> View:
         """How a frame of this size is looked at."""
-        return self.geometry.view(frame_hw, self._size_hw)
+        return self.geometry.view(frame_hw, self._size_hw, pose)
+
+    def found(self, image_hwc: NDArray[np.uint8]) -> Found | None:
+        """Where the part lies; None where all lie alike."""
+        return self.geometry.find(image_hwc)
 
     def into(
         self, image_hwc: NDArray[np.uint8], slot_hwc: NDArray[np.uint8], *, view: View, swap: bool
@@ -67,10 +70,7 @@ class InputMaker:
         kept_hw = np.ones(rule.grid_hw, np.bool_) if inside_hw is None else inside_hw
         if self._hidden is not None:
             kept_hw = kept_hw & self._hidden.kept(rule.grid_hw)
-        if not kept_hw.any():
-            return replace(prediction, score=float("nan"))
-        map_hw = rule.map_of(grid_hw, kept_hw)
-        score = rule.score_of(grid_hw, map_hw, kept_hw)
+        map_hw, score = rule.judged(grid_hw, kept_hw)
         return Prediction(map_hw=map_hw, score=score, grid_hw=np.where(kept_hw, grid_hw, 0))
 
     @cached_property

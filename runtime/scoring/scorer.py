@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.geometry import Roi, View
+from edgeseg.contract.geometry import Found, Roi, View
 from edgeseg.contract.judgement import chance, marked_regions, verdict_on
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.prediction import Prediction, find_regions
@@ -33,6 +33,14 @@ class ScorerConfig:
 
 # Moments in nanoseconds that all frames of a batch share: begin, input ready, inferred.
 Marks = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How one frame is looked at, and what came of looking for its part."""
+
+    view: View
+    found: Found | None
 
 
 class Scorer:
@@ -86,27 +94,32 @@ class Scorer:
     def score(self, taken: list[tuple[Frame, int]]) -> list[FrameResult]:
         """Score frames as one batch; each comes with the moment it entered the buffer."""
         begin_ns = time.monotonic_ns()
-        views = [self._inputs.view(frame.image_hwc.shape[:2]) for frame, _ in taken]
+        looks = [self._look(frame) for frame, _ in taken]
         if self.tiled:
-            return self._score_tiles(taken, views, begin_ns)
+            return self._score_tiles(taken, looks, begin_ns)
         slots_nhwc = self._slots(len(taken))
         for index, (frame, _) in enumerate(taken):
             swap = frame.channels != self._channels
-            self._inputs.into(frame.image_hwc, slots_nhwc[index], view=views[index], swap=swap)
+            view = looks[index].view
+            self._inputs.into(frame.image_hwc, slots_nhwc[index], view=view, swap=swap)
         ready_ns = time.monotonic_ns()
         predictions = self._session.infer(slots_nhwc)
         marks = (begin_ns, ready_ns, time.monotonic_ns())
         return [
-            self._judge(frame, view, self._inputs.counted(prediction, view), buffered_ns, marks)
-            for (frame, buffered_ns), view, prediction in zip(
-                taken, views, predictions, strict=True
+            self._judge(
+                frame, look, self._inputs.counted(prediction, look.view), buffered_ns, marks
+            )
+            for (frame, buffered_ns), look, prediction in zip(
+                taken, looks, predictions, strict=True
             )
         ]
 
     def _score_tiles(
-        self, taken: list[tuple[Frame, int]], views: list[View], begin_ns: int
+        self, taken: list[tuple[Frame, int]], looks: list[_Look], begin_ns: int
     ) -> list[FrameResult]:
-        crops = [view.crop(frame.image_hwc) for (frame, _), view in zip(taken, views, strict=True)]
+        crops = [
+            look.view.crop(frame.image_hwc) for (frame, _), look in zip(taken, looks, strict=True)
+        ]
         tilings = [self._tiling(crop.shape[:2]) for crop in crops]
         pieces = [
             (piece, frame.channels != self._channels)
@@ -120,10 +133,15 @@ class Scorer:
         predictions = iter(self._session.infer(slots_nhwc))
         marks = (begin_ns, ready_ns, time.monotonic_ns())
         results = []
-        for (frame, buffered_ns), view, tiling in zip(taken, views, tilings, strict=True):
+        for (frame, buffered_ns), look, tiling in zip(taken, looks, tilings, strict=True):
             parts = [next(predictions) for _ in tiling.corners_yx()]
-            results.append(self._judge(frame, view, blend(parts, tiling), buffered_ns, marks))
+            results.append(self._judge(frame, look, blend(parts, tiling), buffered_ns, marks))
         return results
+
+    def _look(self, frame: Frame) -> _Look:
+        found = self._inputs.found(frame.image_hwc)
+        pose = None if found is None else found.pose
+        return _Look(self._inputs.view(frame.image_hwc.shape[:2], pose), found)
 
     def _slots(self, count: int) -> NDArray[np.uint8]:
         """Room for the model's input, kept from frame to frame."""
@@ -134,13 +152,16 @@ class Scorer:
     def _judge(
         self,
         frame: Frame,
-        view: View,
+        look: _Look,
         prediction: Prediction,
         buffered_ns: int,
         marks: Marks,
     ) -> FrameResult:
-        index, crop_hwc = frame.source_index, view.crop(frame.image_hwc)
-        verdict = verdict_on(prediction.score, self.thresholds, map_hw=prediction.map_hw)
+        index, view, found = frame.source_index, look.view, look.found
+        crop_hwc = view.crop(frame.image_hwc)
+        verdict = verdict_on(
+            prediction.score, self.thresholds, map_hw=prediction.map_hw, found=found
+        )
         regions, region_count = marked_regions(
             prediction.map_hw, verdict, self.thresholds.pixel, view=view
         )
@@ -169,6 +190,8 @@ class Scorer:
             regions=regions,
             region_count=region_count,
             times=_times_ms(times_ns),
+            pose=None if found is None else found.pose,
+            view=None if view.pose is None else view,
             trace=self.trace,
             trigger_id=frame.trigger_id,
             part_id=frame.part_id,

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
+from edgeseg.contract.geometry import Pose
 from edgeseg.contract.judgement import words_of
 from edgeseg.runtime.records import SCHEMA, STAGES, FrameResult, SourceEvent, Trace
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
@@ -54,7 +55,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "latency_ms": {stage: round(getattr(times, stage), 3) for stage in STAGES},
         "part_id": result.part_id,
         "trigger_id": result.trigger_id,
-        "pose": None,
+        "pose": None if result.pose is None else pose_facts(result.pose),
         **trace_facts(result.trace),
     }
 
@@ -73,6 +74,17 @@ def trace_facts(trace: Trace | None) -> dict[str, object]:
         "backend": trace and trace.backend,
         "operating_point": trace
         and {"threshold": trace.threshold, "rate": trace.rate, "method": trace.method},
+    }
+
+
+def pose_facts(pose: Pose) -> dict[str, float]:
+    """Where a part lies: its own point in pixels of the captured frame, and its turn."""
+    return {
+        "x": round(pose.x, 2),
+        "y": round(pose.y, 2),
+        "degrees": round(pose.degrees, 2),
+        "right": round(pose.shift_xy[0], 2),
+        "down": round(pose.shift_xy[1], 2),
     }
 
 

@@ -18,6 +18,7 @@ _COLOURS: dict[Verdict, Colour] = {
     "unsure": _DOUBT,
     "defect": _DEFECT,
     "invalid": _DOUBT,
+    "not_found": _DOUBT,
 }
 _STRIP: Colour = (22, 25, 30)
 _TRACK: Colour = (58, 64, 73)
@@ -79,7 +80,7 @@ def annotate_result(
         )
     return annotate(
         frame_hwc,
-        map_hw=result.prediction.map_hw,
+        map_hw=result.map_hw,
         regions=tuple(_scaled(region, factor) for region in result.regions[:_MAX_BOXES]),
         score=result.prediction.score,
         threshold_score=result.threshold_score,
@@ -182,7 +183,7 @@ def _draw_strip(
     pad = height // 4
     scale = height * 0.016
     thick = max(1, round(height / 18))
-    label = verdict.upper()
+    label = verdict.upper().replace("_", " ")
     (label_w, label_h), _ = cv2.getTextSize(label, _FONT, scale, thick)
     pill = min(width, label_w + 3 * pad)
     strip[:, :pill] = _COLOURS[verdict]

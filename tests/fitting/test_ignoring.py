@@ -105,7 +105,7 @@ def test_afterwards_the_threshold_is_of_what_is_left(small_artefact: Artefact) -
     kept = changed.model().kept
     assert kept is not None
     cells = grids.astype(np.float32)[:, kept.numpy() != 0]
-    by_hand = np.sort(cells, axis=1)[:, -5:].mean(axis=1)
+    by_hand = np.sort(cells, axis=1)[:, -small_artefact.config.top :].mean(axis=1)
     assert changed.calibration.good.scores == pytest.approx(by_hand, rel=1e-5)
     assert changed.calibration.method == before.method
     same(*(Model(changed).predict(frame) for frame in pair()))

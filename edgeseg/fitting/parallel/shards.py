@@ -60,7 +60,11 @@ def write_shard(
     dataset: Dataset, config: FitConfig, options: FitOptions, *, shard: Shard, path: Path
 ) -> int:
     """Go through a part of the images and write what was collected; returns how many they were."""
-    config = looked_at(config, dataset)
+    config = looked_at(config, dataset, note=options.note)
+    if config.geometry.locate:
+        raise UsageError(
+            f"locate={config.geometry.locate}: shards do not keep where parts lie; fit in one go"
+        )
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
     train, held_out = split(dataset, config)
     data = fitted_data(dataset, held_out=len(held_out))

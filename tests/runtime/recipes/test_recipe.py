@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeseg.contract.geometry import Roi
 from edgeseg.errors import UsageError
 from edgeseg.files import file_sha256
 from edgeseg.runtime.backends.choose import open_session
@@ -16,7 +17,6 @@ from edgeseg.runtime.recipes.recipe import (
     settings_text,
 )
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
-from edgeseg.runtime.scoring.model_input import Roi
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 from tests.support.brightness_model import write_brightness_model

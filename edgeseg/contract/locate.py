@@ -1,0 +1,313 @@
+"""Where a part lies in the camera's picture: the same code in the fit and in the stream.
+
+    picture --Blob--> the piece that differs from the border: centre, axis, direction
+    picture --Anchor--> the place of a rectangle that all parts have: correlation, then ECC
+
+Both work on a shrunken picture and never on the whole part: a defect must not move it. What is less
+like the good images than they are like each other is not found.
+"""
+
+import base64
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.images import encode_png
+from edgeseg.contract.pose import Matrix, Pose, Roi, chained, warped
+from edgeseg.errors import UsageError
+
+Turns = Literal["none", "axis", "full"]  # none: round. axis: both ends alike
+Grey = NDArray[np.uint8]
+_SIDE = 256  # pixels of the longer side that parts are looked for at
+_LEAST, _MOST = 0.002, 0.95  # shares of the picture between which a piece can be a part
+_FINE = 64  # pixels of a rectangle's longer side where its place is refined
+_COARSE = 16  # and of its shorter side where it is searched for
+_MARGIN = 1 / 4  # of the rectangle: how far it may be from where it was searched for
+_FLAT = 0.1  # of the rectangle's contrast: less is nothing to look at
+_STEPS = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 1e-4)  # of the refinement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What came of looking for a part."""
+
+    pose: Pose | None  # None: nothing there that could be one
+    oddness: float  # against the good images; above 1 it is outside their limits
+    reason: str = ""  # why it is not found
+
+    @property
+    def ok(self) -> bool:
+        """Whether this is a part where it may be."""
+        return self.pose is not None and self.oddness <= 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """The largest piece of a picture that differs from its border, in the camera's pixels."""
+
+    x: float
+    y: float
+    degrees: float  # of its long axis, anticlockwise, towards its thinner end
+    area: float
+    length: float  # of the long axis over the short one
+    skew: float  # how unlike its ends are
+    at_border: bool
+
+
+def piece_of(image_hwc: NDArray[np.uint8]) -> Piece | None:
+    """Threshold, largest component, and its moments; None where nothing stands out."""
+    small_hwc, scale = _shrunk(image_hwc)
+    height, width = small_hwc.shape[:2]
+    border = np.concatenate(
+        [small_hwc[0], small_hwc[-1], small_hwc[:, 0], small_hwc[:, -1]]
+    )  # (n, 3)
+    colour = np.median(border, axis=0)
+    unlike = cv2.absdiff(small_hwc, np.broadcast_to(colour.astype(np.uint8), small_hwc.shape))
+    unlike = cv2.max(cv2.max(unlike[..., 0], unlike[..., 1]), unlike[..., 2])
+    _, mask = cv2.threshold(unlike, 0, 255, cv2.THRESH_BINARY | cv2.THRESH_OTSU)
+    lines, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    if not lines:
+        return None
+    line = max(lines, key=cv2.contourArea)
+    # Filled: a scratch in the colour of the table does not move the part.
+    filled = np.zeros((height, width), np.uint8)
+    cv2.drawContours(filled, [line], -1, 1, cv2.FILLED)
+    moments = cv2.moments(filled, binaryImage=True)
+    if not _LEAST * height * width <= moments["m00"] <= _MOST * height * width:
+        return None
+    x, y, w, h = cv2.boundingRect(line)
+    at_border = x == 0 or y == 0 or x + w == width or y + h == height
+    return _described(moments, scale=scale, at_border=at_border)
+
+
+def _described(moments: dict[str, float], *, scale: float, at_border: bool) -> Piece:
+    count = moments["m00"]
+    xx, xy, yy = (moments[name] / count for name in ("mu20", "mu11", "mu02"))
+    angle = 0.5 * math.atan2(2 * xy, xx - yy)
+    half = math.hypot((xx - yy) / 2, xy)
+    long, short = (xx + yy) / 2 + half, max((xx + yy) / 2 - half, 1e-9)
+    cos, sin = math.cos(angle), math.sin(angle)
+    third = cos**3 * moments["mu30"] + 3 * cos * cos * sin * moments["mu21"]
+    third += 3 * cos * sin * sin * moments["mu12"] + sin**3 * moments["mu03"]
+    skew = third / count / long**1.5
+    if skew < 0:
+        angle += math.pi
+    # Moments count from middles of pixels, and y points down.
+    return Piece(
+        x=(moments["m10"] / count + 0.5) * scale,
+        y=(moments["m01"] / count + 0.5) * scale,
+        degrees=-math.degrees(angle) % 360,
+        area=count * scale**2,
+        length=math.sqrt(long / short),
+        skew=abs(skew),
+        at_border=at_border,
+    )
+
+
+def _shrunk(image_hwc: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], float]:
+    """A small picture, and what its pixels are long in the camera's.
+
+    Samples and no averages, which would take longer than all the rest: an outline of hundreds of
+    pixels averages by itself.
+    """
+    height, width = image_hwc.shape[:2]
+    scale = max(1.0, max(height, width) / _SIDE)
+    size_wh = (max(1, round(width / scale)), max(1, round(height / scale)))
+    small = cv2.resize(image_hwc, size_wh, interpolation=cv2.INTER_LINEAR)
+    return np.asarray(small, np.uint8), scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blob:
+    """Parts that stand out from what they lie on, anywhere and at any angle."""
+
+    kind: Literal["blob"] = "blob"
+    home_xy: tuple[float, float]  # centre of the part in the picture that places are named in
+    degrees: float  # of its axis there
+    turns: Turns  # what of its angle can be told
+    area: float  # median of the good images, in pixels of the camera
+    length: float
+    area_spread: float  # of the logarithm
+    length_spread: float
+    limit: float  # of the larger of both deviations, in spreads
+    free: bool  # whether no good part reaches the border of its picture
+
+    def find(self, image_hwc: NDArray[np.uint8]) -> Found:
+        """Look for the part."""
+        piece = piece_of(image_hwc)
+        if piece is None:
+            return Found(pose=None, oddness=math.inf, reason="nothing stands out from the border")
+        pose = Pose(x=piece.x, y=piece.y, degrees=self.turn(piece), home_xy=self.home_xy)
+        deviation = self.deviation(piece)
+        reason = ""
+        if deviation > self.limit:
+            reason = f"a piece of {piece.area / self.area:.2f} times the usual area"
+        if self.free and piece.at_border:
+            deviation, reason = math.inf, "it reaches beyond the picture"
+        return Found(pose=pose, oddness=deviation / max(self.limit, 1e-9), reason=reason)
+
+    def turn(self, piece: Piece) -> float:
+        """How far a piece has turned, in degrees between -180 and 180."""
+        turned = (piece.degrees - self.degrees + 180) % 360 - 180
+        if self.turns == "axis":
+            turned = (turned + 90) % 180 - 90
+        return 0.0 if self.turns == "none" else turned
+
+    def deviation(self, piece: Piece) -> float:
+        """How unlike the good parts a piece is, in their spreads."""
+        return max(
+            abs(math.log(piece.area / self.area)) / self.area_spread,
+            abs(math.log(piece.length / self.length)) / self.length_spread,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anchor:
+    """A rectangle that all parts have, searched for over shifts and some angles."""
+
+    kind: Literal["anchor"] = "anchor"
+    box: Roi  # in the picture that places are named in
+    angles: tuple[float, ...]  # that are tried, in degrees
+    reach: float  # how far it is searched for, in pixels of the camera each way
+    pictures: tuple[str, ...]  # PNG, base64: the rectangle turned by each angle, small; then larger
+    limit: float  # of 1 - correlation
+
+    def __post_init__(self) -> None:
+        if len(self.pictures) != len(self.angles) + 1:
+            raise UsageError(
+                f"anchor: {len(self.pictures)} pictures of {len(self.angles)} angles, expected one "
+                "of each and a larger one"
+            )
+
+    @property
+    def home_xy(self) -> tuple[float, float]:
+        """The middle of the rectangle."""
+        return self.box.x + self.box.w / 2, self.box.y + self.box.h / 2
+
+    @cached_property
+    def _templates(self) -> list[Grey]:
+        return [_read_png(text) for text in self.pictures]
+
+    def find(self, image_hwc: NDArray[np.uint8]) -> Found:
+        """Look for the rectangle: everywhere within reach, then exactly where it is."""
+        pose = self._searched(image_hwc)
+        if pose is None:
+            return Found(pose=None, oddness=math.inf, reason="its rectangle is out of reach")
+        pose, likeness = self._refined(image_hwc, pose)
+        oddness = (1 - likeness) / max(self.limit, 1e-9)
+        reason = f"its rectangle is like that of the good images by {likeness:.2f} only"
+        return Found(pose=pose, oddness=oddness, reason="" if oddness <= 1 else reason)
+
+    def _searched(self, image_hwc: NDArray[np.uint8]) -> Pose | None:
+        """The best of all shifts and angles, to a pixel of the small picture."""
+        (x, y), (height, width) = self.home_xy, image_hwc.shape[:2]
+        step = coarse_step(self.box)
+        half_w, half_h = self.reach + self.box.w / 2, self.reach + self.box.h / 2
+        left, top = (max(0, int(value)) // step * step for value in (x - half_w, y - half_h))
+        right, bottom = min(width, math.ceil(x + half_w)), min(height, math.ceil(y + half_h))
+        window = _shrunk_green(image_hwc[top:bottom, left:right], step)
+        best = (-2.0, 0.0, 0.0, 0.0)
+        for angle, template in zip(self.angles, self._templates, strict=False):
+            if template.shape[0] > window.shape[0] or template.shape[1] > window.shape[1]:
+                return None
+            likeness = cv2.matchTemplate(window, template, cv2.TM_CCOEFF_NORMED)
+            _, highest, _, (at_x, at_y) = cv2.minMaxLoc(likeness)
+            if highest > best[0]:
+                middle_x, middle_y = at_x + template.shape[1] / 2, at_y + template.shape[0] / 2
+                best = (highest, left + middle_x * step, top + middle_y * step, angle)
+        return Pose(x=best[1], y=best[2], degrees=best[3], home_xy=self.home_xy)
+
+    def _refined(self, image_hwc: NDArray[np.uint8], pose: Pose) -> tuple[Pose, float]:
+        """Shift and turn of the rectangle alone by ECC; as it was where that does not settle."""
+        template, factor = self._templates[-1], max(self.box.w, self.box.h) / _FINE
+        height, width = template.shape
+        margin = round(_MARGIN * max(height, width))
+        size_hw = (height + 2 * margin, width + 2 * margin)
+        around = _around(self.home_xy, size_hw, factor)
+        patch = warped(image_hwc[..., 1], chained(pose.matrix, around), size_hw)
+        if patch.std() < _FLAT * template.std():
+            return pose, 0.0  # of a flat picture OpenCV says that it is like any other
+        start = np.array([[1, 0, margin], [0, 1, margin]], np.float32)
+        try:
+            likeness, warp = cv2.findTransformECC(
+                template, patch, start, cv2.MOTION_EUCLIDEAN, _STEPS, _everywhere(patch), 5
+            )
+        except cv2.error:  # it did not converge
+            likeness, warp = _likeness(template, patch[margin:-margin, margin:-margin]), start
+        # From the rectangle as it was to where the patch shows it, in pixels of the camera.
+        middle = warp[:, :2] @ ((width - 1) / 2, (height - 1) / 2) + warp[:, 2]
+        off = middle - ((size_hw[1] - 1) / 2, (size_hw[0] - 1) / 2)
+        home = np.array(self.home_xy) + factor * off
+        x, y = pose.matrix[:, :2] @ home + pose.matrix[:, 2]
+        turned = pose.degrees - math.degrees(math.atan2(warp[1, 0], warp[0, 0]))
+        return Pose(x=float(x), y=float(y), degrees=turned, home_xy=self.home_xy), float(likeness)
+
+
+def coarse_step(box: Roi) -> int:
+    """Pixels that become one where a rectangle is searched for."""
+    return max(1, min(box.w, box.h) // _COARSE)
+
+
+def anchor_pictures(
+    image_hwc: NDArray[np.uint8], box: Roi, angles: tuple[float, ...]
+) -> tuple[str, ...]:
+    """The rectangle of a good image as it looks turned by each angle, and as it is, larger."""
+    home = (box.x + box.w / 2, box.y + box.h / 2)
+    step, fine = coarse_step(box), max(box.w, box.h) / _FINE
+    coarse_hw = (max(1, box.h // step), max(1, box.w // step))
+    fine_hw = (max(1, round(box.h / fine)), max(1, round(box.w / fine)))
+    pictures = []
+    for angle in angles:
+        # A part that turns one way shows in its rectangle what lay the other way before.
+        back = Pose(x=home[0], y=home[1], degrees=-angle, home_xy=home)
+        matrix = chained(back.matrix, _around(home, coarse_hw, step))
+        pictures.append(warped(image_hwc[..., 1], matrix, coarse_hw))
+    pictures.append(warped(image_hwc[..., 1], _around(home, fine_hw, fine), fine_hw))
+    return tuple(_png(picture) for picture in pictures)
+
+
+def _around(middle_xy: tuple[float, float], size_hw: tuple[int, int], scale: float) -> Matrix:
+    """From places of a small picture to places around a middle."""
+    height, width = size_hw
+    return np.array(
+        [
+            [scale, 0.0, middle_xy[0] - scale * width / 2],
+            [0.0, scale, middle_xy[1] - scale * height / 2],
+        ]
+    )
+
+
+def _shrunk_green(image_hwc: NDArray[np.uint8], step: int) -> Grey:
+    """The channel that BGR and RGB have in common, in pixels of step x step."""
+    height, width = max(1, image_hwc.shape[0] // step), max(1, image_hwc.shape[1] // step)
+    green = image_hwc[: height * step, : width * step, 1]
+    skip = max(1, step // 4)
+    if step % skip == 0:
+        green = green[skip // 2 :: skip, skip // 2 :: skip]
+    small = cv2.resize(np.ascontiguousarray(green), (width, height), interpolation=cv2.INTER_AREA)
+    return np.asarray(small, np.uint8)
+
+
+def _everywhere(picture: Grey) -> Grey:
+    return np.full(picture.shape, 255, np.uint8)
+
+
+def _likeness(first: Grey, second: Grey) -> float:
+    return float(cv2.matchTemplate(first, second, cv2.TM_CCOEFF_NORMED)[0, 0])
+
+
+def _png(picture: Grey) -> str:
+    return base64.b64encode(encode_png(picture)).decode()
+
+
+def _read_png(text: str) -> Grey:
+    data = np.frombuffer(base64.b64decode(text), np.uint8)
+    picture = cv2.imdecode(data, cv2.IMREAD_GRAYSCALE)
+    if picture is None:
+        raise UsageError("anchor: its picture cannot be decoded; fit the model again")
+    return np.asarray(picture, np.uint8)

@@ -1,0 +1,274 @@
+"""Parts that move: where they are found, what is not found, and that nothing else changes."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import edgeseg
+from edgeseg.api import Model
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.config import FitConfig
+from edgeseg.contract.geometry import Geometry, Pose
+from edgeseg.contract.images import write_image
+from edgeseg.contract.pose import of_centres
+from edgeseg.data.datasets import open_dataset
+from edgeseg.data.locating import learned, parse_anchor
+from edgeseg.errors import UsageError
+from edgeseg.fitting.fitting import fit
+from tests.support.commands import succeed
+from tests.support.small_models import RANDOM, SMALL
+
+SIZE_HW = (120, 160)
+HOME = (80.0, 60.0)
+
+
+def part(
+    x: float = 80.0, y: float = 60.0, degrees: float = 0.0, *, noise: int = 0, defect: bool = False
+) -> NDArray[np.uint8]:
+    """A dark wedge with a hole and a mark at its thick end, on a light table."""
+    picture = np.full((*SIZE_HW, 3), 205, np.uint8)
+    outline = np.array([[45, 45], [118, 55], [118, 65], [45, 75]], np.int32)
+    cv2.fillPoly(picture, [outline * 16 - 8], (70, 80, 90), lineType=cv2.LINE_AA, shift=4)
+    cv2.rectangle(picture, (50, 52), (58, 58), (160, 60, 50), -1)
+    cv2.circle(picture, (90, 60), 3, (30, 30, 30), -1, cv2.LINE_AA)
+    if defect:
+        picture[62:68, 66:74] = (240, 240, 60)
+    pose = Pose(x=x, y=y, degrees=degrees, home_xy=HOME)
+    moved = cv2.warpAffine(
+        picture, of_centres(pose.matrix), SIZE_HW[::-1], borderMode=cv2.BORDER_REPLICATE
+    )
+    grain = np.random.default_rng(noise).normal(0, 2, moved.shape)
+    return np.clip(moved + grain, 0, 255).astype(np.uint8)
+
+
+def scattered(count: int, *, turn: float = 180.0, shift: float = 12.0) -> list[NDArray[np.uint8]]:
+    rng = np.random.default_rng(5)
+    draws = [(0.0, 0.0, 0.0), *rng.uniform(-1, 1, (count - 1, 3)).tolist()]
+    return [
+        part(80 + shift * x, 60 + shift * y, turn * angle, noise=number)
+        for number, (x, y, angle) in enumerate(draws)
+    ]
+
+
+def folder_of(folder: Path, images: list[NDArray[np.uint8]]) -> Path:
+    for number, image in enumerate(images):
+        write_image(folder / f"{number:03}.png", image)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def blobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folder_of(tmp_path_factory.mktemp("blobs"), scattered(12))
+
+
+@pytest.fixture(scope="module")
+def anchors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folder_of(tmp_path_factory.mktemp("anchors"), scattered(12, turn=9.0))
+
+
+def geometry_of(folder: Path, locate: str, said: list[str] | None = None) -> Geometry:
+    note = (lambda _: None) if said is None else said.append
+    return learned(
+        Geometry(camera_hw=SIZE_HW, locate=locate), open_dataset(folder).train, rate=0.1, note=note
+    )
+
+
+def corner_error(found: Pose, wanted: Pose) -> float:
+    """Farthest that a corner of the picture is from where it should be."""
+    corners = np.array([[0, 0, 1], [160, 0, 1], [0, 120, 1], [160, 120, 1.0]])
+    offset = corners @ found.matrix.T - corners @ wanted.matrix.T
+    return float(np.hypot(*offset.T).max())
+
+
+ANCHOR = "anchor:42,44,34,32,angles=10"
+
+
+@pytest.mark.parametrize("defect", [False, True])
+@pytest.mark.parametrize("locate", ["blob", ANCHOR])
+def test_a_part_is_found_where_it_was_put(
+    blobs: Path, anchors: Path, locate: str, defect: bool
+) -> None:
+    geometry = geometry_of(blobs if locate == "blob" else anchors, locate)
+    start = geometry.find(part())
+    assert start is not None
+    assert start.pose is not None
+    rng = np.random.default_rng(1)
+    turn = 180.0 if locate == "blob" else 10.0
+    for _ in range(10):
+        x, y, degrees = rng.uniform(-1, 1, 3) * (12, 12, turn)
+        planted = Pose(x=80 + x, y=60 + y, degrees=degrees, home_xy=HOME)
+        found = geometry.find(part(80 + x, 60 + y, degrees, defect=defect))
+        assert found is not None
+        assert found.pose is not None
+        assert found.ok or defect
+        start_error = corner_error(start.pose, Pose(x=80, y=60, degrees=0, home_xy=HOME))
+        assert start_error < 1.5
+        assert corner_error(found.pose, planted) < 2.5
+
+
+def test_what_is_learned_is_said_in_words(blobs: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    geometry_of(blobs, "blob", said)
+    assert said == [
+        "parts are found by their outline in 12 of 12 good images; their angle is known from their "
+        "axis and their ends"
+    ]
+    discs, bars = [], []
+    for number in range(8):
+        disc = np.full((*SIZE_HW, 3), 200, np.uint8)
+        cv2.circle(disc, (70 + number, 60), 25, (40, 40, 40), -1, cv2.LINE_AA)
+        discs.append(disc)
+        bar = np.full((*SIZE_HW, 3), 200, np.uint8)
+        cv2.rectangle(bar, (40, 50 + number), (120, 66 + number), (40, 40, 40), -1)
+        bars.append(bar)
+    geometry_of(folder_of(tmp_path / "discs", discs), "blob", said)
+    geometry_of(folder_of(tmp_path / "bars", bars), "blob", said)
+    assert said[1].endswith("they are round or nearly so: their angle is left out")
+    assert said[2].endswith("an angle and the opposite one are the same")
+
+
+def test_what_is_not_there_is_not_found(blobs: Path, anchors: Path) -> None:
+    empty = np.full((*SIZE_HW, 3), 205, np.uint8)
+    half = part(154, 60)
+    small = cv2.resize(part(), None, fx=0.5, fy=0.5)
+    padded = np.full((*SIZE_HW, 3), 205, np.uint8)
+    padded[30:90, 40:120] = small
+    for geometry in (geometry_of(blobs, "blob"), geometry_of(anchors, ANCHOR)):
+        for picture in (empty, half, padded):
+            found = geometry.find(picture)
+            assert found is not None
+            assert not found.ok
+            assert found.reason
+
+
+@pytest.fixture(scope="module")
+def located(blobs: Path) -> Artefact:
+    config = replace(SMALL, geometry=Geometry(locate="blob"))
+    return fit(open_dataset(blobs), config, RANDOM)
+
+
+@pytest.fixture(scope="module")
+def graph(located: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("graphs") / "part.onnx"
+    return Model(located).export(path, allow_random_weights=True)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "openvino"])
+def test_every_backend_follows_the_part_as_the_reference_does(
+    located: Artefact, graph: Path, backend: str
+) -> None:
+    pytest.importorskip("openvino" if backend == "openvino" else "onnxruntime")
+    reference = Model(located)
+    with edgeseg.runtime.open(graph, backend=backend, allow_random_weights=True) as detector:
+        for x, y, degrees in ((80, 60, 0), (88, 52, 140), (70, 66, -95)):
+            frame = part(x, y, degrees, noise=3)
+            wanted, result = reference.predict(frame), detector.predict(frame)
+            assert result.verdict == wanted.verdict
+            assert result.score == pytest.approx(wanted.score, rel=1e-3)
+            assert result.pose == wanted.pose
+            assert result.map_hw.shape == wanted.map_hw.shape
+        nothing = detector.predict(np.full((*SIZE_HW, 3), 205, np.uint8))
+    assert nothing.verdict == "not_found"
+    assert nothing.anomalous
+
+
+def test_a_part_scores_alike_wherever_it_lies_and_boxes_follow_it(located: Artefact) -> None:
+    model = Model(located)
+    at_rest = model.predict(part(noise=3)).score
+    moved = [model.predict(part(x, y, a, noise=3)).score for x, y, a in ((86, 55, 60), (75, 64, 9))]
+    assert moved == pytest.approx([at_rest, at_rest], rel=0.35)
+    result = model.predict(part(86, 55, 90, defect=True))
+    assert result.verdict == "defect"
+    x, y, w, h = result.regions[0].box_xywh
+    turned = Pose(x=86, y=55, degrees=90, home_xy=HOME).matrix @ (70.0, 65.0, 1.0)
+    assert abs(x + w / 2 - turned[0]) < 14
+    assert abs(y + h / 2 - turned[1]) < 14
+
+
+def test_parts_beyond_the_picture_neither_score_nor_calibrate(located: Artefact) -> None:
+    geometry = located.config.geometry
+    found = geometry.find(part(88, 52, 140))
+    assert found is not None
+    inside = geometry.view(SIZE_HW, (96, 96), found.pose).inside(located.config.grid_hw)
+    assert inside is not None, "the corners of the view lie beyond"
+    grid = np.where(inside, 1.0, 99.0).astype(np.float32)
+    map_hw, score = located.model().rule.judged(grid, inside)
+    assert score == pytest.approx(1.0)
+    assert map_hw.max() == pytest.approx(1.0, rel=1e-5)
+    assert located.calibration.good.scores.max() < located.calibration.good.grids.max()  # type: ignore[union-attr]
+
+
+def test_the_stream_says_the_pose_and_what_it_does_not_find(
+    located: Artefact, graph: Path, tmp_path: Path
+) -> None:
+    frames = [part(88, 52, 140), np.full((*SIZE_HW, 3), 205, np.uint8)]
+    source, log = folder_of(tmp_path / "in", frames), tmp_path / "events.jsonl"
+    options = ("--backend", "cpu", "--threads", "1", "--allow-random-weights", "--snapshots")
+    succeed(
+        "stream", "--model", graph, "--source", source, "--events", log, *options, tmp_path / "out"
+    )
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    first, second = (line for line in lines if line["event"] == "frame")
+    wanted = located.config.geometry.find(frames[0])
+    assert wanted is not None
+    assert wanted.pose is not None
+    assert first["pose"]["x"] == pytest.approx(wanted.pose.x, abs=0.01)
+    assert first["pose"]["down"] == pytest.approx(wanted.pose.shift_xy[1], abs=0.01)
+    assert abs(first["pose"]["degrees"] - 140) < 2
+    assert (second["verdict"], second["pose"], second["alarm"]) == ("not_found", None, True)
+
+
+def test_evaluation_counts_what_is_not_found_as_an_alarm(located: Artefact, tmp_path: Path) -> None:
+    folder_of(tmp_path / "train/good", scattered(3))
+    folder_of(tmp_path / "test/good", [part(84, 58, 33, noise=7)])
+    folder_of(tmp_path / "test/gone", [np.full((*SIZE_HW, 3), 205, np.uint8)])
+    mask = np.zeros(SIZE_HW, np.uint8)
+    mask[50:70, 60:90] = 255
+    write_image(tmp_path / "ground_truth/gone/000_mask.png", mask)
+    result = Model(located).evaluate(tmp_path)
+    assert result.not_found == 1
+    assert result.recall == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("stamp", "locate='stamp': expected blob, anchor:x,y,w,h or anchor:x,y,w,h,angles=10"),
+        ("anchor:1,2,3", "locate='anchor:1,2,3': expected blob, anchor:x,y,w,h"),
+        ("anchor:1,2,3,4,angles=999", "locate='anchor:1,2,3,4,angles=999': expected blob"),
+    ],
+)
+def test_other_ways_to_find_parts_are_refused(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as failure:
+        parse_anchor(text)
+    assert str(failure.value).startswith(sentence)
+
+
+def test_angles_are_tried_in_steps_of_five_degrees() -> None:
+    assert parse_anchor("anchor:1,2,30,40,angles=10")[1] == (-10.0, -5.0, 0.0, 5.0, 10.0)
+    assert parse_anchor("anchor:1,2,30,40")[1] == (0.0,)
+
+
+def test_textures_and_small_anchors_are_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    noise = [rng.integers(0, 256, (*SIZE_HW, 3), dtype=np.uint8) for _ in range(6)]
+    folder = folder_of(tmp_path / "noise", noise)
+    with pytest.raises(UsageError, match="the part does not stand out from what it lies on"):
+        geometry_of(folder, "blob")
+    with pytest.raises(UsageError, match="some good images have nothing like it"):
+        geometry_of(folder, "anchor:42,44,34,32")
+    with pytest.raises(UsageError, match="too small to be searched for in time; expected 4 pixels"):
+        geometry_of(folder, "anchor:42,44,34,3")
+    with pytest.raises(UsageError, match="does not lie within pictures of 160x120"):
+        geometry_of(folder, "anchor:142,44,34,30")
+
+
+def test_tiles_are_refused(blobs: Path) -> None:
+    config = FitConfig(size_hw=(64, 64), frame_hw=(128, 128), geometry=Geometry(locate="blob"))
+    with pytest.raises(UsageError, match="parts are followed as a whole, and tiles are not"):
+        fit(open_dataset(blobs), config, RANDOM)
