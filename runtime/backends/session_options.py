@@ -13,9 +13,9 @@ class SessionOptions:
 
     threads: int | None = None  # of the processor; None: all cores that this process may use
     # Idle threads of ONNX Runtime watch for the next run instead of sleeping; OpenVINO has no such
-    # option. With nothing else to do that saves 1.4 to 2.5 ms of a frame. At 30 frames a second it
-    # costs 1.4 to 3.8 times the processor's time, and on two cores that decode or run a second
-    # camera, too, each waits 1.6 to 3.1 times as long for its answer: so it is off.
+    # option. With nothing else to do that saves a millisecond or two of a frame, at a multiple of
+    # the processor's time, which cores that decode or run a second camera do not have: so it is
+    # off. `python -m edgeseg.bench.studies.spin MODEL` measures it.
     spin: bool = False
     # Public keys: only files that one of them has signed are opened. None: whatever is there.
     trust: tuple[Path, ...] = ()
