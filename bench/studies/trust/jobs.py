@@ -1,0 +1,251 @@
+"""The commands that write, each with what it finds in its folder and what it may leave there.
+
+A new command that writes is an entry of JOBS; kills and faults then try it.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgeseg.data.synthetic.scene import SceneGenerator, write_dataset
+
+_SIZE = 96
+FIT = (
+    "--backbone", "mobilenet_v3_small", "--weights", "random", "--size", str(_SIZE), "-k", "16",
+    "--rank", "10", "--folds", "3", "--false-alarm-rate", "0.1", "--planted", "0", "-q",
+)  # fmt: skip
+_RANDOM = "--allow-random-weights"
+_CAMERA = f"synthetic:fps=0,frames=24,defects=0.5,height={_SIZE},width={_SIZE}"
+
+
+def command(*words: object) -> None:
+    """Run a command of edgeseg in this process; it ends with SystemExit."""
+    from edgeseg.cli.group import cli
+
+    cli.main([str(word) for word in words], prog_name="edgeseg")
+
+
+def succeed(*words: object) -> None:
+    """The same, and go on if it went well."""
+    try:
+        command(*words)
+    except SystemExit as end:
+        if end.code not in (0, None):
+            raise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """An entry of JOBS; functions get the folder that the command works in."""
+
+    arguments: Callable[[Path], tuple[object, ...]]
+    facts: Callable[[Path], Any]  # of all outputs, as a reader sees them; raises if one is damaged
+    prepare: tuple[str, ...]  # files of the bench to begin with, as NAME or NAME=SOURCE
+    again: tuple[str, ...] = ()  # added when it is repeated after a kill
+    repeatable: bool = True  # a second run gives what the first gave
+    after: Callable[[Path], Any] = lambda at: None  # once the next run has ended
+
+
+def make_bench(bench: Path) -> None:
+    """Good images, and what earlier runs have left: models old and new, shards, a graph."""
+    size_hw = (_SIZE, _SIZE)
+    write_dataset(bench / "plate", size_hw=size_hw, train=10, test_good=6, test_defective=1)
+    good, more = bench / "plate/train/good", bench / "plate/test/good"
+    succeed("fit", good, "--out", bench / "new.edgeseg", *FIT)
+    succeed("fit", good, "--out", bench / "old.edgeseg", *FIT, "--seed", 1)
+    for index in range(2):
+        shard = ("--shard", f"{index}/2", "--out", bench / f"{index}.shard")
+        settings = [word for word in FIT if word not in ("--planted", "0")]
+        succeed("moments", good, *shard, *settings)
+    succeed("export", bench / "old.edgeseg", "--out", bench / "old.onnx", _RANDOM, "-q")
+    events = bench / "scores.jsonl"
+    streamed = ("stream", "--model", bench / "old.onnx", "--source", _CAMERA, _RANDOM)
+    succeed(*streamed, "--events", events, "--threads", 1, "--backend", "cpu")
+    lines = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
+    scores = sorted(line["score"] for line in lines if line["event"] == "frame")
+    (bench / "median.txt").write_text(str(scores[len(scores) // 2]), encoding="utf-8")
+    stream_once(bench, bench / "streamed")
+    shutil.copytree(more, bench / "more")
+
+
+def stream_arguments(bench: Path, folder: Path) -> tuple[object, ...]:
+    """The stream with every sink that writes; half of its frames are alarms."""
+    return (
+        "stream", "--model", bench / "old.onnx", "--source", _CAMERA, _RANDOM,
+        "--threads", 1, "--backend", "cpu", "--status-every", 0,
+        "--threshold", (bench / "median.txt").read_text(encoding="utf-8"),
+        "--events", folder / "events.jsonl", "--events-chain", "--events-sync", "every",
+        "--counters", folder / "counters.json", "--snapshots", folder / "snapshots",
+        "--snapshot-count", 5, "--save", folder / "video.avi", "--report", folder / "report.json",
+    )  # fmt: skip
+
+
+def stream_once(bench: Path, folder: Path) -> None:
+    """What a run of yesterday has left."""
+    folder.mkdir()
+    succeed(*stream_arguments(bench, folder))
+
+
+def artefact_facts(path: Path) -> list[Any]:
+    """A fitted model as every command sees it."""
+    from edgeseg.artefact.artefact import load_artefact
+
+    artefact = load_artefact(path)
+    factor = artefact.factors.factor.contiguous().numpy().tobytes()
+    return [artefact.calibration.score_threshold, hashlib.sha256(factor).hexdigest()]
+
+
+def graph_facts(path: Path) -> list[Any]:
+    """A graph and its sidecar as the device sees them."""
+    import edgeseg.runtime
+
+    with edgeseg.runtime.open(path, backend="cpu", threads=1, allow_random_weights=True) as model:
+        frame = SceneGenerator(size_hw=(_SIZE, _SIZE)).good(5)
+        return [model.predict(frame).score, model.metadata.threshold.score]
+
+
+def stream_facts(folder: Path) -> list[Any]:
+    """Whole events, pictures, video and counters; the last line may be torn until the next run."""
+    import cv2
+
+    lines = (folder / "events.jsonl").read_bytes().split(b"\n")
+    for line in lines[:-1]:
+        json.loads(line)
+    for told in (folder / "snapshots").glob("alarm-*.json"):
+        json.loads(told.read_text(encoding="utf-8"))
+        for suffix in (".jpg", ".raw.png"):
+            picture = cv2.imread(str(told.with_name(told.name.removesuffix(".json") + suffix)))
+            if picture is None:
+                raise ValueError(f"{told.name}: its {suffix} cannot be read")
+    video = cv2.VideoCapture(str(folder / "video.avi"))
+    if not video.read()[0]:
+        raise ValueError("video.avi does not play")
+    json.loads((folder / "counters.json").read_text(encoding="utf-8"))
+    json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return ["whole"]
+
+
+def log_facts(folder: Path) -> None:
+    """After the next run every line is an event, and the chain holds."""
+    for line in (folder / "events.jsonl").read_text(encoding="utf-8").splitlines():
+        json.loads(line)
+    succeed("verify-log", folder / "events.jsonl")
+
+
+JOBS: dict[str, Job] = {
+    "fit": Job(
+        arguments=lambda at: ("fit", at / "plate/train/good", "--out", at / "m.edgeseg", *FIT),
+        facts=lambda at: artefact_facts(at / "m.edgeseg"),
+        prepare=("plate", "m.edgeseg=old.edgeseg"),
+        again=("--resume",),
+    ),
+    "fit --resume": Job(
+        arguments=lambda at: (
+            "fit",
+            at / "plate/train/good",
+            "--out",
+            at / "m.edgeseg",
+            *FIT,
+            "--resume",
+            "--checkpoint-seconds",
+            0,
+            "--batch-size",
+            2,
+        ),
+        facts=lambda at: artefact_facts(at / "m.edgeseg"),
+        prepare=("plate", "m.edgeseg=old.edgeseg"),
+    ),
+    "export": Job(
+        arguments=lambda at: (
+            "export",
+            at / "new.edgeseg",
+            "--out",
+            at / "m.onnx",
+            _RANDOM,
+            "-q",
+        ),
+        facts=lambda at: graph_facts(at / "m.onnx"),
+        prepare=("new.edgeseg", "m.onnx=old.onnx", "m.json=old.json"),
+    ),
+    "update": Job(
+        arguments=lambda at: ("update", at / "m.edgeseg", at / "more", "-q"),
+        facts=lambda at: artefact_facts(at / "m.edgeseg"),
+        prepare=("more", "m.edgeseg=old.edgeseg"),
+        repeatable=False,  # it adds the images once more
+    ),
+    "merge": Job(
+        arguments=lambda at: (
+            "merge",
+            at / "0.shard",
+            at / "1.shard",
+            "--out",
+            at / "m.edgeseg",
+            "-q",
+        ),
+        facts=lambda at: artefact_facts(at / "m.edgeseg"),
+        prepare=("0.shard", "1.shard", "plate", "m.edgeseg=old.edgeseg"),
+    ),
+    "calibrate": Job(
+        arguments=lambda at: (
+            "calibrate",
+            at / "m.onnx",
+            at / "more",
+            _RANDOM,
+            "--threads",
+            1,
+            "--backend",
+            "cpu",
+        ),
+        facts=lambda at: graph_facts(at / "m.onnx"),
+        prepare=("more", "m.onnx=old.onnx", "m.json=old.json"),
+    ),
+    "threshold": Job(
+        arguments=lambda at: ("threshold", at / "m.edgeseg", "--value", 9.5),
+        facts=lambda at: artefact_facts(at / "m.edgeseg"),
+        prepare=("m.edgeseg=old.edgeseg",),
+    ),
+    "threshold of a graph": Job(
+        arguments=lambda at: ("threshold", at / "m.onnx", "--value", 9.5),
+        facts=lambda at: graph_facts(at / "m.onnx"),
+        prepare=("m.onnx=old.onnx", "m.json=old.json"),
+    ),
+    "stream": Job(
+        arguments=lambda at: stream_arguments(at, at / "streamed"),
+        facts=lambda at: stream_facts(at / "streamed"),
+        prepare=("old.onnx", "old.json", "median.txt", "streamed"),
+        after=lambda at: log_facts(at / "streamed"),
+    ),
+}
+
+
+def lay_out(bench: Path, folder: Path, job: Job) -> None:
+    """A folder with what the command finds."""
+    folder.mkdir()
+    for entry in job.prepare:
+        name, _, source = entry.partition("=")
+        origin = bench / (source or name)
+        if origin.is_dir():
+            shutil.copytree(origin, folder / name)
+        else:
+            shutil.copy(origin, folder / name)
+
+
+def names_in(folder: Path) -> set[str]:
+    """Everything below, but for what counts itself: snapshots of the stream."""
+    paths = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    return {path for path in paths if "/alarm-" not in path and path != "said.txt"}
+
+
+def close_enough(facts: Any, others: Any) -> bool:
+    """Whether two readings are of the same file; scores are compared as numbers."""
+    for one, other in zip(facts, others, strict=True):
+        equal = one == other if isinstance(one, str) else np.isclose(one, other, rtol=1e-5)
+        if not equal:
+            return False
+    return True

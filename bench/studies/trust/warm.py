@@ -1,0 +1,24 @@
+"""Load what commands load, before the forks: each of them would take seconds to do it."""
+
+import importlib
+import os
+
+from edgeseg.cli.group import COMMANDS
+
+_HEAVY = (
+    "torch", "torchvision", "onnx", "onnxscript", "onnxruntime", "torch.onnx", "safetensors.torch",
+    "edgeseg.fitting.fitting", "edgeseg.export.onnx_export", "edgeseg.runtime.run",
+    "edgeseg.runtime.scoring.detector", "edgeseg.export.accuracy", "edgeseg.artefact.artefact",
+)  # fmt: skip
+
+
+def warm() -> None:
+    """Import, and compute nothing: threads would not survive a fork."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    for name in _HEAVY:
+        importlib.import_module(name)
+    for place in COMMANDS.values():
+        importlib.import_module(place.partition(":")[0])
+    import torch
+
+    torch.set_num_threads(1)
