@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?= tests
+LOCK := --quiet --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-header
 
-.PHONY: setup test lint demo docs bench clean
+.PHONY: setup test lint demo docs bench dist lock clean
 
 setup: $(VENV)/.installed
 
@@ -33,5 +34,16 @@ docs: setup
 bench: setup
 	$(BIN)/edgeseg bench small --out bench-out
 
+# Wheel, sdist and bill of materials, built twice and compared.
+dist: setup
+	$(BIN)/python release/dist.py --out dist
+
+# Versions and hashes of all that is installed, for every platform; needs the package index.
+lock: setup
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra cpu --extra web $(LOCK) --output-file release/device.lock
+	$(BIN)/uv pip compile pyproject.toml --extra fit $(LOCK) --output-file release/fit.lock
+	$(BIN)/uv pip compile pyproject.toml --extra dev $(LOCK) --output-file release/dev.lock
+
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build dist *.egg-info

@@ -52,6 +52,7 @@ def describe_model(
             name=config.backbone,
             weights_sha256=artefact.origin.sha256,
             random_weights=artefact.origin.random,
+            licence=artefact.origin.licence,
         ),
         artefact_sha256=artefact_sha256,
         precision=precision,

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from edgeseg.bench.studies.trust.forked import Ended, answer_forked, run_forked
+from edgeseg.bench.studies.trust.forked import Ended, answer_forked, prepared, run_forked
 from edgeseg.bench.studies.trust.jobs import (
     JOBS,
     Job,
@@ -129,16 +129,13 @@ class Siege:
 @click.option("--count", type=click.IntRange(1), default=200, help="Kills of each command.")
 @click.option("--job", "names", multiple=True, type=click.Choice(list(JOBS)), help="Default: all.")
 @click.option("--seed", default=0, help="Of the moments.")
+@click.option("--bench", type=click.Path(path_type=Path), help="Made here, if it is not there.")
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Folder of the report.")
-def main(count: int, names: tuple[str, ...], seed: int, out: Path) -> None:
+def main(count: int, names: tuple[str, ...], seed: int, bench: Path | None, out: Path) -> None:
     """Kill every command that writes, count what is lost, and fail if it is anything."""
     warm()
     with temporary_folder(out, name="kills") as scratch:
-        bench = scratch / "bench"
-        bench.mkdir()
-        made = run_forked(lambda: make_bench(bench), folder=scratch)
-        if made.code != 0:
-            raise SystemExit(f"the bench could not be made: {made.said[-2000:]}")
+        bench = prepared(make_bench, bench, scratch)
         sieges = [Siege(name, bench=bench, scratch=scratch, seed=seed) for name in names or JOBS]
         for done in range(0, count, _ROUND):
             for siege in sieges:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from edgeseg.artefact.header import read_artefact_file
-from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.contract.metadata import MODEL_SUFFIXES, UNKNOWN_LICENCE
 from edgeseg.contract.seal import hash_state
 from edgeseg.files import size_text
 from edgeseg.options import PATH
@@ -30,6 +30,7 @@ def info(model: Path, as_json: bool) -> None:
         facts: dict[str, Any] = describe(model)
     else:
         facts = artefact_facts(model)
+        facts["weights"] = {"licence": UNKNOWN_LICENCE} | facts["weights"]
     if as_json:
         click.echo(json.dumps(facts, indent=2, sort_keys=True))
         return

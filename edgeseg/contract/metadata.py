@@ -23,6 +23,7 @@ from edgeseg.errors import RuntimeFailure, UsageError
 SCHEMA = 2  # 1: version 0.1.0, whose files had no hash of themselves
 UNSEALED = 1
 KEY = "edgeseg"  # the key in an ONNX file's metadata_props
+UNKNOWN_LICENCE = "unknown"
 PLAN_SUFFIXES = (".plan", ".engine")
 MODEL_SUFFIXES = (".onnx", *PLAN_SUFFIXES)
 AccuracyRow = dict[str, str | int | float | None]  # `dataset`, and figures by the names of METRICS
@@ -218,6 +219,7 @@ class BackboneFacts:
     name: str
     weights_sha256: str
     random_weights: bool
+    licence: str = UNKNOWN_LICENCE  # of the weights; the first files do not say
 
 
 @dataclass(frozen=True, kw_only=True)

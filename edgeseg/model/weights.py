@@ -12,7 +12,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from edgeseg.contract.metadata import UNKNOWN_LICENCE
 from edgeseg.errors import WeightsError
+from edgeseg.files import file_sha256
 from edgeseg.model.backbones import BackboneSpec, WeightsPackage, backbone_spec
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 
@@ -28,6 +30,7 @@ class WeightsOrigin:
     source: str
     sha256: str
     random: bool
+    licence: str = UNKNOWN_LICENCE  # as the first files have it
 
 
 def load_backbone(
@@ -39,15 +42,24 @@ def load_backbone(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             backbone = Backbone(spec, layers=layers)
-        source = "random"
+        source, licence = "random", "none"
     else:
         backbone = Backbone(spec, layers=layers)
         path = find_weights(spec, weights=weights)
         load_checked(backbone, read_tensors(path), source=path)
-        source = path.name
+        source, licence = path.name, _licence(spec, path)
     return backbone, WeightsOrigin(
-        source=source, sha256=weights_sha256(backbone), random=weights == RANDOM
+        source=source,
+        sha256=weights_sha256(backbone),
+        random=weights == RANDOM,
+        licence=licence,
     )
+
+
+def _licence(spec: BackboneSpec, path: Path) -> str:
+    """That of the published weights, if the file is theirs: the name ends with its hash."""
+    digits = Path(spec.weights_file).stem.rpartition("-")[2]
+    return spec.licence if file_sha256(path).startswith(digits) else UNKNOWN_LICENCE
 
 
 def find_weights(spec: BackboneSpec, *, weights: str | None) -> Path:

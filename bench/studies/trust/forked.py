@@ -74,6 +74,17 @@ def answer_forked(question: Callable[[], Any], *, folder: Path) -> Any:
     return answer
 
 
+def prepared(make: Callable[[Path], object], bench: Path | None, scratch: Path) -> Path:
+    """A folder that commands begin with, made in a process of its own unless it is there."""
+    folder = scratch / "bench" if bench is None else bench
+    if not folder.exists():
+        folder.mkdir()
+        made = run_forked(lambda: make(folder), folder=scratch)
+        if made.code != 0:
+            raise SystemExit(f"the bench could not be made: {made.said[-2000:]}")
+    return folder
+
+
 def _child(
     action: Callable[[], object], *, log: Path, count: mmap.mmap, kill_at: int | None
 ) -> None:

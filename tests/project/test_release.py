@@ -1,0 +1,161 @@
+"""The release: built twice with the same bytes, installed and run; locks, bill of materials."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from edgeseg import __version__
+from tests.support import REPO
+
+LOCKS = ("device", "fit", "dev")
+_PIN = re.compile(r"^([A-Za-z0-9._\-]+)==", re.M)
+
+
+def run(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(word) for word in words],
+        cwd=REPO,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+
+
+def pins(lock: str) -> list[str]:
+    return _PIN.findall((REPO / f"release/{lock}.lock").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make dist` writes; it compares two builds itself."""
+    if run("git", "rev-parse", "HEAD").returncode != 0:
+        pytest.skip("no git, which tells what belongs to a release")
+    folder = tmp_path_factory.mktemp("dist")
+    done = run(sys.executable, "release/dist.py", "--out", folder)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return folder
+
+
+def test_the_release_is_complete_and_its_sums_are_right(dist: Path) -> None:
+    sums = dict(
+        reversed(line.split("  ")) for line in (dist / "SHA256SUMS").read_text().splitlines()
+    )
+    stem = f"edgeseg-{__version__}"
+    assert set(sums) == {f"{stem}-py3-none-any.whl", f"{stem}.tar.gz", f"{stem}.cdx.json"}
+    for name, digest in sums.items():
+        assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == digest
+
+
+def test_the_sdist_gives_the_same_wheel(dist: Path, tmp_path: Path) -> None:
+    with tarfile.open(dist / f"edgeseg-{__version__}.tar.gz") as archive:
+        members = archive.getmembers()
+        archive.extractall(tmp_path, filter="data")
+    times = {member.mtime for member in members}
+    assert len(times) == 1
+    code = f"import setuptools.build_meta as b; b.build_wheel({str(tmp_path)!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path / f"edgeseg-{__version__}",
+        env=os.environ | {"SOURCE_DATE_EPOCH": str(int(times.pop()))},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.read_bytes() == (dist / wheel.name).read_bytes()
+
+
+def test_the_wheel_runs_in_a_fresh_environment(dist: Path, tmp_path: Path) -> None:
+    """Its own environment and command; what it depends on is borrowed from this one."""
+    venv = tmp_path / "venv"
+    assert run(sys.executable, "-m", "venv", "--without-pip", venv).returncode == 0
+    (wheel,) = dist.glob("*.whl")
+    python = venv / "bin/python"
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index")
+    installed = run(*pip, wheel)
+    assert installed.returncode == 0, installed.stderr
+    (site,) = venv.glob("lib/python*/site-packages")
+    (site / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    said = run(venv / "bin/edgeseg", "--version", PYTHONPATH="")
+    assert said.stdout == f"edgeseg, version {__version__}\n", said.stderr
+    where = run(python, "-I", "-c", "import edgeseg; print(edgeseg.__file__)", PYTHONPATH="")
+    assert where.stdout.startswith(str(site)), where.stdout
+    source = "synthetic:fps=0,frames=2,height=48,width=64"
+    model = tmp_path / "m.onnx"
+    code = (
+        "from pathlib import Path; from tests.support.brightness_model import *; "
+        f"write_brightness_model(Path({str(model)!r}), metadata=brightness_metadata())"
+    )
+    assert run(sys.executable, "-c", code, PYTHONPATH=str(REPO)).returncode == 0
+    streamed = run(
+        venv / "bin/edgeseg", "stream", "--model", model, "--source", source, "--backend", "cpu",
+        PYTHONPATH="",
+    )  # fmt: skip
+    assert streamed.returncode == 0, streamed.stderr
+
+
+def test_the_bill_of_materials_names_what_the_lock_pins(dist: Path) -> None:
+    bill = json.loads((dist / f"edgeseg-{__version__}.cdx.json").read_text(encoding="utf-8"))
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
+    assert re.fullmatch(r"urn:uuid:[0-9a-f\-]{36}", bill["serialNumber"])
+    assert bill["metadata"]["component"]["version"] == __version__
+    assert bill["metadata"]["component"]["licenses"] == [{"license": {"id": "Apache-2.0"}}]
+    assert [one["name"] for one in bill["components"]] == pins("device")
+    references = [one["bom-ref"] for one in bill["components"]]
+    assert len(set(references)) == len(references)
+    for one in bill["components"]:
+        assert one["purl"] == f"pkg:pypi/{one['name'].lower()}@{one['version']}"
+        assert all(re.fullmatch("[0-9a-f]{64}", item["content"]) for item in one["hashes"])
+    click = next(one for one in bill["components"] if one["name"] == "click")
+    assert click["licenses"] == [{"license": {"name": "BSD-3-Clause"}}]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_pins_every_package_by_hash_and_names_no_index(lock: str) -> None:
+    text = (REPO / f"release/{lock}.lock").read_text(encoding="utf-8")
+    assert "://" not in text
+    assert not re.findall(r"^\s*-(?!-hash=sha256:)", text, re.M), "an option of pip"
+    for entry in re.split(r"\n(?=[A-Za-z0-9])", text):
+        assert _PIN.match(entry), entry
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), entry
+
+
+def test_locks_hold_what_pyproject_asks_for() -> None:
+    text = (REPO / "pyproject.toml").read_text(encoding="utf-8")
+
+    def asked(key: str) -> set[str]:
+        inside = re.search(rf"^{key} = \[(.*?)\]", text, re.M | re.S)
+        assert inside is not None
+        names = re.findall(r'"([A-Za-z0-9_\-]+)(?=[><=~])', inside[1])
+        return {name.lower().replace("_", "-") for name in names}
+
+    base = asked("dependencies")
+    assert base | asked("cpu") | asked("web") <= set(pins("device"))
+    assert base | asked("fit") <= set(pins("fit"))
+    assert base | asked("fit") | asked("dev") | asked("openvino") <= set(pins("dev"))
+
+
+@pytest.mark.skipif(
+    "EDGESEG_TEST_INSTALL" not in os.environ,
+    reason="fetches 100 MB; set EDGESEG_TEST_INSTALL=1 to install the device's lock",
+)
+def test_the_device_lock_installs_and_runs_the_wheel(dist: Path, tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    assert run(sys.executable, "-m", "venv", venv).returncode == 0
+    pip = (venv / "bin/python", "-m", "pip", "install", "--quiet")
+    locked = run(*pip, "--require-hashes", "-r", REPO / "release/device.lock")
+    assert locked.returncode == 0, locked.stderr
+    (wheel,) = dist.glob("*.whl")
+    assert run(*pip, "--no-deps", "--no-index", wheel).returncode == 0
+    said = run(venv / "bin/edgeseg", "doctor", PYTHONPATH="")
+    assert "onnxruntime" in said.stdout, said.stderr
