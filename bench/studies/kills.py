@@ -29,7 +29,7 @@ from edgeseg.bench.studies.trust.report import OUT, markdown, write_rows
 from edgeseg.bench.studies.trust.warm import warm
 from edgeseg.files import temporary_folder
 
-_ROUND = 20  # the report is written after so many kills of every command
+_ROUND = 5  # the report is written after so many kills of every command
 
 
 @dataclass(kw_only=True)

@@ -335,3 +335,18 @@ def test_folder_of_real_weights(shared, monkeypatch):
     for name in ("resnet18", "mobilenet_v3_small"):
         _, origin = load_backbone(name, layers=(1, 2, 3))
         assert origin.source == f"{name}.pth"
+
+
+def test_the_licence_is_that_of_the_published_file_and_of_no_other(tmp_path, tensors):
+    _, packaged = load_backbone("efficientnet_lite0", layers=(1,))
+    assert packaged.licence == BACKBONES["efficientnet_lite0"].licence
+    assert packaged.licence.startswith("Apache-2.0")
+    _, random = load_backbone("resnet18", layers=(1,), weights="random")
+    assert random.licence == "none"
+    path = save(tmp_path / SPEC.weights_file, tensors)
+    _, own = load_backbone(SPEC.name, layers=LAYERS, weights=str(path))
+    assert own.licence == "unknown", "the name is theirs, the hash is not"
+
+
+def test_every_backbone_says_the_licence_of_its_weights():
+    assert all(spec.licence != "unknown" for spec in BACKBONES.values())
