@@ -30,7 +30,6 @@ def info(model: Path, as_json: bool) -> None:
         facts: dict[str, Any] = describe(model)
     else:
         facts = artefact_facts(model)
-        facts["weights"] = {"licence": UNKNOWN_LICENCE} | facts["weights"]
     if as_json:
         click.echo(json.dumps(facts, indent=2, sort_keys=True))
         return
@@ -41,7 +40,9 @@ def info(model: Path, as_json: bool) -> None:
 def artefact_facts(model: Path) -> dict[str, Any]:
     """What is shown of a fitted model."""
     file = read_artefact_file(model)
-    return file.header | {"size_bytes": model.stat().st_size, "hash": hash_state(file.sealed)}
+    weights = {"licence": UNKNOWN_LICENCE} | file.header["weights"]
+    size, state = model.stat().st_size, hash_state(file.sealed)
+    return file.header | {"weights": weights, "size_bytes": size, "hash": state}
 
 
 def _print_nested(facts: dict[str, Any], *, indent: int) -> None:
