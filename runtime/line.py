@@ -64,6 +64,7 @@ class Line:
         sink = StationSink(self.station, sources=len(pipeline.readers), jobs=self.jobs)
         pipeline.add_sink(sink)
         pipeline.on_unscored = sink.on_unscored
+        pipeline.on_demand = self.triggered
         pipeline.on_tick.append(self.station.beat)
         reader = pipeline.readers[0]
         if self.triggered and reader.spec.trigger == "software":

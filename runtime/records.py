@@ -160,6 +160,7 @@ class PipelineSnapshot:
     stages: Mapping[str, StageSummary]  # keys: STAGES
     errors: Mapping[str, int] = field(default_factory=dict)  # by sink or cause
     last_scored_monotonic_s: float | None = None  # of the last verdict; None before the first
+    on_demand: bool = False  # frames are scored when somebody triggers: none is no fault
 
 
 class StateView(Protocol):

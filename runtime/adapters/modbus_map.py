@@ -96,10 +96,9 @@ def station_bits(words: StationWords) -> Status:
 def result_registers(result: StationResult | None, words: StationWords) -> list[int]:
     """Registers 4 to 35."""
     if result is None:
-        nothing = [0, 0, int(VerdictCode.NONE), words.job.number]
-        return [*nothing, *thousandths(None) * 2, *[0] * 6, words.heartbeat, int(words.error)] + [
-            0
-        ] * PART_REGISTERS
+        nothing = [0, 0, int(VerdictCode.NONE), words.job.number, *thousandths(None) * 2]
+        nothing += [0] * (HEARTBEAT - REGIONS)
+        return [*nothing, words.heartbeat, int(words.error), *[0] * PART_REGISTERS]
     seen, trigger = result.inspection, result.trigger
     box = (seen.box_xywh if seen else None) or (0, 0, 0, 0)
     return [

@@ -78,6 +78,7 @@ class Pipeline:
         self.meters = Meters(len(specs))
         self._stop, self._note = stop, note
         self._sinks: list[Sink] = []
+        self.on_demand = False  # whether frames are scored only when somebody triggers
         # Told of frames that were taken and cannot be scored, and of every tick.
         self.on_unscored: Callable[[Frame, str], None] = lambda frame, reason: None
         self.on_tick: list[Callable[[], None]] = []
@@ -286,6 +287,7 @@ class Pipeline:
             stages=self.meters.stages(),
             errors=self.faults.totals(),
             last_scored_monotonic_s=self.meters.last_scored_s,
+            on_demand=self.on_demand,
         )
 
     def _source_state(self, reader: Reader) -> SourceState:

@@ -126,7 +126,7 @@ class PageSink:
             "threshold": now.threshold_score,
             "uptime_s": round(now.uptime_s, 1),
             "age_s": _age_s(now.last_scored_monotonic_s),
-            "stale_after_s": self._stale_after_s,
+            "stale_after_s": None if now.on_demand else self._stale_after_s,
             "fps_in": round(now.fps_in, 1),
             "fps_out": round(now.fps_out, 1),
             "sources": [self._source(i, source) for i, source in enumerate(now.sources)],
@@ -149,13 +149,24 @@ class PageSink:
         return self._exporter.content_type, self._exporter.text()
 
     def health(self) -> tuple[bool, str]:
-        """Whether a frame was scored within the last `stale_after_s` seconds."""
+        """Whether a frame was scored within the last `stale_after_s` seconds.
+
+        Where frames are scored on demand, whether the cameras are there to be asked.
+        """
         now = self._view.snapshot()
+        if now.on_demand:
+            return self._ready(now)
         age_s = _age_s(now.last_scored_monotonic_s)
         since = now.uptime_s if age_s is None else age_s  # a start is given the same time
         if since > self._stale_after_s:
             return False, f"no frame scored for {since:.1f} s, limit {self._stale_after_s:g} s"
         return True, "starting" if age_s is None else f"ok, last frame scored {age_s:.1f} s ago"
+
+    def _ready(self, now: PipelineSnapshot) -> tuple[bool, str]:
+        lost = [source.name for source in now.sources if not (source.connected or source.ended)]
+        if lost and now.uptime_s > self._stale_after_s:
+            return False, f"lost: {', '.join(lost)}"
+        return True, "starting" if lost else "ok, waits for triggers"
 
     def alarm_picture(self, number: int) -> bytes | None:
         """JPEG of a recent alarm."""

@@ -102,6 +102,7 @@ class FakeView:
         self.errors: dict[str, int] = {}
         self.connected = True
         self.alarm = False
+        self.on_demand = False
         self.names = [f"camera {index}" for index in range(sources)]
 
     def snapshot(self) -> PipelineSnapshot:
@@ -118,6 +119,7 @@ class FakeView:
             stages={stage: summary for stage in STAGES},
             errors=self.errors,
             last_scored_monotonic_s=self.last_scored_s,
+            on_demand=self.on_demand,
         )
 
     def _source(self, name: str) -> SourceState:

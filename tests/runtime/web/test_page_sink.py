@@ -156,6 +156,21 @@ def test_health_fails_without_frames() -> None:
         site.page.close()
 
 
+def test_health_of_a_station_is_its_camera_and_not_its_last_part() -> None:
+    site = Site(stale_after_s=1000.0)
+    try:
+        site.view.on_demand = True
+        site.view.last_scored_s, site.view.uptime_s = None, 5000.0
+        assert site.ask("/healthz")[::2] == (200, b"ok, waits for triggers\n")
+        assert site.page.state(source_index=0, after=0)["stale_after_s"] is None
+        site.view.connected = False
+        assert site.ask("/healthz")[::2] == (503, b"lost: camera 0\n")
+        site.view.uptime_s = 3.0
+        assert site.ask("/healthz")[::2] == (200, b"starting\n")
+    finally:
+        site.page.close()
+
+
 def test_metrics_are_valid_and_equal_the_snapshot(site: Site) -> None:
     result = make_result(grid_hw=np.full((4, 6), 100.0, np.float32))
     site.view.errors = {"video": 2}
