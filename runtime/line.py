@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.progress import Note
 from edgeseg.runtime.adapter_kinds import ADAPTERS, Adapter, LineRun
+from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.frame_buffer import FrameBuffer
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.options import StreamOptions
@@ -31,6 +32,32 @@ if TYPE_CHECKING:
     from edgeseg.runtime.capture.sources import SourceSpec
 
 _READ_AHEAD = 3  # frames of a file that are triggered while the queue is full
+
+
+def source_texts(options: StreamOptions) -> list[str]:
+    """The sources as given, and a GigE or USB3 camera set to the line's trigger.
+
+    A camera that waits for software which never fires would inspect nothing, and say nothing.
+    """
+    return [_with_trigger(text.strip(), options.trigger) for text in options.source]
+
+
+def _with_trigger(text: str, trigger: str) -> str:
+    if text.partition(":")[0] != "aravis":
+        return text
+    told = AravisOptions.parse(text)
+    if trigger == "hardware" and "trigger=" not in text:
+        return f"{text}{'' if text.endswith(':') else ','}trigger=hardware"
+    if trigger == "hardware" and told.trigger != "hardware":
+        raise UsageError(
+            f"trigger=hardware: {text} has a trigger of its own; leave one of them out"
+        )
+    if told.trigger == "software" and trigger in (FREE, "part"):
+        raise UsageError(
+            f"trigger={trigger}: {text} waits for software to trigger it, and nobody does; "
+            f"expected one of {', '.join(name for name in TRIGGERS if TRIGGERS[name].adapter)}"
+        )
+    return text
 
 
 class Line:

@@ -16,7 +16,7 @@ from edgeseg.errors import EdgesegError
 from edgeseg.progress import Note
 from edgeseg.runtime.capture.sources import SourceSpec, parse_source
 from edgeseg.runtime.drift.sink import DriftSink
-from edgeseg.runtime.line import Line
+from edgeseg.runtime.line import Line, source_texts
 from edgeseg.runtime.notify import Notifier
 from edgeseg.runtime.options import StreamOptions
 from edgeseg.runtime.product import RecipeChanges, opened_product
@@ -35,7 +35,7 @@ def run_stream(
     """Run until the end, then print and write the report; a failure is raised after that."""
     specs = [
         parse_source(text, realtime=options.realtime, max_pixels=options.max_pixels)
-        for text in options.source
+        for text in source_texts(options)
     ]
     with opened_product(options, note=note) as product:
         faults = Faults(note)

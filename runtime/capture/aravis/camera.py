@@ -131,8 +131,7 @@ def _choose_trigger(camera: c_void_p, options: AravisOptions) -> None:
         offered = texts_of("arv_camera_dup_available_trigger_sources", camera)
         if source not in offered:
             raise RuntimeFailure(
-                f"trigger={options.trigger}, line={source}: the camera has no such trigger; "
-                f"expected one of {', '.join(offered)}"
+                f"the camera has no trigger {source}; expected one of {', '.join(offered)}"
             )
         ask("arv_camera_set_trigger", camera, source.encode())
 

@@ -335,7 +335,7 @@ def test_a_camera_that_is_killed_comes_back(
             "expected one that the camera offers and edgeseg",
         ),
         ("aravis:GV01,exposure_us=1e12", "exposure_us=1000000000000.0: the camera refuses it ("),
-        ("aravis:GV01,trigger=hardware", "the camera has no such trigger; expected one of Line0"),
+        ("aravis:GV01,trigger=hardware", "the camera has no trigger Line1; expected one of Line0"),
         ("aravis:GV01,NoSuch=1", "NoSuch=1: the camera refuses it ("),
     ],
 )
