@@ -15,17 +15,17 @@ measure() { # name, folder, then options of fit
   rm -f "$out/$name.tmp"
   echo "$name $(python3 -c "
 import json; r = json.load(open('$out/$name.json'))
-print(*(f'{k} {r[k]:.4f}' for k in ('pro', 'pixel_auroc', 'image_auroc', 'f1')), 'false_alarms', r['false_alarms'])")"
+print(*(f'{k} {r[k]:.4f}' for k in ('pro', 'pro_05', 'pixel_auroc', 'image_auroc', 'f1', 'recall', 'false_alarm_rate')))")"
 }
 
 for category in bottle cable grid screw; do
-  measure "paper-resnet18-$category" "$data/mvtec_ad/$category" --preset paper
-  for backbone in resnet18 mobilenet_v3_small efficientnet_lite0; do
+  measure "paper-resnet18-$category" "$data/mvtec_ad/$category" --preset paper --backbone resnet18
+  for backbone in resnet18 mobilenet_v3_small efficientnet_lite0 efficientnet_lite1; do
     measure "edge-$backbone-$category" "$data/mvtec_ad/$category" --backbone "$backbone"
   done
 done
 for fold in 0 1 2; do
   for preset in paper edge; do
-    measure "$preset-resnet18-kolektor-$fold" "$data/kolektor_sdd" --preset $preset --size 704x256 --fold=$fold
+    measure "$preset-resnet18-kolektor-$fold" "$data/kolektor_sdd" --preset $preset --backbone resnet18 --size 704x256 --fold=$fold
   done
 done

@@ -231,7 +231,9 @@ def _mstc_unit(dataset: Dataset, kind: str, weights: str | None) -> Unit:
     def run() -> Result:
         artefact = fit(dataset, config, FitOptions(weights=weights, keep_moments=False))
         predict = torch_predictor(artefact.model())
-        return measure_accuracy(predict, dataset, size_hw=config.size_hw).to_dict()
+        threshold = artefact.calibration.score_threshold
+        accuracy = measure_accuracy(predict, dataset, size_hw=config.size_hw, threshold=threshold)
+        return accuracy.to_dict()
 
     return Unit(
         name=unit_name("mstc", "resnet18", kind),

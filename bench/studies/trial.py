@@ -90,6 +90,13 @@ def content_key(row: Tensor) -> bytes:
     return hashlib.blake2b(row.contiguous().numpy().tobytes(), digest_size=16).digest()
 
 
+def remembering(config: FitConfig, *, memory: FeatureMemory, weights: str | None) -> FeatureSpace:
+    """The space of these settings, whose backbone remembers."""
+    space = FeatureSpace.load(config, weights=weights, note=ignore)
+    backbone = RememberedBackbone(space.backbone, layers=config.layers, memory=memory)
+    return replace(space, backbone=backbone)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tried:
     """What one fit gave; scores are kept, so that thresholds can be chosen again."""
@@ -132,10 +139,9 @@ def try_setting(
     dataset: Dataset, config: FitConfig, *, memory: FeatureMemory, options: FitOptions
 ) -> Tried:
     """Fit on a category and evaluate on its test images."""
-    space = FeatureSpace.load(config, weights=options.weights, note=ignore)
-    backbone = RememberedBackbone(space.backbone, layers=config.layers, memory=memory)
+    space = remembering(config, memory=memory, weights=options.weights)
     started, spared = time.perf_counter(), memory.spared
-    artefact = fit_in(replace(space, backbone=backbone), dataset, options)
+    artefact = fit_in(space, dataset, options)
     fit_s = time.perf_counter() - started + memory.spared - spared
     return tried_of(artefact, _evaluated(artefact, dataset), fit_s=fit_s)
 
