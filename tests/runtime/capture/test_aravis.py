@@ -96,6 +96,9 @@ def test_without_the_library_one_sentence_says_how_to_get_it(
     try:
         with pytest.raises(EdgesegError) as error:
             discover()
+        # No source that may come back: the run ends at once, and says so.
+        with pytest.raises(EdgesegError, match=r"need libaravis 0\.8, which is not"):
+            pipeline_on("aravis:GV01", threading.Event()).run()
     finally:
         monkeypatch.undo()
         aravis_library.library.cache_clear()
@@ -170,19 +173,23 @@ def opened(text: str, stop: threading.Event) -> AravisCamera:
     return open_camera(text, wait=stop.wait, timeout_s=5.0)
 
 
+def pipeline_on(text: str, stop: threading.Event, *, stall_timeout_s: float = 1.5) -> Pipeline:
+    return Pipeline(
+        BrightnessSession(),
+        [parse_source(text)],
+        config=PipelineConfig(queue_size=64, stall_timeout_s=stall_timeout_s),
+        faults=Faults(ignore),
+        stop=stop,
+        note=ignore,
+    )
+
+
 class Running:
     """A pipeline on such a camera."""
 
     def __init__(self, text: str, stop: threading.Event, *, stall_timeout_s: float = 1.5) -> None:
         self.sink, self._stop = Collect(), stop
-        self.pipeline = Pipeline(
-            BrightnessSession(),
-            [parse_source(text)],
-            config=PipelineConfig(queue_size=64, stall_timeout_s=stall_timeout_s),
-            faults=Faults(ignore),
-            stop=stop,
-            note=ignore,
-        )
+        self.pipeline = pipeline_on(text, stop, stall_timeout_s=stall_timeout_s)
         self.pipeline.add_sink(self.sink)
         self.reader = self.pipeline.readers[0]
         self._loop = threading.Thread(target=self.pipeline.run)
