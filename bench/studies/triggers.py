@@ -361,18 +361,16 @@ def main(
         ):
             levels = find_levels(session)
             tallies += study(adapter, session, levels, Path(folder), triggers=number, cuts=cuts)
-        note(report_text(tallies))
-    text = report_text(tallies)
-    click.echo(text, nl=False)
-    if out is not None:
-        facts = {
-            "fps": FPS,
-            "machine": describe(threads=1, seeds=(1, 2, 3, 4)),
-            "cores_used_by_others": round(watch.others, 2),
-            "tallies": _facts(tallies),
-        }
-        write_text(out / "triggers.txt", text)
-        write_json(out / "triggers.json", facts)
+        if out is not None:  # after each: the next one may fail
+            facts = {
+                "fps": FPS,
+                "machine": describe(threads=1, seeds=(1, 2, 3, 4)),
+                "cores_used_by_others": round(watch.others, 2),
+                "tallies": _facts(tallies),
+            }
+            write_text(out / "triggers.txt", report_text(tallies))
+            write_json(out / "triggers.json", facts)
+    click.echo(report_text(tallies), nl=False)
 
 
 def _facts(tallies: list[Tally]) -> list[dict[str, Any]]:

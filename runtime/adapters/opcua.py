@@ -12,6 +12,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from edgeseg.errors import RuntimeFailure
@@ -26,7 +27,7 @@ QUEUED = 1000
 KEPT = 1000  # results that may still be asked for by their id
 OK, REFUSED = 0, -1
 _STATE_S = 0.1
-_START_S = 30.0
+_START_S = 120.0  # its address space takes seconds, and minutes on a small busy computer
 _AUTOMATIC = {
     State.OFFLINE: "Initialized",
     State.READY: "Ready",
@@ -70,11 +71,12 @@ class OpcUaAdapter:
         self._thread.start()
         if not self._ready.wait(_START_S) or self._failure is not None:
             reason = self._failure or f"not there after {_START_S:g} s"
+            self.close()
             raise RuntimeFailure(f"opcua={host}:{port}: cannot serve ({reason})")
         station.subscribe(self._take)
 
     def _take(self, result: StationResult) -> None:
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):  # the loop has just ended
             self._loop.call_soon_threadsafe(self._queue, result)
 
     # In the loop's thread.
@@ -235,6 +237,6 @@ class OpcUaAdapter:
 
     def close(self) -> None:
         """Write what waits, and stop serving."""
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):  # it has ended by itself
             self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(5.0)

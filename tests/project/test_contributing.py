@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md does what it says: its seven examples are taken from the page and run."""
+"""CONTRIBUTING.md does what it says: its eight examples are taken from the page and run."""
 
 import re
 import shutil
@@ -18,6 +18,7 @@ from edgeseg.export.precision.makers import MAKERS
 from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.model.backbones import BACKBONES, backbone_spec
 from edgeseg.model.feature_extractor import Backbone
+from edgeseg.runtime.adapter_kinds import ADAPTERS
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
 from edgeseg.runtime.capture.sources import SOURCES, parse_source
 from edgeseg.runtime.sink_kinds import SINKS
@@ -27,9 +28,9 @@ from tests.support.documents import REPO, blocks, section, text_of
 from tests.support.small_models import RANDOM, SMALL, frames
 
 PAGE = text_of("CONTRIBUTING.md")
-HEADINGS = re.findall(r"^## (Add a .+)$", PAGE, re.M)
+HEADINGS = re.findall(r"^## (Add an? .+)$", PAGE, re.M)
 REGISTRIES = (
-    BACKBONES, LAYOUTS, BACKENDS, SOURCES, SINKS, METRICS, PRECISIONS, MAKERS, TOLERANCES,
+    BACKBONES, LAYOUTS, BACKENDS, SOURCES, SINKS, ADAPTERS, METRICS, PRECISIONS, MAKERS, TOLERANCES,
 )  # fmt: skip
 
 
@@ -56,7 +57,7 @@ def test_examples_are_short(heading):
 
 
 def test_every_registry_has_its_example_and_its_row():
-    assert len(HEADINGS) == 7
+    assert len(HEADINGS) == 8
     for heading in HEADINGS:
         assert f"| {heading.removeprefix('Add ')} | " in PAGE
 
@@ -159,6 +160,14 @@ def test_a_sink(brightness, tmp_path):
     succeed("stream", "--model", brightness, "--source", "grey:3", "--tally", tally)
     assert tally.read_text() == "3 frames\n"
     assert "--tally" in succeed("stream", "--help").output
+
+
+def test_an_adapter(brightness, tmp_path):
+    exec(example("Add a source") + example("Add an adapter"), {})
+    slips = tmp_path / "slips.txt"
+    source = ("--source", "grey:3", "--trigger", "hardware")
+    succeed("stream", "--model", brightness, *source, "--slips", slips)
+    assert slips.read_text() == "1 good\n2 good\n3 good\n"
 
 
 def test_a_metric(plate, tmp_path):
