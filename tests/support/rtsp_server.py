@@ -14,7 +14,7 @@ PYTHON = "/usr/bin/python3"  # gi is a package of the system, not of the index
 _NEEDS = "import gi; gi.require_version('GstRtspServer', '1.0')"
 PIPELINE = (
     "( videotestsrc is-live=true pattern=ball ! video/x-raw,width=192,height=128,framerate=25/1 ! "
-    "x264enc {tune} key-int-max=10 ! rtph264pay name=pay0 config-interval=1 )"
+    "x264enc tune=zerolatency key-int-max=10 ! rtph264pay name=pay0 config-interval=1 )"
 )
 
 
@@ -29,13 +29,12 @@ def why_no_server() -> str:
 class RtspServer:
     """The server in a process of its own."""
 
-    def __init__(self, *, user: str = "", password: str = "", delayed: bool = False) -> None:
+    def __init__(self, *, user: str = "", password: str = "") -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}/cam"
         self.url = f"rtsp://{self.address}"
-        tune = "b-adapt=false bframes=2" if delayed else "tune=zerolatency"
-        self._command = [PYTHON, __file__, str(self.port), tune, user, password]
+        self._command = [PYTHON, __file__, str(self.port), user, password]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -69,7 +68,7 @@ class RtspServer:
             self._process = None
 
 
-def _serve(port: str, tune: str, user: str, password: str) -> None:
+def _serve(port: str, user: str, password: str) -> None:
     import gi
 
     gi.require_version("Gst", "1.0")
@@ -81,7 +80,7 @@ def _serve(port: str, tune: str, user: str, password: str) -> None:
     server.set_address("127.0.0.1")
     server.set_service(port)
     factory = GstRtspServer.RTSPMediaFactory()
-    factory.set_launch(PIPELINE.format(tune=tune))
+    factory.set_launch(PIPELINE)
     factory.set_shared(True)
     if user:
         token = GstRtspServer.RTSPToken()
@@ -100,4 +99,4 @@ def _serve(port: str, tune: str, user: str, password: str) -> None:
 
 
 if __name__ == "__main__":
-    _serve(*sys.argv[1:5])
+    _serve(*sys.argv[1:4])
