@@ -62,11 +62,13 @@ def export_onnx(
         note=note,
         progress=progress,
     )
+    spec = artefact.backbone.spec
     task = Task(
         graph=_traced(artefact, options),
         images=images,
         target=options.target,
-        exact_layers=artefact.backbone.spec.exact_layers,
+        exact_layers=spec.exact_layers,
+        rounds_backbone=spec.int8_on_cpus or options.target != "cpu",
     )
     made, report = _chosen(trial, task)
     _set_aside_if_wrong(made.graph, out, made.rows)

@@ -18,13 +18,14 @@ from edgeseg.bench.fit_cost.options import FitCostOptions
 from edgeseg.bench.harness.accuracy import fingerprint, open_limited
 from edgeseg.bench.harness.figures import Line, curves
 from edgeseg.bench.harness.fit_worker import fit_in_process
-from edgeseg.bench.harness.machine import busy_warning, describe, processor
+from edgeseg.bench.harness.machine import busy_warning, describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.staging import stage
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.harness.units import FAILED, Done, Result, Store, Unit, run_units
 from edgeseg.bench.peers.options import PEERS
 from edgeseg.bench.peers.process import PeerRequest, run_peer
+from edgeseg.computer import processor_name
 from edgeseg.data.datasets import Dataset
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.weights import find_weights
@@ -105,7 +106,7 @@ def _units(options: FitCostOptions, dataset: Dataset, out: Path) -> Iterator[Uni
         "data": fingerprint(dataset),
         "size_hw": list(options.size_hw),
         "threads": options.threads,
-        "machine": processor(),
+        "machine": processor_name(),
     }
     for count in options.counts:
         for recipe in options.recipes:
@@ -124,7 +125,7 @@ def _units(options: FitCostOptions, dataset: Dataset, out: Path) -> Iterator[Uni
             )
     for k in options.sizes:
         for method in METHODS:
-            yield inverse_unit(k, method, threads=options.threads, machine=processor())
+            yield inverse_unit(k, method, threads=options.threads, machine=processor_name())
 
 
 def _config(options: FitCostOptions, recipe: Recipe) -> Result:

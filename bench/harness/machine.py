@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg import __version__
+from edgeseg.computer import processor_name
 from edgeseg.extras import versions
 from edgeseg.runtime.backends.session_options import available_cores
 
@@ -27,7 +28,7 @@ _SOURCE = Path(__file__).resolve().parent.parent  # bench/
 def describe(*, threads: int, seeds: tuple[int, ...] = ()) -> dict[str, Any]:
     """The facts that stand beside every result: machine, versions, commit, seeds and command."""
     return {
-        "processor": processor(),
+        "processor": processor_name(),
         "cores": available_cores(),
         "threads": threads,
         "memory_gb": round(_memory_bytes() / 1e9, 1),
@@ -82,14 +83,6 @@ def busy_warning(*, seconds: float = 0.5) -> str | None:
     with CoreWatch() as cores:
         time.sleep(seconds)
     return cores.warning
-
-
-def processor() -> str:
-    """The name of the board or of the processor."""
-    board = _read(Path("/proc/device-tree/model")).strip("\0 \n")  # Jetson, Raspberry Pi
-    lines = _read(Path("/proc/cpuinfo")).splitlines()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return ", ".join(filter(None, [board, names[0] if names else platform.machine()]))
 
 
 @cache

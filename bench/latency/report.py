@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.bench.harness.figures import bars
-from edgeseg.bench.harness.machine import CoreWatch, describe, disturbance, processor
+from edgeseg.bench.harness.machine import CoreWatch, describe, disturbance
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.sampling import Ratio
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.harness.units import Done, Result, Store, Unit, run_units
 from edgeseg.bench.latency.cold_start import cold_start
 from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
+from edgeseg.computer import processor_name
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.files import file_sha256
 from edgeseg.progress import Note, Progress, silent
@@ -95,7 +96,7 @@ def timing_units(
 ) -> list[Unit]:
     """One unit for the interleaved rounds, one per candidate for its cold start."""
     common = {
-        "machine": processor(),
+        "machine": processor_name(),
         "threads": options.thread_count,
         "spin": options.spin,
         "size_hw": list(size_hw),

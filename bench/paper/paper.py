@@ -13,7 +13,7 @@ from pathlib import Path
 from edgeseg.bench.fit_cost.inverse_time import METHODS, inverse_unit
 from edgeseg.bench.fit_cost.options import SIZES
 from edgeseg.bench.harness.accuracy import categories_in, open_limited
-from edgeseg.bench.harness.machine import describe, processor
+from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report, write_report
 from edgeseg.bench.harness.units import Store, Unit, run_units
 from edgeseg.bench.harness.weights import available, left_out
@@ -33,6 +33,7 @@ from edgeseg.bench.paper.pictures import draw_examples
 from edgeseg.bench.paper.published import CATEGORIES
 from edgeseg.bench.paper.results import Findings
 from edgeseg.bench.paper.tables import tables_of
+from edgeseg.computer import processor_name
 from edgeseg.progress import Note, Progress, silent
 
 KINDS = ("semi_orthogonal", "sampled", "gaussian")
@@ -114,7 +115,7 @@ def make_plan(options: PaperOptions, out: Path, banks: Banks) -> Plan:
     _add_other_datasets(plan, options, banks)
     if "inverse" in options.parts:
         plan.units += [
-            inverse_unit(k, method, threads=options.threads, machine=processor())
+            inverse_unit(k, method, threads=options.threads, machine=processor_name())
             for k in SIZES
             for method in METHODS
         ]

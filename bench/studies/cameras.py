@@ -86,7 +86,7 @@ def lost_packets(frames: int) -> Rows:
 def loss_and_return(text: str) -> Rows:
     """Seconds until a killed camera counts as lost, and until it is back after its return."""
     stop, events = threading.Event(), list[SourceEvent]()
-    buffer = FrameBuffer(["latest"])
+    buffer = FrameBuffer(["latest"], queue_size=8)
     reader = Reader(
         parse_source(text), 0, buffer=buffer, stop=stop, on_event=events.append, stall_timeout_s=2.0
     )

@@ -7,6 +7,7 @@ their mean at each cell: above 1 the model sees more of the rounding than of the
 of the model fitted again through the rounded graph, with an exact head.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from onnxruntime.quantization.calibrate import CalibrationMethod
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.bench.harness.accuracy import open_limited
 from edgeseg.bench.harness.tabular import column, table_of
+from edgeseg.bench.latency.report import runnable
+from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
 from edgeseg.config import FitConfig
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.data.datasets import Dataset
@@ -28,7 +31,13 @@ from edgeseg.evaluation.evaluate import evaluate
 from edgeseg.export.calibration_frames import calibration_frames
 from edgeseg.export.graph import GraphOptions, ancestors, build_graph, set_metadata
 from edgeseg.export.model_metadata import describe_model
-from edgeseg.export.precision.int8 import AS_SHIPPED, Quantiser, Rounding, first_layers
+from edgeseg.export.precision.int8 import (
+    AS_SHIPPED,
+    Quantiser,
+    Rounding,
+    first_layers,
+    quantise_form,
+)
 from edgeseg.export.precision.refit import EMBEDDING, Embedder, cut, embedder, refitted
 from edgeseg.export.sessions import installed_runs
 from edgeseg.files import write_json
@@ -36,8 +45,10 @@ from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.options import FILE, FOLDER, note
 from edgeseg.progress import ignore, silent
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 Arrays = tuple[NDArray[np.float32], NDArray[np.float32]]  # maps and scores
+_REACH = 1.0  # of int8 embeddings, where only time is asked for
 _LOOKED_AT = 24  # good images whose embeddings are compared
 _FRAMES = 32  # that ranges are taken from: histograms keep all activations of them at once
 
@@ -158,6 +169,26 @@ class Row:
     pro: float | None = field(metadata=column("PRO", better="high"))
     image_auroc: float | None = field(metadata=column("image AUROC", better="high"))
     recall: float | None = field(metadata=column("recall"))
+    times: dict[str, float] = field(
+        metadata=column("{}", digits=2, better="low"), default_factory=dict
+    )
+
+
+def timed(files: dict[str, Path], *, rounds: int, threads: int) -> dict[str, dict[str, float]]:
+    """Milliseconds of the whole graphs, by way of rounding: all in the same rounds."""
+    candidates = [
+        Candidate(name=name, path=path, backend=backend)
+        for name, path in files.items()
+        for backend in runnable(("auto",))
+    ]
+    options = SessionOptions(threads=threads)
+    timings = measure_latency(candidates, schedule=Schedule(rounds=rounds), options=options)
+    found: dict[str, dict[str, float]] = {name: {} for name in files}
+    for candidate, timing in zip(candidates, timings, strict=True):
+        cells = found[candidate.name]
+        cells[f"p50 ms {candidate.backend}"] = float(np.median(timing.host_ms))
+        cells[f"processor ms {candidate.backend}"] = float(np.median(timing.processor_ms))
+    return found
 
 
 def embedding_of(proto: ModelProto, metadata: ModelMetadata, folder: Path) -> Embedder:
@@ -185,7 +216,7 @@ def noise(model: ReferenceModel, embed: Embedder, images: NDArray[np.uint8]) -> 
     return changed / spread
 
 
-def rows(
+def variant_rows(
     artefact: Artefact, dataset: Dataset, variants: Sequence[str], *, folder: Path, accuracy: bool
 ) -> Iterator[Row]:
     """Every way of rounding on one category."""
@@ -206,6 +237,11 @@ def rows(
         proto = graph
         if rounding is not None:
             proto = Quantiser(graph, frames, target="cpu", rounding=rounding).quantise()
+        whole = ModelProto()
+        whole.CopyFrom(proto)
+        whole = quantise_form(whole, largest=_REACH)
+        set_metadata(whole, metadata)
+        graph_file(folder, name).write_bytes(whole.SerializeToString())
         embed = embedding_of(proto, metadata, folder)
         row = Row(
             category=dataset.name,
@@ -216,6 +252,12 @@ def rows(
             recall=None,
         )
         yield _judged(row, artefact, dataset, embed) if accuracy else row
+
+
+def graph_file(folder: Path, variant: str) -> Path:
+    """Where the whole graph of a way of rounding is, for timing: its map means nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{re.sub('[^a-z0-9]+', '-', variant)}.onnx"
 
 
 def _judged(row: Row, artefact: Artefact, dataset: Dataset, embed: Embedder) -> Row:
@@ -251,6 +293,7 @@ def _judged(row: Row, artefact: Artefact, dataset: Dataset, embed: Embedder) -> 
 @click.option("--backbone", default="mobilenet_v3_small", show_default=True)
 @click.option("--variant", "variants", multiple=True, type=click.Choice(tuple(VARIANTS)))
 @click.option("--noise-only", is_flag=True, help="Do not fit again and test: seconds a variant.")
+@click.option("--rounds", type=click.IntRange(0), default=0, help="Of timing; 0: none.")
 @click.option("--weights", type=click.Choice(("random",)), help="Without real ones: a rehearsal.")
 @click.option("--limit", type=click.IntRange(2), help="Images of each kind, for a rehearsal.")
 @click.option("--size", type=int, default=FitConfig.size_hw[0], show_default=True)
@@ -262,6 +305,7 @@ def main(
     backbone: str,
     variants: tuple[str, ...],
     noise_only: bool,
+    rounds: int,
     weights: str | None,
     limit: int | None,
     size: int,
@@ -280,10 +324,14 @@ def main(
             options = FitOptions(weights=weights, keep_moments=False)
             save_artefact(fit(dataset, config, options), file)
         wanted = variants or tuple(VARIANTS)
-        found = rows(load_artefact(file), dataset, wanted, folder=models, accuracy=not noise_only)
-        for row in found:
+        artefact = load_artefact(file)
+        for row in variant_rows(artefact, dataset, wanted, folder=models, accuracy=not noise_only):
             measured.append(row)
             note(f"{row.category}, {row.variant}: noise {row.noise:.4f}")
+    if rounds:  # of the last category's graphs: time depends on the category not at all
+        files = {name: graph_file(models, name) for name in variants or VARIANTS}
+        times = timed(files, rounds=rounds, threads=threads)
+        measured = [replace(row, times=times[row.variant]) for row in measured]
     click.echo(table_of(f"{backbone} in int8", measured).markdown())
     if out is not None:
         write_json(out, [asdict(row) for row in measured])

@@ -107,10 +107,7 @@ def fit(
     """
     if skip_existing and not every:
         raise UsageError("--skip-existing is for many datasets; add --all")
-    if report is not None and every:
-        raise UsageError("--report is of one dataset; leave it or --all out")
-    if report is not None:
-        check_writable(report / "fit.txt")
+    _check_report(report, every=every)
     with _together() as group:
         _check(data, out, every=every, robust=robust, anomalies=anomalies, group=group)
         job = FitJob(
@@ -127,15 +124,26 @@ def fit(
         if every:
             fit_all(job, data, out, skip_existing=skip_existing, as_json=as_json)
             return
-        plan = settings.plan(data, out, layout=images.layout, fold=images.fold)
-        options = job.options()
-        outcome = job.run(plan, options, note=options.note if as_json else click.echo)
-        if as_json and group.rank == 0:
-            click.echo(json.dumps(outcome.to_dict(), indent=2))
-        options.note(
-            f"wrote {out} ({size_text(out.stat().st_size)}) in {outcome.seconds:.1f} s; "
-            f"next: edgeseg eval {out} {data}"
-        )
+        _fit_one(job, data, out, as_json=as_json)
+
+
+def _fit_one(job: FitJob, data: Path, out: Path, *, as_json: bool) -> None:
+    plan = job.settings.plan(data, out, layout=job.images.layout, fold=job.images.fold)
+    options = job.options()
+    outcome = job.run(plan, options, note=options.note if as_json else click.echo)
+    if as_json and job.group.rank == 0:
+        click.echo(json.dumps(outcome.to_dict(), indent=2))
+    options.note(
+        f"wrote {out} ({size_text(out.stat().st_size)}) in {outcome.seconds:.1f} s; "
+        f"next: edgeseg eval {out} {data}"
+    )
+
+
+def _check_report(report: Path | None, *, every: bool) -> None:
+    if report is not None and every:
+        raise UsageError("--report is of one dataset; leave it or --all out")
+    if report is not None:
+        check_writable(report / "fit.txt")
 
 
 def _check(

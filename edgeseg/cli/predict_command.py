@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import chain, count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +21,7 @@ from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.contract.images import is_image_file, read_image, resize_image, write_image
 from edgeseg.contract.judgement import JudgedPrediction
 from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.contract.picture_names import PictureNames
 from edgeseg.contract.prediction import Region
 from edgeseg.contract.signature import check_signature
 from edgeseg.errors import DatasetError, UsageError
@@ -117,7 +117,7 @@ class Drawings:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._taken: set[Path] = set()
+        self._names = PictureNames()
 
     def draw(self, path: Path, image_hwc: NDArray[np.uint8], result: JudgedPrediction) -> Path:
         """Write the picture of one image."""
@@ -131,18 +131,8 @@ class Drawings:
             pixel_threshold=limit,
             value_range=(0.0, 2.0 * max(limit, 1e-6)),  # as in the pictures of `edgeseg eval`
         )
-        target = self._free_name(path)
+        target = self._names.free(self.folder, path)
         write_image(target, panel)
-        return target
-
-    def _free_name(self, path: Path) -> Path:
-        """Images of one name in several folders keep a picture each."""
-        stem = path.stem
-        names = chain((stem, f"{path.parent.name}-{stem}"), (f"{stem}-{n}" for n in count(2)))
-        target = next(
-            each for name in names if (each := self.folder / f"{name}.png") not in self._taken
-        )
-        self._taken.add(target)
         return target
 
 

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.images import write_image
+from edgeseg.contract.picture_names import PictureNames
 from edgeseg.data.datasets import Sample
 from edgeseg.evaluation.mistakes import FALSE_ALARM, MISS, error_of
 from edgeseg.evaluation.panels import contact_sheet, headed, render_panel
@@ -38,7 +38,7 @@ class Gallery:
         self.panels: dict[str, list[NDArray[np.uint8]]] = {}  # of images that were judged right
         self.wrong: list[WrongPanel] = []  # the worst first
         self.errors: Counter[str] = Counter()
-        self._taken: set[Path] = set()
+        self._names = PictureNames()
 
     def add(
         self,
@@ -50,7 +50,7 @@ class Gallery:
     ) -> None:
         """Write one test image's picture; keep the worst mistakes and some of each kind."""
         panel = self._panel(frame_hwc, map_hw, mask_hw)
-        target = self._free_name(self.folder / sample.kind, sample.image, sample.image_index)
+        target = self._names.free(self.folder / sample.kind, sample.image, sample.image_index)
         write_image(target, panel)
         error = error_of(score, self.threshold, label=sample.label)
         name = f"{sample.kind}/{target.stem}, score {score:.4g}"
@@ -64,22 +64,6 @@ class Gallery:
         self.wrong.append(WrongPanel(distance=abs(score - self.threshold), picture=picture))
         self.wrong.sort(key=lambda each: -each.distance)
         del self.wrong[SHEET_ROWS:]
-
-    def picture(
-        self, path: Path, frame_hwc: NDArray[np.uint8], map_hw: NDArray[np.float32]
-    ) -> Path:
-        """Write the picture of one image without ground truth."""
-        target = self._free_name(self.folder, path, None)
-        write_image(target, self._panel(frame_hwc, map_hw, None))
-        return target
-
-    def _free_name(self, folder: Path, image: Path, index: int | None) -> Path:
-        """Images of one name (kos01/Part0, kos02/Part0; frames of a video) keep a picture each."""
-        stem = image.stem if index is None else f"{image.stem}-{index:05}"
-        names = chain((stem, f"{image.parent.name}-{stem}"), (f"{stem}-{n}" for n in count(2)))
-        target = next(path for name in names if (path := folder / f"{name}.png") not in self._taken)
-        self._taken.add(target)
-        return target
 
     def finish(self, *, title: str) -> Path:
         """Write the contact sheet: the worst mistakes, then a few images of every kind."""

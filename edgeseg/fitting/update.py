@@ -28,6 +28,7 @@ from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import Changes, FitOptions, Shard
 from edgeseg.model.factors import in_parallel
 from edgeseg.model.moments import Moments
+from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Note
 
 # Of a scatter's trace: embeddings of the same image differ in their seventh digit from one
@@ -154,9 +155,7 @@ def refreshed(
     factors = group_factors(space.config, pooled)
     model = space.model(factors)
     if apart is not None:
-        with ExitStack() as stack:
-            kept = _collected(stack, space, apart, options, fitted=False)
-            good, how = scorer.scores_by_model(model, kept.unseen), "split-conformal"
+        good, how = _from_apart(scorer, model, apart, options), "split-conformal"
     else:
         new = seen.seen if seen is not None else None
         good, how = _from_new_and_earlier(scorer, pooled, new, earlier, options.note)
@@ -171,10 +170,7 @@ def refreshed(
         measured_d2=measured if seen is None else scorer.measured_d2(model, seen.seen),
     )
     warn_about(calibration, options)
-    if any(artefact.calibration.unsure_rate is not None for artefact in earlier):
-        options.note("the band of unsure scores is dropped; choose it again: edgeseg threshold")
-    if any(artefact.accuracy for artefact in earlier):
-        options.note("stored figures of accuracy were of an earlier model and are dropped")
+    _say_what_is_dropped(earlier, options.note)
     return replace(
         changed,
         factors=factors,
@@ -184,6 +180,21 @@ def refreshed(
         accuracy=[],
         versions=versions(),
     )
+
+
+def _say_what_is_dropped(earlier: Sequence[Artefact], note: Note) -> None:
+    if any(artefact.calibration.unsure_rate is not None for artefact in earlier):
+        note("the band of unsure scores is dropped; choose it again: edgeseg threshold")
+    if any(artefact.accuracy for artefact in earlier):
+        note("stored figures of accuracy were of an earlier model and are dropped")
+
+
+def _from_apart(
+    scorer: HeldOutScorer, model: ReferenceModel, apart: Dataset, options: FitOptions
+) -> GoodImageScores:
+    with ExitStack() as stack:
+        kept = _collected(stack, scorer.space, apart, options, fitted=False)
+        return scorer.scores_by_model(model, kept.unseen)
 
 
 def _from_new_and_earlier(

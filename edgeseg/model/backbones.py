@@ -51,6 +51,9 @@ class BackboneSpec:
     # First convolutions that int8 files keep in fp32: what they give reaches so far that eight bits
     # leave nothing of the rest. `edgeseg.bench.studies.int8_backbone` shows it.
     exact_layers: int = 0
+    # Whether CPUs gain by an int8 backbone: where hard-swish and squeeze-excite stand between all
+    # layers, they round more often than they save. The factors become int8 in any case.
+    int8_on_cpus: bool = True
 
     def __post_init__(self) -> None:
         if (self.url is None) == (self.package is None):
@@ -160,6 +163,7 @@ BACKBONES = {
             url=_HUB + "mobilenet_v3_small-047dcff4.pth",
             exact_layers=2,  # hard-swish behind the first, and the first depthwise one
             licence=_TORCHVISION,
+            int8_on_cpus=False,
         ),
         BackboneSpec(
             name="mobilenet_v3_large",

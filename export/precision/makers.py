@@ -23,6 +23,7 @@ class Task:
     images: NDArray[np.uint8]  # (N, H, W, 3), of the part where a precision asks for images
     target: str
     exact_layers: int = 0  # of the backbone's first ones: see BackboneSpec
+    rounds_backbone: bool = True  # in int8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,23 +76,25 @@ def _half(task: Task) -> Iterator[Candidate]:
 
 
 def _int8(task: Task) -> Iterator[Candidate]:
-    count = task.exact_layers
-    rounding = Rounding(spared=lambda proto: first_layers(proto, count))
-    quantised = Quantiser(task.graph, task.images, target=task.target, rounding=rounding).quantise()
     factors = "int8" if task.target == "cpu" else "fp16"
-    but = f" but its first {count} layers" if count else ""
-    texts = {
-        f"backbone int8{but}, factors {factors}": quantised,
-        f"backbone fp32, factors {factors}": task.graph,
-    }
-    for text, graph in texts.items():
+    for text, graph in _int8_backbones(task):
         yield Candidate(
-            text=text,
+            text=f"{text}, factors {factors}",
             rounded=graph,
             finished=lambda head, graph=graph: _with_form(  # type: ignore[misc]
                 with_factors(graph, head.model), head, task
             ),
         )
+
+
+def _int8_backbones(task: Task) -> Iterator[tuple[str, ModelProto]]:
+    count = task.exact_layers
+    if task.rounds_backbone:
+        rounding = Rounding(spared=lambda proto: first_layers(proto, count))
+        quantiser = Quantiser(task.graph, task.images, target=task.target, rounding=rounding)
+        but = f" but its first {count} layers" if count else ""
+        yield f"backbone int8{but}", quantiser.quantise()
+    yield "backbone fp32", task.graph
 
 
 MAKERS: dict[str, Maker] = {

@@ -61,7 +61,7 @@ class Lane:
 class FrameBuffer:
     """A lane per source; readers put, one scoring thread takes."""
 
-    def __init__(self, policies: list[Policy], *, queue_size: int = 8) -> None:
+    def __init__(self, policies: list[Policy], *, queue_size: int) -> None:
         # `every` reads a few frames ahead, so that decoding and scoring overlap.
         sizes = {"latest": 1, "queue": queue_size, "every": min(queue_size, 4)}
         self._lanes = [Lane(policy=policy, capacity=sizes[policy]) for policy in policies]

@@ -42,7 +42,7 @@ class Reader:
         buffer: Intake,
         stop: threading.Event,
         on_event: Callable[[SourceEvent], None],
-        stall_timeout_s: float = 5.0,
+        stall_timeout_s: float,
         opener: OpenCapture = open_capture,
         first_backoff_s: float = 0.5,
     ) -> None:

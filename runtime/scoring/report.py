@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from edgeseg.computer import processor_name
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.metrics import stored_metrics
 from edgeseg.errors import RuntimeFailure
@@ -117,21 +118,11 @@ def _frames(snapshot: PipelineSnapshot) -> dict[str, Any]:
 
 def _machine() -> dict[str, Any]:
     return {
-        "processor": _processor(),
+        "processor": processor_name(),
         "cores": available_cores(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
     }
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def report_text(report: dict[str, Any]) -> str:

@@ -9,11 +9,13 @@ from edgeseg.bench.studies.int8_backbone import (
     VARIANTS,
     additions,
     depthwise,
+    graph_file,
     noise,
     projections,
     residual_sums,
-    rows,
     sum_of_projections,
+    timed,
+    variant_rows,
 )
 from edgeseg.data.datasets import open_dataset
 from edgeseg.export.precision.int8 import first_layers
@@ -46,8 +48,12 @@ def test_fp32_is_the_model_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(int8_backbone, "build_graph", lambda *_, **__: traced(SHORT))
     names = ("fp32", "as shipped", "fp32: first two layers")
     assert set(names) < set(VARIANTS)
-    exact, shipped, spared = rows(
+    exact, shipped, spared = variant_rows(
         artefact(SHORT), open_dataset(data()), names, folder=tmp_path, accuracy=False
     )
     assert exact.noise < 1e-8 < spared.noise
     assert shipped.noise > 1e-8
+    files = {name: graph_file(tmp_path, name) for name in names}
+    times = timed(files, rounds=2, threads=1)
+    assert all(ms > 0 for cells in times.values() for ms in cells.values())
+    assert set(times) == set(names)

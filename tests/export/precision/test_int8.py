@@ -216,6 +216,13 @@ def test_first_layers_that_reach_too_far_stay_fp32(target: str) -> None:
     assert exact == [node.name for node in convolutions[:2]]
 
 
+def test_a_backbone_that_gains_nothing_is_not_even_rounded() -> None:
+    task = Task(graph=traced(SHORT), images=SEEN, target="cpu", rounds_backbone=False)
+    (only,) = MAKERS["int8"](task)
+    assert only.text == "backbone fp32, factors int8"
+    assert only.rounded is task.graph
+
+
 def test_seven_bits_do_not_saturate_in_the_kernels_of_this_computer() -> None:
     """With 127 they do, where a CPU has no VNNI: the result is half of what the graph says."""
     weight = np.full((1, 16, 8), 64, np.int8)

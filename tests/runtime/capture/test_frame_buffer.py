@@ -27,7 +27,7 @@ def indices(taken: list[tuple[Frame, int]]) -> list[int]:
 
 
 def test_latest_keeps_the_newest_and_counts_the_others() -> None:
-    buffer = FrameBuffer(["latest"])
+    buffer = FrameBuffer(["latest"], queue_size=8)
     for index in range(5):
         buffer.put(frame(index))
     assert indices(buffer.take(1, timeout_s=0)) == [4]
@@ -73,7 +73,7 @@ def test_close_frees_a_waiting_reader_and_counts_what_was_left() -> None:
 
 
 def test_a_frame_under_way_when_the_run_fails_is_not_lost_from_the_count() -> None:
-    buffer = FrameBuffer(["latest"])
+    buffer = FrameBuffer(["latest"], queue_size=8)
     buffer.put(frame(0))
     buffer.take(1, timeout_s=0)
     buffer.close()
@@ -91,7 +91,7 @@ def test_take_gives_one_frame_of_each_source_and_starves_none() -> None:
 
 
 def test_exhausted_when_all_sources_ended_and_nothing_waits() -> None:
-    buffer = FrameBuffer(["every", "every"])
+    buffer = FrameBuffer(["every", "every"], queue_size=8)
     buffer.put(frame(0, 1))
     buffer.finish(0)
     assert not buffer.exhausted

@@ -62,13 +62,14 @@ def test_what_a_fit_refuses_is_counted_and_never_scored(tmp_path: Path, name: st
     (tmp_path / "whole.png").write_bytes(FILES["8-bit.png"]())
     with pytest.raises(DatasetError, match=name):
         list(load_batches(open_dataset(tmp_path).train, size_hw=SIZE_HW, batch_size=2))
-    buffer = FrameBuffer(["every"])
+    buffer = FrameBuffer(["every"], queue_size=8)
     reader = Reader(
         parse_source(str(tmp_path)),
         0,
         buffer=buffer,
         stop=threading.Event(),
         on_event=lambda event: None,
+        stall_timeout_s=5.0,
     )
     reader.start()
     assert reader.join(timeout_s=20)

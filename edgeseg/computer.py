@@ -1,0 +1,23 @@
+"""What a report says of the computer it was made on."""
+
+import platform
+from pathlib import Path
+
+_BOARD = Path("/proc/device-tree/model")  # Jetson, Raspberry Pi
+_PROCESSORS = Path("/proc/cpuinfo")
+
+
+def processor_name() -> str:
+    """The name of the board, of the processor, or of both."""
+    board = _text(_BOARD).strip("\0 \n")
+    lines = _text(_PROCESSORS).splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    name = names[0] if names else platform.processor() or platform.machine()
+    return ", ".join(filter(None, [board, name]))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
