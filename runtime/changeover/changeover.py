@@ -128,7 +128,7 @@ class Changeover:
             same = model is self.running.model  # in use: its check waits for the swap
             try:
                 record = None if same else self._check(recipe, model.session)
-                self._wait_for_answers()
+                waited_s = self._wait_for_answers()
                 if record is None or record.passed:
                     self.swap(recipe, model, then=lambda: self._arrive(recipe, record, same=same))
                 else:
@@ -144,7 +144,7 @@ class Changeover:
                 keep_version(recipe)
         how = "warm" if was_warm else "cold"
         self._around.note(f"recipe {recipe.name}: loaded in {1e3 * seconds:.0f} ms ({how})")
-        facts = {"seconds": round(seconds, 4), "warm": was_warm}
+        facts = {"seconds": round(seconds, 4), "waited": round(waited_s, 4), "warm": was_warm}
         self._around.tell(recipe_event("changeover", recipe, facts))
 
     def swap(self, recipe: Recipe, model: WarmModel, *, then: Callable[[], None]) -> None:
@@ -183,12 +183,13 @@ class Changeover:
                 self._wanted = None
                 self._around.station.job_failed(f"recipe {recipe.name}: {reason}")
 
-    def _wait_for_answers(self) -> None:
+    def _wait_for_answers(self) -> float:
         """Triggers for the recipe before get its verdict; their own time-out ends the wait."""
-        station = self._around.station
+        station, begun_s = self._around.station, time.monotonic()
         while station.busy and not self._end.is_set():
             self._answered.wait(0.05)
             self._answered.clear()
+        return time.monotonic() - begun_s
 
     def _check(self, recipe: Recipe, session: Session) -> CheckRecord | None:
         if not recipe.settings.golden.at_start:

@@ -175,7 +175,7 @@ def test_event_of_drift() -> None:
 def test_events_of_recipes(tmp_path: Path) -> None:
     recipe = new_recipe(tmp_path / "bottle", approved=False)
     facts = (
-        {"seconds": 0.1, "warm": True},
+        {"seconds": 0.1, "waited": 0.05, "warm": True},
         {"passed": True, "problems": []},
         {"model_sha256": "0" * 64},
         {"reason": "damaged"},
