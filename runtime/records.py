@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, Protocol
 
 import numpy as np
@@ -42,6 +43,23 @@ class Trace:
     method: str  # how the threshold was chosen
     precision: str
     backend: str
+
+    def facts(self) -> dict[str, object]:
+        """Which file, recipe and operating point gave a verdict, and what computed it."""
+        point = {"threshold": self.threshold, "rate": self.rate, "method": self.method}
+        return {
+            "recipe": self.recipe,
+            "model_sha256": self.model_sha256,
+            "precision": self.precision,
+            "backend": self.backend,
+            "operating_point": point,
+        }
+
+
+# Of a result that nothing judged.
+NO_TRACE: Mapping[str, object] = MappingProxyType(
+    dict.fromkeys(("recipe", "model_sha256", "precision", "backend", "operating_point"))
+)
 
 
 @dataclass(frozen=True, kw_only=True)

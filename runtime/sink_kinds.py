@@ -94,7 +94,7 @@ def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
     if options.events is None:
         return None
     from edgeseg.runtime.records import SCHEMA
-    from edgeseg.runtime.sinks.event_log import EventLog, trace_facts
+    from edgeseg.runtime.sinks.event_log import EventLog
 
     pipeline, metadata = run.pipeline, run.pipeline.session.metadata
     log = EventLog(
@@ -114,7 +114,7 @@ def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
             "monotonic_s": round(time.monotonic(), 6),
             "model": metadata.name,
             "artefact_sha256": metadata.artefact_sha256,
-            **trace_facts(pipeline.scorer.trace),
+            **pipeline.scorer.trace.facts(),
             "threshold": pipeline.scorer.thresholds.score,
             "sources": [spec.name for spec in run.specs],
         }

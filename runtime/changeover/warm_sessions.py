@@ -49,6 +49,11 @@ class WarmSessions:
         """The recipes that are loaded, the most recently used last."""
         return list(self._models)
 
+    @property
+    def trusting(self) -> bool:
+        """Whether only signed files are opened."""
+        return bool(self._opening.session.trust)
+
     def take(self, recipe: Recipe) -> tuple[WarmModel, bool]:
         """The recipe's model, and whether it was warm; files that were replaced are opened anew."""
         model = self._models.get(recipe.name)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from edgeseg.contract.metadata import PLAN_SUFFIXES
 from edgeseg.contract.plain import Malformed, parse_json, record
+from edgeseg.contract.signature import OF_FOLDER
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.files import atomic_path, file_sha256, temporary_folder, write_json
 from edgeseg.runtime.backends.model_file import announce_sidecar, file_metadata, settle_sidecar
@@ -19,7 +20,8 @@ from edgeseg.runtime.recipes.recipe import Recipe
 
 _KEPT = 5
 _FILE = "version.json"
-_EXPECTED = "expected.json"
+# What goes with a model: what was approved of it, and who signed the folder.
+_ALONG = ("golden/expected.json", OF_FOLDER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +85,7 @@ def keep_version(recipe: Recipe) -> Path:
     now, kept = version_of(recipe), versions_of(recipe)
     for path, version in kept:
         if version.same_as(now):
-            _copy_expected(recipe, path)
+            _copy_along(recipe, path)
             return path
     folder = recipe.folder / "versions"
     number = int(kept[-1][0].name) + 1 if kept else 1
@@ -91,7 +93,7 @@ def keep_version(recipe: Recipe) -> Path:
         for path in model_files(recipe.model):
             shutil.copyfile(path, new / path.name)
         write_json(new / _FILE, asdict(now))
-        _copy_expected(recipe, new)
+        _copy_along(recipe, new)
         if file_sha256(new / recipe.model.name) != now.model_sha256:
             raise RuntimeFailure(f"{recipe.model}: changed while it was copied; try again")
         target = folder / f"{number:04d}"
@@ -116,10 +118,8 @@ def roll_back(recipe: Recipe) -> Version:
         )
     path, version = kept[at - 1]
     put_model(recipe, path / version.model)
-    expected = path / _EXPECTED
-    if expected.is_file():
-        with atomic_path(recipe.golden / _EXPECTED) as temporary:
-            shutil.copyfile(expected, temporary)
+    for name in _ALONG:
+        _copy(path / Path(name).name, recipe.folder / name)
     return version
 
 
@@ -145,8 +145,12 @@ def put_model(recipe: Recipe, model: Path) -> None:
     settle_sidecar(recipe.model)
 
 
-def _copy_expected(recipe: Recipe, folder: Path) -> None:
-    expected = recipe.golden / _EXPECTED
-    if expected.is_file():
-        with atomic_path(folder / _EXPECTED) as temporary:
-            shutil.copyfile(expected, temporary)
+def _copy_along(recipe: Recipe, folder: Path) -> None:
+    for name in _ALONG:
+        _copy(recipe.folder / name, folder / Path(name).name)
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_file():
+        with atomic_path(target) as temporary:
+            shutil.copyfile(source, temporary)

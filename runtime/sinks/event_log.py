@@ -10,7 +10,7 @@ from typing import Literal
 
 from edgeseg.contract.geometry import Pose
 from edgeseg.contract.judgement import words_of
-from edgeseg.runtime.records import SCHEMA, STAGES, FrameResult, SourceEvent, Trace
+from edgeseg.runtime.records import NO_TRACE, SCHEMA, STAGES, FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
 
 Sync = Literal["never", "alarm", "every"]
@@ -56,25 +56,13 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "part_id": result.part_id,
         "trigger_id": result.trigger_id,
         "pose": None if result.pose is None else pose_facts(result.pose),
-        **trace_facts(result.trace),
+        **(NO_TRACE if result.trace is None else result.trace.facts()),
     }
 
 
 def _finite(value: float) -> float | None:
     """JSON has no word for what is no number."""
     return value if math.isfinite(value) else None
-
-
-def trace_facts(trace: Trace | None) -> dict[str, object]:
-    """Which file, recipe and operating point gave a verdict, and what computed it."""
-    return {
-        "recipe": trace and trace.recipe,
-        "model_sha256": trace and trace.model_sha256,
-        "precision": trace and trace.precision,
-        "backend": trace and trace.backend,
-        "operating_point": trace
-        and {"threshold": trace.threshold, "rate": trace.rate, "method": trace.method},
-    }
 
 
 def pose_facts(pose: Pose) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """What the station takes and hands out: plain frozen values, safe to keep and to share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgeseg.errors import RuntimeFailure
@@ -53,6 +53,7 @@ class Inspection:
     frame_index: int
     job: Job | None = None  # inspected with; None: whatever the trigger was for
     frames: int = 1  # that were scored for it
+    trace: Mapping[str, object] | None = None  # what judged it, for the log
 
 
 def vote(seen: Sequence[Inspection], *, needed: int) -> Inspection:

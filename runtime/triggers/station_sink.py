@@ -29,6 +29,7 @@ def inspection_of(result: FrameResult, *, job: Job | None = None, frames: int = 
         frame_index=result.frame_index,
         job=job,
         frames=frames,
+        trace=None if result.trace is None else result.trace.facts(),
     )
 
 

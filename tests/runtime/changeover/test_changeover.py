@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from edgeseg.bench.studies.line_rig import Rig
 from edgeseg.contract.images import write_image
+from edgeseg.contract.signature import check_signature, make_keys, sign
 from edgeseg.files import file_sha256
 from edgeseg.progress import ignore
 from edgeseg.runtime.changeover.changeover import Running
@@ -21,7 +23,7 @@ from edgeseg.runtime.recipes.versions import put_model, roll_back, versions_of
 from edgeseg.runtime.station.codes import Check, ErrorCode
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.fakes import wait
-from tests.support.recipe_folders import CPU, edit, new_recipe, part
+from tests.support.recipe_folders import CPU, approve_now, edit, new_recipe, part
 
 LEVEL = 150  # of the camera's frames: good for `high`, a defect for `low`
 
@@ -36,11 +38,12 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def line(
-    folder: Path, *, first: str = "high", limit_mb: float = 500.0, **values: object
+    folder: Path, *, first: str = "high", trust: tuple[Path, ...] = (), **values: object
 ) -> Iterator[Rig]:
     """A line that is triggered by the test and begins with one recipe."""
     store = RecipeStore(folder=folder)
-    warm = WarmSessions(CPU, limit_mb=limit_mb, note=ignore)
+    opening = replace(CPU, session=replace(CPU.session, trust=trust))
+    warm = WarmSessions(opening, limit_mb=500.0, note=ignore)
     recipe = store.find(first)
     assert recipe is not None
     model, _ = warm.take(recipe)
@@ -92,6 +95,20 @@ def test_a_recipe_is_loaded_by_number_and_by_name(folder: Path) -> None:
     warm = [event["warm"] for event in rig.events if event["event"] == "changeover"]
     assert warm == [False, True]
     assert rig.end() is None
+
+
+def test_every_result_names_what_judged_it(folder: Path) -> None:
+    with line(folder) as rig:
+        inspect(rig)
+        rig.station.load_job(9)
+        inspect(rig)
+    judged, refused = [event for event in rig.events if event["event"] == "result"]
+    assert (judged["recipe"], judged["precision"]) == ("high", "fp32")
+    assert judged["model_sha256"] == file_sha256(folder / "high" / "model.onnx")
+    assert judged["backend"] == "ONNX Runtime CPU, 1 thread"
+    assert judged["operating_point"] == {"threshold": 200.0, "rate": 0.01, "method": "made up"}
+    for key in ("recipe", "model_sha256", "precision", "backend", "operating_point"):
+        assert refused[key] is None
 
 
 def test_an_unknown_recipe_inspects_nothing_until_a_known_one(folder: Path) -> None:
@@ -292,3 +309,31 @@ def test_files_that_still_grow_are_left_alone(folder: Path) -> None:
             put_model(high, replacement(folder, threshold))
             assert not rig.changes._watch.look()
         assert rig.changes._watch.look()
+
+
+def test_where_only_signed_recipes_count_a_model_comes_with_its_signature(folder: Path) -> None:
+    pytest.importorskip("cryptography", reason="signatures need the package cryptography")
+    high = RecipeStore(folder=folder).find("high")
+    key, public = make_keys(folder / "owner.key")
+    sign(high.folder, key, chain={})
+    before = file_sha256(high.model)
+    with line(folder, trust=(public,)) as rig:
+        rig.changes._watch.close()
+        put_model(high, replacement(folder, 190.0))
+        assert not swapped(rig), "not signed"
+        sign(high.folder, key, chain={})
+        assert not swapped(rig), "refused once: these files"
+        put_model(high, replacement(folder, 191.0))
+        sign(high.folder, key, chain={})
+        assert not swapped(rig), "signed, and its scores are not approved"
+        put_model(high, replacement(folder, 192.0))
+        approve_now(high)
+        sign(high.folder, key, chain={})
+        assert swapped(rig)
+        roll_back(high)
+        assert swapped(rig), "the signature came back with the model"
+        assert file_sha256(high.model) == before
+        check_signature(high.folder, (public,))
+    reasons = [str(event["reason"]) for event in rig.events if event["event"] == "model_refused"]
+    assert "was changed since it was signed" in reasons[0]
+    assert reasons[1].startswith("its scores are not approved")
