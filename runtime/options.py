@@ -1,5 +1,6 @@
 """What `edgeseg stream` is told; the defaults of sinks stand with them in SINKS."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -40,6 +41,7 @@ class StreamOptions:
     roi: str | None = None
     tile: bool = False
     tile_overlap: float = 0.25
+    min_area: float = 0.0
     debounce: str = "1/1"
     trigger: str = FREE
     trigger_timeout: float = 2.0
@@ -64,6 +66,8 @@ class StreamOptions:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"{name}={value}: expected more than 0")
+        if not 0 <= self.min_area < math.inf:
+            raise UsageError(f"min_area={self.min_area}: expected 0 or more pixels of the camera")
         if not 0 <= self.tile_overlap < 1:
             raise UsageError(f"tile_overlap={self.tile_overlap}: expected 0 or more, below 1")
         self._check_trigger()
@@ -80,7 +84,7 @@ class StreamOptions:
             if self.recipe is not None:
                 raise UsageError(f"recipe={self.recipe}: of which folder? Add recipes=FOLDER")
             return
-        for name in ("model", "roi", "threshold", "tile", "debounce"):
+        for name in ("model", "roi", "threshold", "tile", "min_area", "debounce"):
             value = getattr(self, name)
             if value != getattr(StreamOptions, name):
                 raise UsageError(f"{name}={value}: stands in each recipe where recipes= is given")

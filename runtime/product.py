@@ -107,6 +107,7 @@ def scorer_config(options: StreamOptions) -> ScorerConfig:
         roi=Roi.parse(options.roi) if options.roi else None,
         tile_overlap=options.tile_overlap if options.tile else None,
         threshold=options.threshold,
+        min_area=options.min_area,
         debounce=Debounce.parse(options.debounce),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.geometry import Pose, View
-from edgeseg.contract.judgement import Verdict
+from edgeseg.contract.judgement import Severity, Verdict, severity_of
 from edgeseg.contract.prediction import Prediction, Region
 
 SourceEventKind = Literal["source_open", "source_lost", "source_back", "source_end", "frame_lost"]
@@ -94,6 +94,16 @@ class FrameResult:
     part_id: str | None = None  # the part's serial number, where somebody tells it
     pose: Pose | None = None  # where the part lies, if it is looked for
     view: View | None = None  # how a part is followed; None: the map lies over frame_hwc
+
+    @property
+    def severity(self) -> Severity | None:
+        """Of the worst region; None where there is none."""
+        px = self.frame_hwc.shape[0] * self.frame_hwc.shape[1]
+        of_regions = {
+            severity_of(region, pixel_threshold=self.threshold_pixel, picture_px=px)
+            for region in self.regions
+        }
+        return "major" if "major" in of_regions else "minor" if of_regions else None
 
     @property
     def map_hw(self) -> NDArray[np.float32]:

@@ -205,6 +205,12 @@ stream = StreamCommand(
             help="Share of a tile.",
         ),
         click.Option(
+            ["--min-area"],
+            type=float,
+            default=StreamOptions.min_area,
+            help="Pixels of the camera: smaller regions do not decide. What that hides is printed.",
+        ),
+        click.Option(
             ["--debounce"],
             metavar="K/N",
             default=StreamOptions.debounce,

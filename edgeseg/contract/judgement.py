@@ -44,6 +44,30 @@ def verdict_on(
     return "good"
 
 
+Severity = Literal["minor", "major"]
+MAJOR_PEAK = 2.0  # times the pixel threshold: from here on a region is major
+MAJOR_SHARE = 0.01  # of the picture that is looked at: as large a region is major too
+
+
+def severity_of(region: Region, *, pixel_threshold: float, picture_px: int) -> Severity:
+    """How bad a region is, by its peak and its area; what is no number is major."""
+    strong = not region.peak < MAJOR_PEAK * pixel_threshold
+    return "major" if strong or region.area_px >= MAJOR_SHARE * picture_px else "minor"
+
+
+def large_enough(
+    verdict: Verdict, regions: tuple[Region, ...], *, min_area: float
+) -> tuple[Verdict, tuple[Region, ...]]:
+    """Regions below an area do not decide: without another one the part is good.
+
+    Only alarms of the score are taken back: an invalid frame and a part that is not found stay so.
+    """
+    large = tuple(region for region in regions if region.area_px >= min_area)
+    if large or verdict not in ("defect", "unsure"):
+        return verdict, large if verdict in ("defect", "unsure") else regions
+    return "good", ()
+
+
 def chance(score: float, good: ScoreStatistics) -> float | None:
     """How often a good part looks this odd; None where the good scores are not known."""
     return p_value(score, good.values) if good.scores else None

@@ -46,9 +46,12 @@ class DecisionSettings:
 
     threshold: float | None = None  # None: the one that is stored with the model
     debounce: str = "1/1"
+    min_area: float = 0.0  # pixels of the camera: smaller regions do not decide
 
     def __post_init__(self) -> None:
         Debounce.parse(self.debounce)
+        if not self.min_area >= 0:
+            raise UsageError(f"min_area={self.min_area}: expected 0 or more pixels of the camera")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +130,7 @@ class Recipe:
             tile_overlap=region.tile_overlap,
             threshold=decision.threshold,
             debounce=Debounce.parse(decision.debounce),
+            min_area=decision.min_area,
             recipe=self.name,
         )
 
@@ -168,6 +172,7 @@ def settings_text(settings: Settings) -> str:
         "\n[operating_point]",
         _line("threshold", decision.threshold, "left out: as stored with the model", 1.0),
         _line("debounce", decision.debounce, "alarm when K of the last N frames are not good"),
+        _line("min_area", decision.min_area, "pixels of the camera: smaller regions do not decide"),
         "\n[golden]",
         _line("at_start", golden.at_start, "check at every start and changeover"),
         _line("score_tolerance", golden.score_tolerance, "as a share of the threshold"),

@@ -193,6 +193,8 @@ class Pipeline:
         if self.scorer.tiled:
             tiles = self.scorer.tiles_per_frame((height, width))
             self._note(f"{name}: frames of {width}x{height} are scored as {tiles} tiles each")
+        if blind := self.scorer.blind_size((height, width)):
+            self._note(f"{name}: {blind}")
         self._sizes_hw[index] = (height, width)
         return True
 

@@ -1,5 +1,6 @@
 """Captured frames to results: crop, resize or tile, infer, judge."""
 
+import math
 import time
 from dataclasses import dataclass, field, replace
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.geometry import Found, Roi, View
-from edgeseg.contract.judgement import chance, marked_regions, verdict_on
+from edgeseg.contract.judgement import chance, large_enough, marked_regions, verdict_on
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.prediction import Prediction, find_regions
 from edgeseg.contract.tiles import Tiling
@@ -27,6 +28,7 @@ class ScorerConfig:
     roi: Roi | None = None
     tile_overlap: float | None = None  # share of a tile; None: as the model was fitted
     threshold: float | None = None  # None: the model's own
+    min_area: float = 0.0  # pixels of the camera: smaller regions do not decide
     debounce: Debounce = field(default_factory=Debounce)
     recipe: str | None = None  # whose model and settings these are
 
@@ -86,6 +88,20 @@ class Scorer:
             )
         if self.tiled:
             self.tiles_per_frame(size_hw)
+
+    def blind_size(self, size_hw: tuple[int, int]) -> str | None:
+        """What `min_area` hides in frames of that size; None: nothing."""
+        area = self._config.min_area
+        if not area:
+            return None
+        view, (rows, columns) = self._inputs.view(size_hw), self._session.metadata.grid_hw
+        height, width = view.shown_hw
+        side = math.sqrt(area)
+        return (
+            f"regions below {area:g} pixels do not decide: a defect of up to {side:.0f}x{side:.0f} "
+            f"pixels may pass as good; a cell of the grid is {width / columns:.0f}x"
+            f"{height / rows:.0f} pixels"
+        )
 
     def tiles_per_frame(self, size_hw: tuple[int, int]) -> int:
         """How often the model runs for one frame of that size, when tiled."""
@@ -165,6 +181,10 @@ class Scorer:
         regions, region_count = marked_regions(
             prediction.map_hw, verdict, self.thresholds.pixel, view=view
         )
+        if self._config.min_area:
+            min_area = self._config.min_area
+            verdict, regions = large_enough(verdict, regions, min_area=min_area)
+            region_count = min(region_count, len(regions))
         alarm = self.alarms[index]
         started = alarm.update(verdict)
         times_ns = _times_ns(frame.grabbed_ns, buffered_ns, marks, time.monotonic_ns())

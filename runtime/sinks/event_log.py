@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from edgeseg.contract.geometry import Pose
-from edgeseg.contract.judgement import words_of
+from edgeseg.contract.judgement import severity_of, words_of
 from edgeseg.runtime.records import NO_TRACE, SCHEMA, STAGES, FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
 
@@ -47,11 +47,17 @@ def frame_event(result: FrameResult) -> dict[str, object]:
             {
                 "box": [region.box_xywh[0] + x0, region.box_xywh[1] + y0, *region.box_xywh[2:]],
                 "area": region.area_px,
+                "severity": severity_of(
+                    region,
+                    pixel_threshold=result.threshold_pixel,
+                    picture_px=result.frame_hwc.shape[0] * result.frame_hwc.shape[1],
+                ),
                 "peak": _finite(region.peak),
             }
             for region in result.regions
         ],
         "region_count": result.region_count,
+        "severity": result.severity,
         "latency_ms": {stage: round(getattr(times, stage), 3) for stage in STAGES},
         "part_id": result.part_id,
         "trigger_id": result.trigger_id,

@@ -216,6 +216,7 @@ class PageSink:
             "p_value": newest.p_value if newest is not None else None,
             "oddness": words_of(newest.p_value) if newest is not None else None,
             "regions": newest.region_count if newest is not None else 0,
+            "severity": newest.severity if newest is not None else None,
             "drift": drift.facts() if drift is not None else None,
         }
 

@@ -1,5 +1,6 @@
 """A verdict people understand: what is marked, what is unsure, how odd it is."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeseg.contract.geometry import View
-from edgeseg.contract.judgement import chance, judged, marked_regions, verdict_on, words_of
+from edgeseg.contract.judgement import (
+    Verdict,
+    chance,
+    judged,
+    large_enough,
+    marked_regions,
+    severity_of,
+    verdict_on,
+    words_of,
+)
 from edgeseg.contract.metadata import ScoreStatistics, Thresholds
 from edgeseg.contract.operating_point import conformal_threshold
-from edgeseg.contract.prediction import Prediction, find_regions
+from edgeseg.contract.prediction import Prediction, Region, find_regions
 
 LIMITS = Thresholds(score=10.0, pixel=12.0, false_alarm_rate=0.01, method="made up")
 BAND = replace(LIMITS, unsure=8.0, unsure_rate=0.05)
@@ -87,3 +97,34 @@ def test_nothing_is_said_of_what_is_not_known():
 def test_scores_that_are_damaged(values):
     with pytest.raises(ValueError, match="scores: expected none or 3 in ascending order"):
         ScoreStatistics(count=3, mean=1.0, std=1.0, min=0.0, max=2.0, scores=values)
+
+
+def region(area_px: int, peak: float = 1.0) -> Region:
+    return Region(box_xywh=(0, 0, 1, 1), area_px=area_px, peak=peak)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "areas", "expected", "left"),
+    [
+        ("defect", (30, 5), "defect", (30,)),
+        ("defect", (24, 5), "good", ()),
+        ("unsure", (24,), "good", ()),
+        ("defect", (), "good", ()),
+        ("good", (), "good", ()),
+        ("invalid", (5,), "invalid", (5,)),
+        ("not_found", (), "not_found", ()),
+    ],
+)
+def test_regions_below_an_area_do_not_decide(
+    verdict: Verdict, areas: tuple[int, ...], expected: str, left: tuple[int, ...]
+) -> None:
+    decided, regions = large_enough(verdict, tuple(map(region, areas)), min_area=25)
+    assert (decided, tuple(each.area_px for each in regions)) == (expected, left)
+
+
+@pytest.mark.parametrize(
+    ("area_px", "peak", "severity"),
+    [(99, 1.9, "minor"), (100, 1.1, "major"), (1, 2.0, "major"), (1, math.nan, "major")],
+)
+def test_severity_is_of_area_and_peak(area_px: int, peak: float, severity: str) -> None:
+    assert severity_of(region(area_px, peak), pixel_threshold=1.0, picture_px=10_000) == severity

@@ -259,6 +259,25 @@ def test_only_the_region_of_interest_is_scored() -> None:
     assert y <= 20 < y + h
 
 
+def test_small_regions_do_not_decide_and_what_that_hides_is_said() -> None:
+    speck, spot = grey(10, (32, 48)), grey(10, (32, 48))
+    speck[4:8, 4:8] = 255
+    spot[4:12, 4:12] = 255
+    config = replace(PLAIN, scorer=ScorerConfig(min_area=25, threshold=100.0))
+    run = Run(BrightnessSession(), [clip()], opens(Canned([speck, spot])), config=config)
+    run.pipeline.run()
+    small, large = run.sink.results
+    assert (small.verdict, small.regions, small.alarm) == ("good", (), False)
+    assert (large.verdict, large.regions[0].area_px, large.severity) == ("defect", 64, "major")
+    assert any(
+        line.endswith(
+            "regions below 25 pixels do not decide: a defect of up to 5x5 pixels may pass as good; "
+            "a cell of the grid is 8x8 pixels"
+        )
+        for line in run.notes
+    )
+
+
 def test_a_region_outside_of_the_frame_is_a_mistake_at_first_and_a_drop_later() -> None:
     config = replace(PLAIN, scorer=ScorerConfig(roi=Roi(x=0, y=0, w=48, h=32)))
     wrong = Run(BrightnessSession(), [clip()], opens(Canned([grey(1, (16, 16))])), config=config)

@@ -90,8 +90,9 @@ def test_a_line_says_everything(tmp_path: Path) -> None:
         "p_value": 0.0125,
         "oddness": "one good part in 80 looks this odd",
         "alarm": False,
-        "regions": [{"box": [101, 12, 3, 4], "area": 9, "peak": 3.0}],
+        "regions": [{"box": [101, 12, 3, 4], "area": 9, "severity": "minor", "peak": 3.0}],
         "region_count": 1,
+        "severity": "minor",
         "latency_ms": {
             "capture_age": 1.0,
             "queue": 0.5,
