@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from edgeseg.artefact.header import read_config
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.contract.images import is_image_file, read_image, resize_image, write_image
-from edgeseg.contract.judgement import JudgedPrediction
+from edgeseg.contract.judgement import JudgedPrediction, words_of
 from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.contract.picture_names import PictureNames
 from edgeseg.contract.prediction import Region
@@ -81,7 +81,10 @@ class Row:
         score = "no number" if self.score is None else f"{self.score:.3f}"
         foreign = self.verdict == "invalid" and self.score is not None
         verdict = "invalid, not this part" if foreign else self.verdict
-        return f"{self.path}: {verdict}, {score} (threshold {self.threshold:.3f})"
+        # A good part is as odd as some of the others; only of what is not one this says anything.
+        odd = "" if self.verdict == "good" else f", {words_of(self.p_value)}"
+        odd = "" if self.p_value is None else odd
+        return f"{self.path}: {verdict}, {score}{odd} (threshold {self.threshold:.3f})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -168,7 +171,7 @@ def predict(
     edgeseg predict bottle.edgeseg part1.png part2.png --out out/
     edgeseg predict part.onnx parts/today --csv out.csv --sort
     """
-    paths = _pictures(images)
+    paths = pictures_in(images)
     if model.suffix not in MODEL_SUFFIXES:
         if trust:
             check_signature(model, trust)
@@ -178,7 +181,7 @@ def predict(
             check_writable(target)
     note, progress = listeners(quiet=quiet)
     started = time.perf_counter()
-    with _opened(model, trust, allow_random_weights=allow_random_weights, note=note) as judge:
+    with opened_judge(model, trust, allow_random_weights=allow_random_weights, note=note) as judge:
         drawings = None if out is None else Drawings(out)
         judged = (_judge(judge, path, drawings, max_pixels=max_pixels) for path in paths)
         scored = progress(judged, length=len(paths), label="Scoring")
@@ -194,7 +197,7 @@ def predict(
         raise DatasetError(f"none of the {len(rows)} pictures can be read: {rows[0].error}")
 
 
-def _pictures(given: Sequence[Path]) -> list[Path]:
+def pictures_in(given: Sequence[Path]) -> list[Path]:
     """Pictures as they were named, and all below folders by name; a wrong path is an error."""
     paths: list[Path] = []
     for path in given:
@@ -211,9 +214,10 @@ def _pictures(given: Sequence[Path]) -> list[Path]:
 
 
 @contextmanager
-def _opened(
+def opened_judge(
     model: Path, trust: tuple[Path, ...], *, allow_random_weights: bool, note: Note
 ) -> Iterator[Judge]:
+    """A model of any kind, ready to predict."""
     if model.suffix not in MODEL_SUFFIXES:
         from edgeseg.api import load
 

@@ -25,7 +25,7 @@ from edgeseg.contract.operating_point import (
 )
 from edgeseg.contract.signature import check_trusted, signature_path
 from edgeseg.errors import ArtefactError, RuntimeFailure, UsageError
-from edgeseg.options import FOLDER, PATH, note, quiet_option, trust_option
+from edgeseg.options import FOLDER, PATH, listeners, note, quiet_option, trust_option
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 
 
@@ -38,6 +38,11 @@ from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
     type=float,
     help="A larger rate: scores between the two thresholds are `unsure`. 0: no such band.",
 )
+@click.option(
+    "--defects",
+    type=PATH,
+    help="Pictures of known defects: show how many of them each rate finds. They choose nothing.",
+)
 @click.option("--out", "-o", type=FOLDER, help="Folder for a picture and a page of the same.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @trust_option
@@ -47,6 +52,7 @@ def threshold(
     rate: float | None,
     value: float | None,
     unsure_rate: float | None,
+    defects: Path | None,
     out: Path | None,
     as_json: bool,
     trust: tuple[Path, ...],
@@ -62,6 +68,7 @@ def threshold(
 
     \b
     edgeseg threshold part.edgeseg
+    edgeseg threshold part.edgeseg --defects parts/defective
     edgeseg threshold part.onnx --rate 0.02
     edgeseg threshold part.onnx --rate 0.01 --unsure-rate 0.05
     """
@@ -73,7 +80,22 @@ def threshold(
     stored = read_stored(model)
     if (rate, value, unsure_rate) != (None, None, None):
         stored = _choose(stored, rate=rate, value=value, unsure_rate=unsure_rate)
-    _show(stored, as_json=as_json, out=out, quiet=quiet)
+    labelled = () if defects is None else _scores_of(model, defects, trust, quiet=quiet)
+    _show(stored, labelled, as_json=as_json, out=out, quiet=quiet)
+
+
+def _scores_of(
+    model: Path, defects: Path, trust: tuple[Path, ...], *, quiet: bool
+) -> tuple[float, ...]:
+    """What the model itself says of pictures of known defects."""
+    from edgeseg.cli.predict_command import opened_judge, pictures_in  # the device may lack both
+    from edgeseg.contract.images import read_image
+
+    paths = pictures_in([defects])
+    tell, progress = listeners(quiet=quiet)
+    with opened_judge(model, trust, allow_random_weights=True, note=tell) as judge:
+        scored = progress(paths, length=len(paths), label="Scoring defects")
+        return tuple(judge.predict(read_image(path)).score for path in scored)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +230,9 @@ def _store_artefact(stored: Stored, chosen: Thresholds, *, rule: str, when: str)
     return stored.path
 
 
-def _show(stored: Stored, *, as_json: bool, out: Path | None, quiet: bool) -> None:
+def _show(
+    stored: Stored, labelled: tuple[float, ...], *, as_json: bool, out: Path | None, quiet: bool
+) -> None:
 
     chosen = stored.thresholds
     points = [
@@ -216,12 +240,13 @@ def _show(stored: Stored, *, as_json: bool, out: Path | None, quiet: bool) -> No
         for rate in sorted({*RATES, chosen.requested_rate or RATES[0]})
     ]
     if as_json:
-        facts = facts_of(points) | {"guarantee": guarantee(chosen.method)}
+        facts = facts_of(points, labelled) | {"guarantee": guarantee(chosen.method)}
         about = {"model": str(stored.path), "name": stored.name, "stored": asdict(chosen)}
         click.echo(json.dumps(about | facts, indent=2))
     else:
         click.echo(f"{stored.path}: {len(stored.scores)} good images of {stored.name}\n")
-        click.echo("\n".join([*table_lines(points, chosen), "", *text_of(chosen, stored.scores)]))
+        table = table_lines(points, chosen, labelled)
+        click.echo("\n".join([*table, "", *text_of(chosen, stored.scores)]))
     if out is not None:
         for path in write_page(out, stored.name, chosen, stored.scores, points, stored.planted):
             if not quiet:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.operating_point import OperatingPoint, guarantee, percent
+from edgeseg.contract.prediction import above
 from edgeseg.files import write_text
 from edgeseg.tables import aligned
 
@@ -43,12 +44,28 @@ def rows_of(points: Sequence[OperatingPoint], chosen: Thresholds | None) -> list
     ]
 
 
-def table_lines(points: Sequence[OperatingPoint], chosen: Thresholds | None = None) -> list[str]:
-    """What every rate promises and costs."""
-    lines = aligned([list(HEAD), *rows_of(points, chosen)])
+def table_lines(
+    points: Sequence[OperatingPoint],
+    chosen: Thresholds | None = None,
+    labelled: Sequence[float] = (),
+) -> list[str]:
+    """What every rate promises and costs; `labelled` are scores of known defects."""
+    rows = [list(HEAD), *rows_of(points, chosen)]
+    if labelled:
+        shares = [f"{share:.0%}" for share in _found(points, labelled)]
+        rows = [[*row, last] for row, last in zip(rows, ["of yours", *shares], strict=True)]
+    lines = aligned(rows)
     planted = any(point.recall is not None for point in points)
     found = "found: share of planted defects above the threshold"
-    return [*lines, found if planted else "found: no planted defects were scored for this model"]
+    lines.append(found if planted else "found: no planted defects were scored for this model")
+    if labelled:
+        lines.append(f"of yours: share of the {len(labelled)} given defects above the threshold")
+    return lines
+
+
+def _found(points: Sequence[OperatingPoint], labelled: Sequence[float]) -> list[float]:
+    scores = np.asarray(labelled, np.float64)
+    return [float(np.mean(above(scores, point.score))) for point in points]
 
 
 def text_of(chosen: Thresholds, scores: Sequence[float]) -> list[str]:
@@ -56,9 +73,13 @@ def text_of(chosen: Thresholds, scores: Sequence[float]) -> list[str]:
     return [*_stored_lines(chosen), "", *histogram_lines(scores, chosen)]
 
 
-def facts_of(points: Sequence[OperatingPoint]) -> dict[str, Any]:
+def facts_of(points: Sequence[OperatingPoint], labelled: Sequence[float] = ()) -> dict[str, Any]:
     """The table for programs."""
-    return {"images": points[0].images, "rates": [asdict(p) | {"kept": p.kept} for p in points]}
+    rates = [asdict(point) | {"kept": point.kept} for point in points]
+    if labelled:
+        for rate, share in zip(rates, _found(points, labelled), strict=True):
+            rate["labelled_recall"] = share
+    return {"images": points[0].images, "rates": rates}
 
 
 def histogram_lines(scores: Sequence[float], chosen: Thresholds) -> list[str]:

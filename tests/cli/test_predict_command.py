@@ -12,6 +12,7 @@ import pytest
 
 from edgeseg.api import load
 from edgeseg.artefact.artefact import load_artefact
+from edgeseg.cli.predict_command import Row
 from edgeseg.contract.images import read_image, write_image
 from tests.support.brightness_model import write_brightness_model
 from tests.support.commands import fail, run, succeed
@@ -135,3 +136,22 @@ def test_a_graph_needs_no_torch(graph, today, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.png", "b.png", "d.png"]
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ({"verdict": "good", "p_value": 0.5}, "good, 9.000 (threshold 5.000)"),
+        (
+            {"verdict": "defect", "p_value": 0.01},
+            "defect, 9.000, one good part in 100 looks this odd (threshold 5.000)",
+        ),
+        ({"verdict": "defect", "p_value": None}, "defect, 9.000 (threshold 5.000)"),
+        (
+            {"verdict": "invalid", "p_value": 0.01},
+            "invalid, not this part, 9.000, one good part in 100 looks this odd (threshold 5.000)",
+        ),
+    ],
+)
+def test_a_row_for_people(row, text):
+    assert Row(path=Path("a.png"), score=9.0, threshold=5.0, **row).text() == f"a.png: {text}"

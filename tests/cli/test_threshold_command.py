@@ -11,7 +11,7 @@ import pytest
 
 from edgeseg.artefact.artefact import Artefact, load_artefact
 from edgeseg.artefact.header import read_header
-from edgeseg.contract.images import read_image
+from edgeseg.contract.images import read_image, write_image
 from edgeseg.contract.metadata import ModelMetadata, ScoreStatistics
 from edgeseg.contract.operating_point import conformal_threshold, operating_point
 from edgeseg.evaluation.threshold import calibrate
@@ -167,3 +167,20 @@ def test_an_update_keeps_the_rate_that_was_chosen(artefact_copy: Path, plate: Pa
     calibration = load_artefact(artefact_copy).calibration
     assert (calibration.requested_rate, calibration.unsure_rate) == (0.25, None)
     assert "the band of unsure scores is dropped" in noted.stderr
+
+
+def test_known_defects_show_what_each_rate_finds(graph: Path, tmp_path: Path):
+    """The model's score is the brightest pixel: 150, 196 and 250 against thresholds near 199."""
+    for name, level in (("a", 150), ("b", 196), ("c", 250)):
+        write_image(tmp_path / "bad" / f"{name}.png", np.full((64, 64, 3), level, np.uint8))
+    before = graph.read_bytes()
+    result = succeed("threshold", graph, "--defects", tmp_path / "bad", "--quiet")
+    lines = [line.split() for line in result.stdout.splitlines() if "%" in line]
+    assert [line[-1] for line in lines[:4]] == ["33%", "33%", "33%", "67%"]
+    assert "of yours: share of the 3 given defects above the threshold" in result.stdout
+    facts = json.loads(succeed("threshold", graph, "--defects", tmp_path / "bad", "--json").stdout)
+    shares = [rate["labelled_recall"] for rate in facts["rates"]]
+    assert shares == pytest.approx([1 / 3, 1 / 3, 1 / 3, 2 / 3])
+    assert graph.read_bytes() == before, "they choose nothing"
+    missing = fail("threshold", graph, "--defects", tmp_path / "none", code=1)
+    assert missing.endswith("none: cannot be read (No such file or directory)")
