@@ -1,5 +1,6 @@
 """The study of triggers, small: every trigger has one result although things are cut."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -36,6 +37,18 @@ def test_the_model_of_the_study_tells_two_greys_apart() -> None:
     path = REPO / MODEL
     with open_session(path, backend="cpu", options=options, allow_random_weights=True) as session:
         assert find_levels(session).threshold > 0
+
+
+def test_the_committed_report_is_whole_and_of_every_adapter() -> None:
+    report = json.loads((REPO / "bench/results/line/triggers.json").read_text())
+    tallies = report["tallies"]
+    assert all(tally["whole"] for tally in tallies)
+    phases = {(tally["adapter"], tally["phase"]) for tally in tallies}
+    for adapter in ("modbus", "mqtt", "http", "opcua"):
+        for phase in ("nothing cut", "camera cut", "connection cut"):
+            assert (adapter, phase) in phases
+    assert ("mqtt", "broker killed") in phases
+    assert {tally["cuts"] for tally in tallies} == {0, 50}
 
 
 def test_the_table_and_what_is_not_whole() -> None:
