@@ -11,6 +11,7 @@ import click
 from edgeseg import __version__
 from edgeseg.errors import EdgesegError
 from edgeseg.extras import install_command
+from edgeseg.memory_limit import out_of_memory
 from edgeseg.options import in_flags
 
 # name -> where its click command is
@@ -107,13 +108,26 @@ class LazyGroup(click.Group):
                 f"`edgeseg {ctx.invoked_subcommand}` needs {error.name}, which is not "
                 f"installed; run: {install}",
             )
-        except OSError as error:
+        except Exception as error:
+            if out_of_memory(error):
+                _stop(
+                    ctx,
+                    f"`edgeseg {ctx.invoked_subcommand}` ran out of memory ({_first_line(error)}); "
+                    "close other programs, raise the limit (ulimit -v), or take smaller images or "
+                    "batches",
+                )
+            if not isinstance(error, OSError):
+                raise
             if error.errno in (None, errno.EPIPE):  # click knows how to end a broken pipe
                 raise
             where = f"{error.filename}: " if error.filename else ""
             _stop(ctx, f"{where}{error.strerror}; look at the path, its permissions and the disk")
         except KeyboardInterrupt:
             _stop(ctx, "interrupted", exit_code=130)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _stop(ctx: click.Context, reason: str, *, exit_code: int = 1) -> NoReturn:

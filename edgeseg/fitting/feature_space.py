@@ -11,7 +11,14 @@ from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import UsageError
-from edgeseg.fitting.memory import check_memory, machine_bytes, size_step, with_moments
+from edgeseg.fitting.memory import (
+    check_limit,
+    check_memory,
+    machine_bytes,
+    size_step,
+    with_moments,
+)
+from edgeseg.memory_limit import address_space_left
 from edgeseg.model.embedding import embedding_matrix, features_of
 from edgeseg.model.factors import Factors
 from edgeseg.model.feature_extractor import Backbone
@@ -45,6 +52,7 @@ class FeatureSpace:
         _check_size(config, largest_stride=largest_stride)
         config = with_moments(config)
         check_memory(config, have=machine_bytes(), largest_stride=largest_stride)
+        check_limit(config, left=address_space_left(), largest_stride=largest_stride)
         features = features_of(sum(backbone.channels), context=config.context)
         embedding = embedding_matrix(
             config.embedding, features=features, k=config.k, seed=config.seed

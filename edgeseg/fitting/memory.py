@@ -20,6 +20,8 @@ BASE_BYTES = 1_000_000_000
 # Of the backbone, per pixel that goes through it at once: 131 to 164 were measured for ResNet-18,
 # 74 to 247 for the others.
 ACTIVATION_BYTES = 250
+# Mapped by threads, their heaps and libraries that load later, whatever the size of the fit.
+_LOADED_BYTES = 1_000_000_000
 _LARGEST_SHARE = 16
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container; "max" without a limit
 
@@ -77,6 +79,21 @@ def check_memory(config: FitConfig, *, have: int, largest_stride: int) -> None:
         f"size {height}x{width} with stride {config.stride}, share {config.share} and k={config.k} "
         f"needs about {size_text(need)} of memory, this machine has {size_text(have)}; try "
         + " or ".join(_that_fit(config, have, largest_stride))
+    )
+
+
+def check_limit(config: FitConfig, *, left: int | None, largest_stride: int) -> None:
+    """Refuse a fit that a limit of the process will not let happen.
+
+    Beyond such a limit libraries do not raise: threads that cannot start end the process.
+    """
+    need = fit_memory(config).peak - BASE_BYTES + _LOADED_BYTES
+    if left is None or need <= left:
+        return
+    raise UsageError(
+        f"this fit needs about {size_text(need)} of address space, and the limit of this process "
+        f"(ulimit -v) leaves {size_text(left)}; raise it, or try "
+        + " or ".join(_that_fit(config, BASE_BYTES + left - _LOADED_BYTES, largest_stride))
     )
 
 

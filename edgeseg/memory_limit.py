@@ -1,0 +1,48 @@
+"""What is left of this process's memory, and which errors mean that none is."""
+
+import errno
+from pathlib import Path
+
+try:
+    import resource
+except ModuleNotFoundError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
+
+# What libraries say: torch, OpenCV, the loader of shared libraries, threads, C++.
+_WORDS = (
+    *("allocate memory", "not enough memory", "out of memory", "insufficient memory"),
+    *("failed to map segment", "bad_alloc", "bad allocation", "start new thread"),
+)
+_LITTLE = 1_000_000_000  # bytes: libraries of a fit are larger
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error, whoever raised it, says that memory has ended."""
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    if isinstance(error, ImportError | SystemError) and _is_nearly_gone():
+        return True  # half of a library was loaded, and it says what it likes
+    foreign = isinstance(error, RuntimeError | ImportError | SystemError)
+    text = str(error).lower()
+    return (foreign or type(error).__module__ == "cv2") and any(word in text for word in _WORDS)
+
+
+def _is_nearly_gone() -> bool:
+    left = address_space_left()
+    return left is not None and left < _LITTLE
+
+
+def address_space_left() -> int | None:
+    """Bytes that this process may still map under its limit (`ulimit -v`); None without one."""
+    if resource is None:
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return limit
+    return max(0, limit - pages * resource.getpagesize())

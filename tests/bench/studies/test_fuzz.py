@@ -1,0 +1,94 @@
+"""A little of the fuzzer in every run of the tests; the study runs as many as you like."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from edgeseg.bench.studies.fuzz import cases as fuzz_cases
+from edgeseg.bench.studies.fuzz.__main__ import main
+from edgeseg.bench.studies.fuzz.cases import damaged, run_cases
+from edgeseg.bench.studies.fuzz.formats import FORMATS, Format
+from edgeseg.bench.studies.fuzz.seeds import Seed
+from edgeseg.errors import EdgesegError
+from tests.support import REPO
+
+KEPT = REPO / "tests" / "kept" / "fuzz"
+# Some seconds each; those that fit, open sessions or sockets for a case take fewer.
+COUNTS = {
+    **dict.fromkeys(FORMATS, 300),
+    **{"artefact": 60, "shard": 40, "checkpoint": 80, "graph": 100, "graph+sidecar": 150},
+    **{"body": 60, "video": 60, "weights": 150},
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_files_are_refused_in_one_sentence_or_load(name: str) -> None:
+    if name == "body":
+        pytest.importorskip("paho.mqtt", reason="needs the adapters: pip install edgeseg[mqtt]")
+    tally = run_cases(name, range(COUNTS[name]), seed=11)
+    assert tally.findings == []
+    assert tally.cases == COUNTS[name] == tally.refused + tally.loaded
+
+
+@pytest.mark.parametrize("path", sorted(KEPT.iterdir()), ids=lambda path: path.name)
+def test_what_was_found_before_stays_mended(path: Path, tmp_path: Path) -> None:
+    name, _, file_name = path.name.split("--")
+    kind = FORMATS[name]
+    seed = Seed(data=path.read_bytes(), name=file_name)
+    for whole in kind.seeds(tmp_path):
+        if whole.name == file_name:
+            seed = whole
+    with pytest.raises((EdgesegError, *kind.refusals)):
+        kind.load(path.read_bytes(), seed, tmp_path)
+
+
+def test_a_case_is_the_same_by_its_number(tmp_path: Path) -> None:
+    kind = FORMATS["mask"]
+    whole = list(kind.seeds(tmp_path))
+    files = [damaged(kind, whole, name="mask", case=case, seed=3)[2] for case in range(20)]
+    again = [damaged(kind, whole, name="mask", case=case, seed=3)[2] for case in range(20)]
+    assert files == again
+    assert len(set(files)) > 15
+
+
+def test_wrong_ends_are_found_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(data: bytes, seed: Seed, folder: Path) -> object:
+        if len(data) % 2:
+            raise KeyError("an odd file")
+        return data
+
+    toy = Format(
+        seeds=lambda folder: iter([Seed(data=bytes(50), name="a", sealed=True)]), load=load
+    )
+    monkeypatch.setitem(FORMATS, "toy", toy)
+    tally = run_cases("toy", range(60), seed=0, keep=tmp_path / "kept")
+    said = {finding.what.partition(" (")[0] for finding in tally.findings}
+    assert said == {"KeyError: 'an odd file'", "loaded, though it is not what was written"}
+    assert len(list((tmp_path / "kept").iterdir())) == len(tally.findings)
+
+
+def test_a_case_has_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(data: bytes, seed: Seed, folder: Path) -> object:
+        while data != seed.data:
+            pass
+        return None
+
+    seed = Seed(data=bytes(range(50)), name="a")
+    toy = Format(seeds=lambda folder: iter([seed]), load=endless)
+    monkeypatch.setitem(FORMATS, "toy", toy)
+    monkeypatch.setattr(fuzz_cases, "LONGEST_S", 0.05)
+    tally = run_cases("toy", range(10), seed=0)
+    assert {finding.what for finding in tally.findings} == {"took over 0.05 s"}
+    assert len(tally.findings) + tally.loaded == 10
+
+
+def test_the_command_writes_a_report(tmp_path: Path) -> None:
+    report = tmp_path / "fuzz.json"
+    arguments = ["--format", "trigger", "--count", "20", "--report", str(report)]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(report.read_text())["formats"]["trigger"]
+    assert (facts["cases"], facts["findings"]) == (20, [])
