@@ -13,13 +13,18 @@ from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.contract import metadata
 from edgeseg.contract.geometry import Geometry, Roi
+from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.metrics import stored_metrics
 from edgeseg.export.model_metadata import describe_model
+from edgeseg.progress import ignore
 from edgeseg.runtime import records
 from edgeseg.runtime.changeover.changeover import recipe_event
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
+from edgeseg.runtime.golden.check import approve, check_golden
+from edgeseg.runtime.golden.expected import write_expected
+from edgeseg.runtime.golden.open_judge import opened_judge
 from edgeseg.runtime.line import result_event
 from edgeseg.runtime.scoring import report
 from edgeseg.runtime.sinks import event_log
@@ -29,7 +34,7 @@ from tests.support import scored_frames as runtime_frames
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
 from tests.support.documents import keys_of, section, text_of
-from tests.support.recipe_folders import new_recipe
+from tests.support.recipe_folders import CPU, new_recipe, part
 from tests.support.small_graphs import write_graph
 
 FORMATS = text_of("docs/formats.md")
@@ -182,6 +187,17 @@ def test_events_of_recipes(tmp_path: Path) -> None:
     )
     heading = "Event changeover, changeover_failed, golden_check, model_swapped, model_refused"
     assert_documented(heading, *(recipe_event("changeover", recipe, each) for each in facts))
+
+
+def test_golden_check(tmp_path: Path) -> None:
+    recipe = new_recipe(tmp_path / "bottle")
+    write_image(recipe.golden / "master" / "0.png", part(150))
+    with opened_judge(recipe, CPU, note=ignore) as judge:
+        expected = approve(judge)
+        write_expected(recipe, expected)
+        record = check_golden(judge, live=[part(150)])
+    assert_documented("Keys of expected.json", json.loads(json.dumps(asdict(expected))))
+    assert_documented("Keys of a golden check", json.loads(json.dumps(record.facts())))
 
 
 def test_event_of_a_shift() -> None:

@@ -1,7 +1,9 @@
 """Recipes change under triggers: every trigger is answered, and none by the wrong recipe."""
 
+import http.client
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from edgeseg.bench.studies.line_rig import Rig
+from edgeseg.bench.studies.plc import ModbusPlc
 from edgeseg.contract.images import write_image
 from edgeseg.contract.signature import check_signature, make_keys, sign
 from edgeseg.files import file_sha256
 from edgeseg.progress import ignore
+from edgeseg.runtime.adapters.modbus_map import CONTROL, JOB_LOAD, Control
 from edgeseg.runtime.changeover.changeover import Running
 from edgeseg.runtime.changeover.warm_sessions import WarmSessions
 from edgeseg.runtime.golden.expected import read_expected
@@ -95,6 +99,30 @@ def test_a_recipe_is_loaded_by_number_and_by_name(folder: Path) -> None:
     warm = [event["warm"] for event in rig.events if event["event"] == "changeover"]
     assert warm == [False, True]
     assert rig.end() is None
+
+
+def by_modbus(rig: Rig, number: int) -> None:
+    with ModbusPlc("127.0.0.1", rig.adapter("modbus").port) as plc:
+        plc.write(JOB_LOAD, [number])
+        plc.write(CONTROL, [int(Control.BUFFER_RESULTS | Control.LOAD_JOB)])
+
+
+def by_http(rig: Rig, number: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", rig.adapter("http").port, timeout=30)
+    connection.request("POST", "/job", json.dumps({"job": number}), {"X-Edgeseg": "1"})
+    assert connection.getresponse().status == 202
+    connection.close()
+
+
+@pytest.mark.parametrize("load", [by_modbus, by_http])
+def test_a_plc_or_a_program_changes_the_recipe(
+    folder: Path, load: Callable[[Rig, int], None]
+) -> None:
+    with line(folder, http="0") as rig:
+        assert inspect(rig) == ("high", "good")
+        load(rig, 2)
+        rig.wait(lambda: rig.station.current_job.number == 2, "the recipe")
+        assert inspect(rig) == ("low", "defect")
 
 
 def test_every_result_names_what_judged_it(folder: Path) -> None:
