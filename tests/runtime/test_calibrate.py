@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from edgeseg import runtime
+from edgeseg.contract.foreign import LEAST, MARGIN, map_floor
 from edgeseg.contract.images import images_in, read_image, write_image
 from edgeseg.contract.metadata import ModelMetadata, TileLayout
 from edgeseg.contract.operating_point import conformal_threshold
@@ -55,6 +56,9 @@ def test_scores_threshold_and_baseline_are_those_of_the_images(model: Path, good
     kept = list(stored.good_scores.scores)
     assert stored.threshold.score == conformal_threshold(kept, false_alarm_rate=0.1).value
     assert stored.good_scores.peaks == stored.good_scores.scores, "the score is the highest pixel"
+    floors = [map_floor(map_hw) for map_hw in maps]
+    limit = max(MARGIN * max(floors), LEAST * stored.threshold.score)
+    assert stored.threshold.foreign == pytest.approx(limit, rel=0.02)
     rows, columns = stored.grid_hw
     cells = maps.reshape(COUNT, rows, 8, columns, 8).mean(axis=(2, 4))
     np.testing.assert_allclose(stored.drift.mean_hw, (cells**2).mean(axis=0), rtol=0.02)

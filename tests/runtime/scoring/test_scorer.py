@@ -101,3 +101,40 @@ def test_every_result_names_what_gave_it():
 def test_a_threshold_given_by_hand_has_no_stored_promise():
     trace = scored(ScorerConfig(threshold=100.0))[0].trace
     assert (trace.threshold, trace.rate, trace.method) == (100.0, None, "given by hand")
+
+
+def with_limit() -> ModelMetadata:
+    """A frame whose map exceeds 230 in three quarters of its places is not this part."""
+    return replace(banded(), threshold=replace(banded().threshold, foreign=230.0))
+
+
+def judged_by(scorer: Scorer, image_hwc: np.ndarray) -> FrameResult:
+    frame = Frame(
+        source_index=0, frame_index=0, image_hwc=image_hwc, channels="rgb", grabbed_ns=0,
+        wall_s=0.0, name="",
+    )  # fmt: skip
+    return scorer.score([(frame, 0)])[0]
+
+
+def test_a_frame_that_is_bright_everywhere_is_no_defect():
+    session, meters = BrightnessSession(with_limit()), Meters(1)
+    scorer = Scorer(session, ["camera"], config=ScorerConfig(), meters=meters)
+    spot = grey(100)
+    spot[8:16, 8:16] = 250
+    foreign, defect = judged_by(scorer, grey(250)), judged_by(scorer, spot)
+    assert (foreign.verdict, defect.verdict) == ("invalid", "defect")
+    assert (foreign.alarm, defect.alarm) == (True, True)
+    event = frame_event(foreign)
+    assert (event["verdict"], event["score"]) == ("invalid", 250.0)
+    assert meters.verdicts[0] == {"invalid": 1, "defect": 1}
+    detector = Detector(session)
+    assert [detector.predict(each).verdict for each in (grey(250), spot)] == ["invalid", "defect"]
+
+
+def test_tiles_that_only_a_stream_cuts_have_no_such_limit():
+    scorer = Scorer(
+        BrightnessSession(with_limit()), ["camera"], config=ScorerConfig(tile_overlap=0.0),
+        meters=Meters(1),
+    )  # fmt: skip
+    assert scorer.thresholds.foreign is None
+    assert judged_by(scorer, grey(250)).verdict == "defect"
