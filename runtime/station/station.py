@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from edgeseg.errors import UsageError
 from edgeseg.runtime.station.codes import Check, ErrorCode, State
+from edgeseg.runtime.station.delivery import Delivery
 from edgeseg.runtime.station.records import (
     MAX_ID,
     Inspection,
@@ -66,12 +67,10 @@ class Station:
             raise UsageError(f"depth={depth}: expected at least 1")
         self.run_id = secrets.token_hex(8)
         self._timeout_ns, self._depth = int(timeout_s * 1e9), depth
-        self._on_error, self._clock_ns = on_error, clock_ns
+        self._clock_ns = clock_ns
         self._lock = threading.Lock()
         self._pending: deque[_Pending] = deque()
-        self._outbox: deque[StationResult] = deque()
-        self._delivering = threading.Lock()
-        self._listeners: list[Callable[[StationResult], None]] = []
+        self._delivery = Delivery(on_error)
         self._on_trigger: list[Callable[[TriggerEvent], None]] = []
         self._holds: list[Callable[[], bool]] = []
         self._loader: JobLoader | None = None
@@ -88,7 +87,7 @@ class Station:
 
     def subscribe(self, listener: Callable[[StationResult], None]) -> None:
         """Hand every result to this too, in order; it must return quickly."""
-        self._listeners.append(listener)
+        self._delivery.subscribe(listener)
 
     def on_trigger(self, listener: Callable[[TriggerEvent], None]) -> None:
         """Tell this of every trigger that waits for a frame, from the thread that triggered."""
@@ -126,10 +125,10 @@ class Station:
             if refusal is not None:
                 self._missed += refusal[0] == ErrorCode.MISSED
                 self._end(pending, refusal=refusal)
-        self._deliver()
+        self._delivery.flush()
         if refusal is None and not acquired:
             for listener in self._on_trigger:
-                self._call("trigger", listener, event)
+                self._delivery.call("trigger", listener, event)
         return event
 
     def free(self, inspection: Inspection, *, at_ns: int) -> None:
@@ -138,7 +137,7 @@ class Station:
             pending = self._add("free", "", at_ns, acquired=True)
             refusal = self._distrust(pending.event, inspection) or self._job_error
             self._end(pending, inspection=inspection, refusal=refusal)
-        self._deliver()
+        self._delivery.flush()
 
     def acquire(self, *, grabbed_ns: int) -> TriggerEvent | None:
         """The oldest trigger that waits for a frame grabbed then: after the trigger, not before."""
@@ -170,7 +169,7 @@ class Station:
                 return True
             agreed = vote(pending.seen, needed=pending.needed)
             self._end(pending, inspection=agreed, refusal=refusal)
-        self._deliver()
+        self._delivery.flush()
         return True
 
     def fail(self, trigger_id: int, error: ErrorCode, reason: str) -> bool:
@@ -180,7 +179,7 @@ class Station:
             if pending is None:
                 return False
             self._end(pending, refusal=(error, reason))
-        self._deliver()
+        self._delivery.flush()
         return True
 
     def fail_acquiring(self, error: ErrorCode, reason: str) -> None:
@@ -189,7 +188,7 @@ class Station:
             for pending in tuple(self._pending):
                 if pending.result is None and not pending.acquired:
                     self._end(pending, refusal=(error, reason))
-        self._deliver()
+        self._delivery.flush()
 
     def tick(self) -> None:
         """Answer triggers whose time is over; from a thread that no inference can hold up."""
@@ -200,7 +199,7 @@ class Station:
                     waited = "no verdict" if pending.acquired else "no frame"
                     reason = f"{waited} within {self._timeout_ns / 1e9:g} s"
                     self._end(pending, refusal=(ErrorCode.TIMEOUT, reason))
-        self._deliver()
+        self._delivery.flush()
 
     # The run, its camera, its recipe and its check.
 
@@ -216,7 +215,7 @@ class Station:
             for pending in tuple(self._pending):
                 if pending.result is None:
                     self._end(pending, refusal=(error, reason))
-        self._deliver()
+        self._delivery.flush()
 
     def source_lost(self, reason: str) -> None:
         """The camera is gone; frames that are being scored are still answered for."""
@@ -396,23 +395,4 @@ class Station:
             self._results += 1
             self._result_id = ended.trigger.trigger_id
             self._unread = True
-            self._outbox.append(ended)
-
-    # Without it: a listener may have a lock of its own, and call back.
-
-    def _deliver(self) -> None:
-        """Hand results on in order; whoever delivers now takes those of other threads along."""
-        while self._outbox and self._delivering.acquire(blocking=False):
-            try:
-                while self._outbox:
-                    result = self._outbox.popleft()
-                    for listener in self._listeners:
-                        self._call("result", listener, result)
-            finally:
-                self._delivering.release()
-
-    def _call(self, what: str, listener: Callable[..., None], value: object) -> None:
-        try:
-            listener(value)
-        except Exception as error:
-            self._on_error("station", f"a listener failed on a {what} ({type(error).__name__})")
+            self._delivery.add(ended)
