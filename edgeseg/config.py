@@ -24,7 +24,7 @@ LEAST = {
     "k": 1,
     "stride": 1,
     "context": 1,
-    "pool": 1,
+    "pool": 0,
     "share": 1,
     "top": 1,
     "seed": 0,
@@ -32,6 +32,7 @@ LEAST = {
     "overlap": 0,
 }
 ODD = ("context", "pool")  # to have a centre
+AUTO_POOL = 0  # chosen from the good images, when a fit has seen them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,8 @@ class FitConfig:
     embedding: str = "semi_orthogonal"
     k: int = 150
     covariance: str = "local"
-    pool: int = 3  # moments of a pool x pool neighbourhood are merged; 1 leaves them alone
+    # Moments of a pool x pool neighbourhood are merged; 1 leaves them alone, AUTO_POOL chooses.
+    pool: int = 3
     share: int = 2  # share x share cells use one Gaussian: a quarter of the bytes, equal accuracy
     rank: float = 0.64  # directions kept after the embedding: a share of k, a number, or 0 for all
     directions: str = "lower"  # of smallest variance (Theorem 1), or of largest
@@ -81,7 +83,8 @@ class FitConfig:
         _require("rank", self.rank, _is_rank(self.rank), "a share below 1, a whole number or 0")
         for name in ODD:
             value = getattr(self, name)
-            _require(name, value, value % 2 == 1, "an odd number, to have a centre")
+            auto = name == "pool" and value == AUTO_POOL
+            _require(name, value, auto or value % 2 == 1, "an odd number, to have a centre")
         positive = 0 < self.ridge < math.inf
         _require("ridge", self.ridge, positive, "above 0, or a constant pixel has no inverse")
         _require("holdout", self.holdout, 0 < self.holdout < 1, "between 0 and 1")

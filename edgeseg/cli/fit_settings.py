@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from edgeseg.config import CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
+from edgeseg.config import AUTO_POOL, CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
 from edgeseg.contract.geometry import Geometry, Roi
 from edgeseg.contract.ignored import read_regions
 from edgeseg.data.camera import looked_at
@@ -20,6 +20,20 @@ from edgeseg.options import FILE, SIZE, Entry, Numbers, gathered
 
 LAYERS = Numbers("N,N", sign=",", counts=range(1, 100), expected="layer numbers such as 1,2,3")
 _NO_DOWNLOAD = [spec.name for spec in BACKBONES.values() if spec.package is not None]
+
+
+class Pool(click.ParamType):  # type: ignore[type-arg]  # generic in later versions alone
+    """A whole number, or auto."""
+
+    name = "N|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """A text to the number of FitConfig."""
+        if str(value) == "auto":
+            return AUTO_POOL
+        if not str(value).isdecimal():
+            self.fail(f"{value!r}: expected an odd number such as 3, or auto", param, ctx)
+        return int(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +186,11 @@ settings_options = gathered(
         type=click.Choice(CHOICES["covariance"]),
         help="Per location, or one for all.",
     ),
-    click.option("--pool", type=int, help="Pool statistics with N x N neighbours."),
+    click.option(
+        "--pool",
+        type=Pool(),
+        help="Pool statistics with N x N neighbours; auto: as the good images ask for.",
+    ),
     click.option("--share", type=int, help="N x N cells use one Gaussian: smaller and faster."),
     click.option("--ridge", type=float, help="Added to every variance before inversion."),
     click.option(

@@ -29,6 +29,7 @@ from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.odd_inputs import foreign_sentence
 from edgeseg.fitting.options import FitOptions, Shard
+from edgeseg.fitting.pooling import resolved_pool
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_predictor, torch_predictor
 from edgeseg.model.reference import ReferenceModel
@@ -114,7 +115,10 @@ def finish(
     space: FeatureSpace, collected: Collected, *, data: FittedData, options: FitOptions
 ) -> Artefact:
     """Moments of all images and embeddings of some to factors, thresholds and the artefact."""
-    config, group, moments = space.config, options.group, collected.moments
+    group, moments = options.group, collected.moments
+    seen_here = collected.seen if len(collected.seen) else collected.unseen
+    space = resolved_pool(space, moments, seen_here, alone=group.size == 1, note=options.note)
+    config = space.config
     scorer = HeldOutScorer(
         space=space, group=group, batch_size=options.batch_size, progress=options.progress
     )

@@ -1,0 +1,94 @@
+"""How far neighbours' moments are merged, chosen from the good images alone.
+
+Parts that jitter show at a cell what other good parts show beside it. Where they lie alike, images
+that are held out are likelier under Gaussians of single cells; where they jitter, under those of
+3x3 cells. Detection wants one step more than likelihood does, as a distance counts the directions
+of smallest variance most: 3 where parts lie alike, 5 where they jitter (bench/results/pose).
+"""
+
+from dataclasses import replace
+
+import torch
+
+from edgeseg.config import AUTO_POOL, FitConfig
+from edgeseg.fitting.embedding_store import EmbeddingStore
+from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.held_out import permutation
+from edgeseg.model.factors import in_parallel, ridge_number
+from edgeseg.model.moments import Moments
+from edgeseg.model.windows import Windows
+from edgeseg.progress import Note
+
+ALIKE, JITTERING = 3, 5
+_FEWEST = 8  # images: fewer say nothing of the others
+_SHARE = 4  # one image of so many is held out
+
+
+def resolved_pool(
+    space: FeatureSpace, moments: Moments, store: EmbeddingStore, *, alone: bool, note: Note
+) -> FeatureSpace:
+    """The space with a number in place of `auto`, and a sentence on why."""
+    config = space.config
+    if config.pool != AUTO_POOL:
+        return space
+    few = len(store) < _FEWEST
+    if few or not alone or config.moments == "blocks":
+        why = (
+            f"{len(store)} images are too few to tell"
+            if few
+            else "it is chosen in one process that keeps moments of cells"
+        )
+        note(f"pool auto: {ALIKE}; {why}")
+        return replace(space, config=replace(config, pool=ALIKE))
+    alone_1, merged_3 = (held_out_likelihood(space, moments, store, pool=pool) for pool in (1, 3))
+    best = JITTERING if merged_3 > alone_1 else ALIKE
+    what = "jitter" if best == JITTERING else "lie alike"
+    note(
+        f"pool auto: {best}; parts {what}: a cell of images held out has a log-likelihood of "
+        f"{alone_1:.1f} by itself and of {merged_3:.1f} with its neighbours"
+    )
+    return replace(space, config=replace(config, pool=best))
+
+
+@torch.no_grad()
+def held_out_likelihood(
+    space: FeatureSpace, moments: Moments, store: EmbeddingStore, *, pool: int
+) -> float:
+    """Mean log-likelihood of a cell of images held out, up to a constant."""
+    config = replace(space.config, pool=pool)
+    windows = Windows.of(config)
+    places = sorted(store.places)
+    held = sorted(places[index] for index in permutation(len(places), config.seed)[::_SHARE])
+    fold = windows.new_moments(space.k)
+    for rows in store.batches(held, size=8):
+        windows.add_(fold, space.inputs(rows), images=len(rows))
+    rest = windows.pooled(moments).remove(windows.pooled(fold))
+    return _likelihood(config, windows, rest, space, store, held)
+
+
+def _likelihood(
+    config: FitConfig,
+    windows: Windows,
+    rest: Moments,
+    space: FeatureSpace,
+    store: EmbeddingStore,
+    held: list[int],
+) -> float:
+    ridge = ridge_number(rest, ridge=config.ridge, unit=config.ridge_unit)
+    blocks, k = rest.mean.shape
+    x = torch.cat([space.inputs(rows) for rows in store.batches(held, size=8)])
+    x = x.flatten(2).transpose(1, 2)  # (N, P, k)
+    by_block = windows.by_block(x - windows.per_cell(rest.mean.to(x.dtype)))  # (B, N s^2, k)
+    total = torch.zeros(blocks, dtype=torch.float64)
+    identity = torch.eye(k, dtype=torch.float64)
+
+    def fill(start: int, stop: int) -> None:
+        covariance = rest.scatter[start:stop] / rest.count[start:stop, None, None]
+        lower = torch.linalg.cholesky(covariance + ridge * identity)
+        rows = by_block[start:stop].to(torch.float64).mT  # (b, k, N s^2)
+        d2 = torch.linalg.solve_triangular(lower, rows, upper=False).square().sum(dim=1)
+        logdet = 2 * lower.diagonal(dim1=1, dim2=2).log().sum(dim=1)
+        total[start:stop] = -0.5 * (d2.mean(dim=1) + logdet)
+
+    in_parallel(fill, blocks, k)
+    return float(total.mean())
