@@ -5,11 +5,19 @@ from pathlib import Path
 import click
 
 from edgeseg.bench.cli.dataset_commands import compare, fit_cost, paper, peers
-from edgeseg.bench.cli.options import Run, finish, run_options_of, timed_run_options
+from edgeseg.bench.cli.options import (
+    Run,
+    carry_out,
+    finish,
+    run_options_of,
+    several,
+    size_option,
+    timed_run_options,
+)
 from edgeseg.bench.compare.options import SmallOptions
 from edgeseg.config import PRESETS
 from edgeseg.contract.precisions import PRECISIONS
-from edgeseg.options import FILE, PATH, SIZE, note
+from edgeseg.options import FILE, PATH, note
 from edgeseg.progress import bar
 from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.backends.session_options import SessionOptions
@@ -46,14 +54,7 @@ for command in (compare, paper, peers, fit_cost):
     show_default=True,
     help="cpu and cuda are ONNX Runtime; auto is all that is installed. May be repeated.",
 )
-@click.option(
-    "--size",
-    "size_hw",
-    type=SIZE,
-    default="256",
-    show_default=True,
-    help="Image size, where a model leaves it open.",
-)
+@size_option((256, 256), "Image size, where a model leaves it open.")
 @click.option(
     "--spin/--no-spin",
     default=SessionOptions.spin,
@@ -91,14 +92,7 @@ def latency(
 
 
 @bench.command()
-@click.option(
-    "--size",
-    "size_hw",
-    type=SIZE,
-    default=SIZE.text(SmallOptions.size_hw),
-    show_default=True,
-    help="Image size.",
-)
+@size_option(SmallOptions.size_hw)
 @click.option(
     "--train",
     type=click.IntRange(2),
@@ -106,24 +100,8 @@ def latency(
     show_default=True,
     help="Good images to make and fit on.",
 )
-@click.option(
-    "--preset",
-    "presets",
-    multiple=True,
-    default=SmallOptions.presets,
-    show_default=True,
-    type=click.Choice(tuple(PRESETS)),
-    help="May be repeated.",
-)
-@click.option(
-    "--precision",
-    "precisions",
-    multiple=True,
-    default=SmallOptions.precisions,
-    show_default=True,
-    type=click.Choice(tuple(PRECISIONS)),
-    help="May be repeated.",
-)
+@several("--preset", "presets", SmallOptions.presets, PRESETS)
+@several("--precision", "precisions", SmallOptions.precisions, PRECISIONS)
 @run_options_of(rounds=SmallOptions.rounds, out="build/bench-small")
 def small(
     size_hw: tuple[int, int],
@@ -147,7 +125,7 @@ def small(
         rounds=run.schedule.rounds,
         threads=run.threads,
     )
-    finish(run_small(options, run.out, fresh=run.fresh, note=note, progress=bar), run)
+    carry_out(run_small, options, run)
 
 
 @bench.command()

@@ -10,12 +10,15 @@ import click
 from edgeseg.bench.cli.options import (
     PeerPython,
     Run,
+    carry_out,
     data_argument,
     finish,
     limit_option,
     peer_python_options,
     random_option,
     run_options,
+    several,
+    size_option,
     timed_run_options,
     use_weights,
     weights_option,
@@ -26,39 +29,15 @@ from edgeseg.bench.paper.options import PARTS, PaperOptions
 from edgeseg.bench.peers.options import PEERS, PeerOptions
 from edgeseg.config import PRESETS
 from edgeseg.contract.precisions import PRECISIONS
-from edgeseg.options import SIZE, note
-from edgeseg.progress import bar
+from edgeseg.options import note
 from edgeseg.runtime.backends.choose import backend_names
 
 
 @click.command()
 @data_argument
-@click.option(
-    "--backbone",
-    "backbones",
-    multiple=True,
-    default=BACKBONES,
-    show_default=True,
-    help="May be repeated.",
-)
-@click.option(
-    "--preset",
-    "presets",
-    multiple=True,
-    default=("edge", "paper"),
-    show_default=True,
-    type=click.Choice(tuple(PRESETS)),
-    help="May be repeated.",
-)
-@click.option(
-    "--precision",
-    "precisions",
-    multiple=True,
-    default=tuple(PRECISIONS),
-    show_default=True,
-    type=click.Choice(tuple(PRECISIONS)),
-    help="May be repeated.",
-)
+@several("--backbone", "backbones", BACKBONES, None)
+@several("--preset", "presets", ("edge", "paper"), PRESETS)
+@several("--precision", "precisions", tuple(PRECISIONS), PRECISIONS)
 @click.option(
     "--backend",
     "backends",
@@ -115,7 +94,7 @@ def compare(
         schedule=run.schedule,
         threads=run.threads,
     )
-    finish(run_compare(options, run.out, fresh=run.fresh, note=note, progress=bar), run)
+    carry_out(run_compare, options, run)
 
 
 @click.command()
@@ -186,37 +165,14 @@ def paper(
         keep_features=keep_features,
         threads=run.threads,
     )
-    finish(run_paper(options, run.out, fresh=run.fresh, note=note, progress=bar), run)
+    carry_out(run_paper, options, run)
 
 
 @click.command()
 @data_argument
-@click.option(
-    "--peer",
-    "peers_wanted",
-    multiple=True,
-    default=PeerOptions.peers,
-    show_default=True,
-    type=click.Choice(tuple(PEERS)),
-    help="May be repeated.",
-)
-@click.option(
-    "--backbone",
-    "backbones",
-    multiple=True,
-    default=BACKBONES,
-    show_default=True,
-    help=f"Of our own models; peers use {PeerOptions.backbone}.",
-)
-@click.option(
-    "--precision",
-    "precisions",
-    multiple=True,
-    default=("fp32", "int8"),
-    show_default=True,
-    type=click.Choice(tuple(PRECISIONS)),
-    help="Of our own models.",
-)
+@several("--peer", "peers_wanted", PeerOptions.peers, PEERS)
+@several("--backbone", "backbones", BACKBONES, None, f"Of ours; peers use {PeerOptions.backbone}.")
+@several("--precision", "precisions", ("fp32", "int8"), PRECISIONS, "Of our own models.")
 @click.option(
     "--coreset",
     type=float,
@@ -260,7 +216,7 @@ def peers(
         threads=run.threads,
         schedule=run.schedule,
     )
-    finish(run_peers(options, run.out, fresh=run.fresh, note=note, progress=bar), run)
+    carry_out(run_peers, options, run)
 
 
 @click.command("fit-cost")
@@ -284,14 +240,7 @@ def peers(
     show_default=True,
     help="Sizes of the embedding whose factors are timed; may be repeated.",
 )
-@click.option(
-    "--size",
-    "size_hw",
-    type=SIZE,
-    default=SIZE.text(FitCostOptions.size_hw),
-    show_default=True,
-    help="Image size.",
-)
+@size_option(FitCostOptions.size_hw)
 @click.option("--no-peer", is_flag=True, help="Leave anomalib out.")
 @peer_python_options
 @random_option

@@ -1,6 +1,7 @@
 """Options and endings that the commands of `edgeseg bench` share."""
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.options import FOLDER, Decorator, gathered, note
+from edgeseg.options import FOLDER, SIZE, Decorator, Entry, gathered, note
+from edgeseg.progress import bar
 from edgeseg.runtime.backends.session_options import available_cores
 
 if TYPE_CHECKING:
@@ -63,6 +65,37 @@ def run_options_of(*, rounds: int | None = None, out: str | None = None) -> Deco
     return gathered("run", made, threads_option, *timing, fresh_option, out_option)
 
 
+def several(
+    flag: str,
+    name: str,
+    default: Sequence[str],
+    choices: Mapping[str, object] | None,
+    text: str = "May be repeated.",
+) -> Decorator[Any]:
+    """An option that may be given more than once, of a registry's names or of any."""
+    return click.option(
+        flag,
+        name,
+        multiple=True,
+        default=tuple(default),
+        show_default=True,
+        type=None if choices is None else Entry(choices),
+        help=text,
+    )
+
+
+def size_option(default: tuple[int, int], text: str = "Image size.") -> Decorator[Any]:
+    """`--size`, as `size_hw`."""
+    return click.option(
+        "--size",
+        "size_hw",
+        type=SIZE,
+        default=SIZE.text(default),
+        show_default=True,
+        help=text,
+    )
+
+
 run_options = run_options_of()
 timed_run_options = run_options_of(rounds=Schedule.rounds)
 limit_option = click.option(
@@ -109,6 +142,11 @@ peer_python_options = gathered(
     ),
     click.option("--install", is_flag=True, help="Make .venv-peers with anomalib 2.7 first."),
 )
+
+
+def carry_out(measure: Callable[..., "Report"], options: object, run: Run) -> None:
+    """Measure, then print the tables, and where everything is."""
+    finish(measure(options, run.out, fresh=run.fresh, note=note, progress=bar), run)
 
 
 def finish(report: "Report", run: Run) -> None:
