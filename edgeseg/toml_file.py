@@ -19,6 +19,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({error})") from None
-    except reader.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not TOML ({error})") from None
+    except (reader.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise UsageError(f"{path}: not TOML ({str(error)[:200]})") from None
     return values

@@ -29,6 +29,7 @@ MODEL_SUFFIXES = (".onnx", *PLAN_SUFFIXES)
 AccuracyRow = dict[str, str | int | float | None]  # `dataset`, and figures by the names of METRICS
 NUMERICS = "numerics"  # in a row: the precision that its figures were measured in
 Grid = tuple[tuple[float, ...], ...]
+OUTPUTS = frozenset({"map", "score", "grid"})
 # A threshold so many times above the highest score of a good image finds nothing, ever.
 FARTHEST = 1000.0
 _QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
@@ -294,6 +295,8 @@ class ModelMetadata:
         missing = sorted({"map", "score"} - set(self.outputs))
         if missing:
             raise ValueError(f"outputs: {list(self.outputs)}, expected also {missing}")
+        if not set(self.outputs) <= OUTPUTS:
+            raise ValueError(f"outputs: {str(self.outputs)[:80]}, expected of {sorted(OUTPUTS)}")
         highest = FARTHEST * max(self.good_scores.max, self.good_scores.mean, 0.0)
         if highest and self.threshold.score > highest:
             raise ValueError(

@@ -42,7 +42,8 @@ def open_onnxruntime(
         chain.append((_PROVIDERS["cpu"], {}))  # for the few shape operators no GPU takes
     source = model if isinstance(model, bytes) else str(model)
     try:
-        session = runtime.InferenceSession(source, settings, providers=chain)
+        # Its own fallback prints on standard output, where events may go, and tries in vain.
+        session = runtime.InferenceSession(source, settings, providers=chain, enable_fallback=0)
     except Exception as error:  # ONNX Runtime's own classes have no common base
         raise BackendUnavailable(
             f"{name}: ONNX Runtime cannot load it on {_NAMES[device]} ({first_line(error)})"

@@ -20,6 +20,9 @@ def lines() -> list[str]:
 def test_the_command_is_there(line: str) -> None:
     name, *words = shlex.split(line)
     module = importlib.import_module(name)
+    if hasattr(module, "__path__"):  # a folder, run by its __main__
+        name = f"{name}.__main__"
+        module = importlib.import_module(name)
     (command,) = [
         value
         for value in vars(module).values()

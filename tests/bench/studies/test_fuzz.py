@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from edgeseg.bench.studies.bit_flips import main as flips
 from edgeseg.bench.studies.fuzz import cases as fuzz_cases
 from edgeseg.bench.studies.fuzz.__main__ import main
 from edgeseg.bench.studies.fuzz.cases import damaged, run_cases
@@ -92,3 +93,14 @@ def test_the_command_writes_a_report(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     facts = json.loads(report.read_text())["formats"]["trigger"]
     assert (facts["cases"], facts["findings"]) == (20, [])
+
+
+def test_flipped_bits_are_refused_a_hundred_of_a_hundred_times(tmp_path: Path) -> None:
+    report = tmp_path / "flips.json"
+    result = CliRunner().invoke(flips, ["--count", "5", "--report", str(report)])
+    assert result.exit_code == 0, result.output
+    models = json.loads(report.read_text())["models"]
+    assert len(models) == 3
+    for facts in models.values():
+        assert {"mean"} <= set(facts["refused"])
+        assert set(facts["refused"].values()) == {5}

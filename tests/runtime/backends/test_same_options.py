@@ -46,7 +46,7 @@ def onnxruntime_calls(monkeypatch: pytest.MonkeyPatch) -> Written:
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: providers)
 
     class Recording(onnxruntime.InferenceSession):  # type: ignore[misc]
-        def __init__(self, source: Any, options: Any, providers: Any) -> None:
+        def __init__(self, source: Any, options: Any, providers: Any, enable_fallback: int) -> None:
             written.append({"providers": providers, **_named(options)})
             self._claimed = [name for name, _ in providers]
             super().__init__(source, options, providers=["CPUExecutionProvider"])

@@ -118,7 +118,9 @@ def test_a_provider_that_does_not_start_is_noticed(
     real = onnxruntime.InferenceSession
     asked: list[object] = []
 
-    def falls_back(path: str, options: object, providers: list[object]) -> object:
+    def falls_back(
+        path: str, options: object, providers: list[object], enable_fallback: int
+    ) -> object:
         asked.append(providers[0])
         return real(path, options, providers=["CPUExecutionProvider"])
 
