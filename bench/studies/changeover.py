@@ -215,9 +215,8 @@ def _phase(rig: Rig, store: RecipeStore, name: str, times: list[tuple[float, flo
     )
 
 
-def report_text(facts: dict[str, Any]) -> str:
-    """The report as a page."""
-    head = [
+_HEAD = (
+    *(
         "",
         "p50 ms",
         "p99 ms",
@@ -226,47 +225,48 @@ def report_text(facts: dict[str, Any]) -> str:
         "p99 ms",
         "first verdict p50 ms",
         "p99 ms",
-        "triggers",
-        "results",
-    ]
-    rows = []
-    for phase in facts["phases"]:
-        rows.append(
-            [
-                f"{phase['phase']}, {phase['changes']} changes",
-                *(f"{phase[key]:.1f}" for key in ("ms_p50", "ms_p99", "ms_max")),
-                *(f"{phase[key]:.1f}" for key in ("own_ms_p50", "own_ms_p99")),
-                *(f"{phase[key]:.1f}" for key in ("verdict_ms_p50", "verdict_ms_p99")),
-                *(str(phase[key]) for key in ("triggers", "results")),
-                *(str(phase[key]) for key in ("wrong_recipe", "out_of_order")),
-            ]
-        )
-    outcomes = [
-        f"- {phase['phase']}: "
-        + ", ".join(f"{name} {count}" for name, count in sorted(phase["outcomes"].items()))
-        for phase in facts["phases"]
-    ]
-    machine = facts["machine"]
+    ),
+    *("triggers", "results", "wrong recipe", "out of order"),
+)
+_TIMES = (
+    *("ms_p50", "ms_p99", "ms_max", "own_ms_p50", "own_ms_p99"),
+    *("verdict_ms_p50", "verdict_ms_p99"),
+)
+_COUNTS = ("triggers", "results", "wrong_recipe", "out_of_order")
+_MEANING = """\
+From the wish to job loaded; of it its own, without the wait for verdicts of triggers under way (up
+to four here, each one inference); and to the first verdict by the new recipe. What triggers were
+answered with:
+"""
+
+
+def report_text(facts: dict[str, Any]) -> str:
+    """The report as a page."""
+    machine, phases = facts["machine"], facts["phases"]
     models = "; ".join(f"{m['name']} {m['size']}, {m['sha256'][:12]}" for m in facts["models"])
-    return "\n".join(
+    rows = [
         [
-            "# Changeovers under load",
-            "",
-            f"`{machine['command']}`",
-            "",
-            f"{machine['processor']}, {machine['cores']} cores. Models: {models}.",
-            *([f"Disturbed: {facts['disturbed']}."] if facts["disturbed"] else []),
-            "",
-            *markdown([*head, "wrong recipe", "out of order"], rows),
-            "",
-            "From the wish to job loaded; of it its own, without the wait for verdicts of triggers",
-            "under way (up to four here, each one inference); and to the first verdict by the new",
-            "recipe. What triggers were answered with:",
-            "",
-            *outcomes,
-            "",
+            f"{phase['phase']}, {phase['changes']} changes",
+            *(f"{phase[key]:.1f}" for key in _TIMES),
+            *(str(phase[key]) for key in _COUNTS),
         ]
-    )
+        for phase in phases
+    ]
+    outcomes = [
+        ", ".join(f"{name} {count}" for name, count in sorted(phase["outcomes"].items()))
+        for phase in phases
+    ]
+    lines = [
+        f"# Changeovers under load\n\n`{machine['command']}`\n",
+        f"{machine['processor']}, {machine['cores']} cores. Models: {models}.",
+        *([f"Disturbed: {facts['disturbed']}."] if facts["disturbed"] else []),
+        "",
+        *markdown(_HEAD, rows),
+        "",
+        _MEANING,
+        *(f"- {phase['phase']}: {text}" for phase, text in zip(phases, outcomes, strict=True)),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 @click.command()
