@@ -295,6 +295,25 @@ def tables(shown: Sequence[Shown]) -> Iterator[Table]:
         yield table_of(f"Model of {model}", rows)
 
 
+def findings(backbone: str, shown: Sequence[Shown]) -> Iterator[str]:
+    """What is called invalid of each kind, and what is too quiet to be looked at."""
+    for kind in ("other category", "clip", "own defects", "own good"):
+        parts = [each for each in shown if each.kind == kind]
+        if parts:
+            row = Row.of("", parts)
+            share = f"{row.invalid:.1%} of {row.frames}"
+            yield f"{backbone}: {share} are called invalid: {TITLES[kind]}"
+    quiet = sum(
+        each.verdicts.get("good", 0) + each.verdicts.get("unsure", 0)
+        for each in shown
+        if each.lowest > 1
+    )
+    yield (
+        f"{quiet} frames with a floor above the limit have a score below the threshold, and stay "
+        "good: only alarms are looked at"
+    )
+
+
 @click.command()
 @click.argument("data", type=FOLDER, nargs=-1, required=True)
 @click.option("--video", type=FOLDER, help="Folder of clips of fixed cameras.")
@@ -327,14 +346,10 @@ def main(
     except EdgesegError as error:
         raise click.ClickException(str(error)) from None
     shown = [Shown(**each) for result in done.results.values() for each in result["shown"]]
-    first = Row.of("", [each for each in shown if each.kind == "other category"])
     report = Report(
         name="foreign",
         title="Frames that are not this part",
-        findings=(
-            f"{backbone}: {first.invalid:.1%} of {first.frames} good images of other categories "
-            f"are called invalid, {first.good:.1%} good",
-        ),
+        findings=tuple(findings(backbone, shown)),
         tables=tuple(tables(shown)),
         figures=(),
         facts=describe(threads=torch.get_num_threads())
