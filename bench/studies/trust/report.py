@@ -22,10 +22,17 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
 def write_rows(out: Path, name: str, *, title: str, rows: Sequence[dict[str, Any]]) -> None:
     """NAME.json with everything, NAME.md with the table and how it was made."""
     facts = describe(threads=1)
+    facts["command"] = _without_places(facts["command"])
     write_json(out / f"{name}.json", {"title": title, "rows": list(rows), "facts": facts})
     made = f"`{facts['command']}`, commit {facts['commit']}, {facts['processor']}"
     write_text(out / f"{name}.md", f"# {title}\n\n{markdown(rows)}\n{made}\n")
     note(f"wrote {out / name}.md")
+
+
+def _without_places(command: str) -> str:
+    """The command without the folders of one computer."""
+    words = (Path(word).name if word.startswith("/") else word for word in command.split())
+    return " ".join(words)
 
 
 def _cell(value: Any) -> str:
