@@ -22,6 +22,7 @@ from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.odd_inputs import Census
 from edgeseg.fitting.options import Checkpoints, FitOptions, Shard
 from edgeseg.fitting.planting import PlantedPictures
+from edgeseg.leftovers import sweep
 from edgeseg.model.moments import Moments
 
 _KEY = "edgeseg-checkpoint"
@@ -95,6 +96,7 @@ class Checkpoint:
                     "add resume=True, or remove that folder to begin again"
                 )
             where.folder.mkdir(parents=True, exist_ok=True)
+            sweep(where.folder)  # of a run that was killed while it wrote one
         return checkpoint
 
     def tidy(self) -> None:
@@ -174,7 +176,7 @@ class Checkpoint:
         """Checkpoints of another number of processes have other names."""
         if self.where is None:
             return
-        for other in self.where.folder.glob("*-of-*.moments"):
+        for other in self.where.folder.glob("[0-9]*-of-*.moments"):
             count = other.stem.rpartition("-")[2]
             if count != str(self.identity["number of shards"]):
                 _refuse_other(

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from edgeseg import leftovers
 from edgeseg.artefact.artefact import save_artefact
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.checkpoint import discard
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.fitting.options import Checkpoints
+from edgeseg.leftovers import temporary_name
 from tests.support.commands import fail, succeed
 from tests.support.shares import FIT_TINY, TINY, write_tiny
 from tests.support.small_models import RANDOM
@@ -73,6 +75,21 @@ def test_a_continued_fit_has_the_same_bytes(data, plain, tmp_path):
     discard(resumed)
     assert not parts.exists()
     assert (tmp_path / "resumed").read_bytes() == plain.read_bytes()
+
+
+@pytest.mark.parametrize("boot", ["00000000", None])
+def test_what_a_kill_left_of_the_first_checkpoint_is_no_other_fit(data, plain, tmp_path, boot):
+    parts = tmp_path / "m.parts"
+    parts.mkdir()
+    left = temporary_name("0-of-1", ".moments")
+    if boot is not None:  # of a process that is no more
+        left = left.replace(f"-{leftovers._boot()}-", f"-{boot}-")
+    (parts / left).write_bytes(b"half")
+    resumed = options(parts, resume=True)
+    save_artefact(fit(open_dataset(data), TINY, resumed), tmp_path / "resumed")
+    discard(resumed)
+    assert (tmp_path / "resumed").read_bytes() == plain.read_bytes()
+    assert parts.exists() == (boot is None), "what a living process writes stays"
 
 
 def test_rows_after_the_last_checkpoint_are_written_again(data, plain, tmp_path):
