@@ -49,7 +49,7 @@ class FeatureSpace:
             config.backbone, layers=config.layers, weights=weights, seed=config.seed
         )
         largest_stride = max(tap.stride for tap in backbone.taps)
-        _check_size(config, largest_stride=largest_stride)
+        check_size(config, largest_stride=largest_stride)
         config = with_moments(config)
         check_memory(config, have=machine_bytes(), largest_stride=largest_stride)
         check_limit(config, left=address_space_left(), largest_stride=largest_stride)
@@ -140,7 +140,8 @@ class FeatureSpace:
         return embed
 
 
-def _check_size(config: FitConfig, *, largest_stride: int) -> None:
+def check_size(config: FitConfig, *, largest_stride: int) -> None:
+    """Refuse a size that blocks of cells do not cover exactly."""
     step = size_step(config, largest_stride=largest_stride)
     height, width = config.size_hw
     if height % step or width % step:

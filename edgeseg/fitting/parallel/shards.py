@@ -20,7 +20,7 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.checkpoint import Collected, describe_pass, difference
 from edgeseg.fitting.embedding_store import EmbeddingStore
-from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.feature_space import FeatureSpace, check_size
 from edgeseg.fitting.fitting import finish, fitted_data, share_facts
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import FitOptions, Shard
@@ -171,6 +171,7 @@ def _read(
 
 def _check_fits(space: FeatureSpace, moments: Moments, rows: list[tuple[int, ...]]) -> None:
     """Tensors of other shapes than the settings mean would fail much later."""
+    check_size(space.config, largest_stride=max(tap.stride for tap in space.backbone.taps))
     expected = (space.windows.kept, space.k)
     if tuple(moments.mean.shape) != expected or tuple(moments.count.shape) != expected[:1]:
         raise Malformed(f"moments of {tuple(moments.mean.shape)}, expected {expected}")
