@@ -229,7 +229,7 @@ class Anchor:
         margin = round(_MARGIN * max(height, width))
         size_hw = (height + 2 * margin, width + 2 * margin)
         around = _around(self.home_xy, size_hw, factor)
-        patch = warped(image_hwc[..., 1], chained(pose.matrix, around), size_hw)
+        patch = _warped_green(image_hwc, chained(pose.matrix, around), size_hw)
         if patch.std() < _FLAT * template.std():
             return pose, 0.0  # of a flat picture OpenCV says that it is like any other
         start = np.array([[1, 0, margin], [0, 1, margin]], np.float32)
@@ -266,8 +266,8 @@ def anchor_pictures(
         # A part that turns one way shows in its rectangle what lay the other way before.
         back = Pose(x=home[0], y=home[1], degrees=-angle, home_xy=home)
         matrix = chained(back.matrix, _around(home, coarse_hw, step))
-        pictures.append(warped(image_hwc[..., 1], matrix, coarse_hw))
-    pictures.append(warped(image_hwc[..., 1], _around(home, fine_hw, fine), fine_hw))
+        pictures.append(_warped_green(image_hwc, matrix, coarse_hw))
+    pictures.append(_warped_green(image_hwc, _around(home, fine_hw, fine), fine_hw))
     return tuple(_png(picture) for picture in pictures)
 
 
@@ -295,6 +295,18 @@ def _shrunk_green(image_hwc: NDArray[np.uint8], step: int) -> Grey:
 
 def _everywhere(picture: Grey) -> Grey:
     return np.full(picture.shape, 255, np.uint8)
+
+
+def _warped_green(image_hwc: NDArray[np.uint8], matrix: Matrix, size_hw: tuple[int, int]) -> Grey:
+    """The same channel as a small picture sees it; of large ones every few pixels are enough."""
+    skip = max(1, int(np.linalg.norm(matrix[:, :2], axis=0).min()) // 4)
+    if skip == 1:
+        return warped(image_hwc[..., 1], matrix, size_hw)
+    first = skip // 2
+    sparse = np.ascontiguousarray(image_hwc[first::skip, first::skip, 1])
+    local: Matrix = matrix / skip
+    local[:, 2] = (matrix[:, 2] - first - 0.5) / skip + 0.5
+    return warped(sparse, local, size_hw)
 
 
 def _likeness(first: Grey, second: Grey) -> float:
