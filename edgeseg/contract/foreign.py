@@ -41,7 +41,7 @@ def foreign_limit(
     planted: Sequence[float] | NDArray[np.floating[Any]] = (),
     threshold: float,
 ) -> float | None:
-    """The floor above which an anomalous frame is not this part; None if no floors are known.
+    """The floor above which a frame is not this part; None if no floors are known.
 
     A good part's floor exceeds the highest of n others with a probability of 1 / (n + 1); the
     margin is for what good images do not show.

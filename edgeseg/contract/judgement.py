@@ -27,18 +27,19 @@ def verdict_on(
     map_hw: NDArray[np.float32] | None = None,
     found: Found | None = None,
 ) -> Verdict:
-    """The one rule for every frame; without its map a foreign one counts as a defect.
+    """The one rule for every frame; without its map a foreign one goes by its score alone.
 
-    What is no part of ours is looked for among alarms alone: it never makes anything good.
+    What is no part of ours comes before the score: a covered lens may have no high place at all,
+    and is not good for that.
     """
     if found is not None and not found.ok:
         return "not_found"
-    if not math.isfinite(score):
+    limit = thresholds.foreign
+    foreign = limit is not None and map_hw is not None and map_floor(map_hw) > limit
+    if foreign or not math.isfinite(score):
         return "invalid"
     if is_anomalous(score, thresholds.score):
-        limit = thresholds.foreign
-        foreign = limit is not None and map_hw is not None and map_floor(map_hw) > limit
-        return "invalid" if foreign else "defect"
+        return "defect"
     if thresholds.unsure is not None and is_anomalous(score, thresholds.unsure):
         return "unsure"
     return "good"
@@ -119,8 +120,8 @@ class JudgedPrediction(Prediction):
 
     @property
     def anomalous(self) -> bool:
-        """Whether the score is above the threshold or no number, or the part is not found."""
-        return self.verdict == "not_found" or is_anomalous(self.score, self.threshold)
+        """Whether the verdict is neither good nor unsure."""
+        return self.verdict not in ("good", "unsure")
 
     @property
     def oddness(self) -> str | None:

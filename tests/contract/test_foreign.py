@@ -54,7 +54,7 @@ def test_the_limit_is_above_all_that_is_known():
     ("score", "level", "verdict"),
     [
         (9.0, 1.0, "good"),
-        (9.0, 100.0, "good"),  # a low score stays good, whatever the map
+        (9.0, 6.1, "invalid"),  # a covered lens: nothing high, and nothing as on good parts
         (11.0, 6.0, "defect"),  # at the limit
         (11.0, 6.1, "invalid"),
         (np.nan, 1.0, "invalid"),
@@ -65,7 +65,8 @@ def test_the_rule(score, level, verdict):
     map_hw = np.full((16, 16), level, np.float32)
     assert verdict_on(score, LIMITS, map_hw=map_hw) == verdict
     finite = np.isfinite(score)
-    before = "defect" if verdict == "invalid" and finite else verdict
+    by_score = "defect" if score > LIMITS.score else "good"
+    before = by_score if finite else "invalid"
     assert verdict_on(score, LIMITS) == before, "without a map"
     assert verdict_on(score, replace(LIMITS, foreign=None), map_hw=map_hw) == before, "an old file"
     prediction = Prediction(map_hw=map_hw, score=score)
@@ -75,10 +76,12 @@ def test_the_rule(score, level, verdict):
         assert result.anomalous == (verdict != "good")
 
 
-def test_unsure_frames_are_not_looked_at():
-    """Between the thresholds nothing is an alarm, and nothing becomes one."""
-    map_hw = np.full((16, 16), 100.0, np.float32)
-    assert verdict_on(9.5, replace(LIMITS, unsure=9.0), map_hw=map_hw) == "unsure"
+def test_a_doubt_about_another_part_is_none():
+    """Between the thresholds too, what is not this part cannot be unsure."""
+    band = replace(LIMITS, unsure=9.0)
+    for level, verdict in ((6.0, "unsure"), (6.1, "invalid")):
+        map_hw = np.full((16, 16), level, np.float32)
+        assert verdict_on(9.5, band, map_hw=map_hw) == verdict
 
 
 def test_the_limit_stays_when_the_threshold_moves():
