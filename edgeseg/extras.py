@@ -1,6 +1,7 @@
 """The packages that edgeseg needs: the extra that brings each of them, and the version here."""
 
 import re
+import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
@@ -19,7 +20,8 @@ def extras() -> dict[str, tuple[str, ...]]:
     for line in _requirements():
         extra = re.search(r"""extra\s*==\s*["']([^"']+)["']""", line)
         name = re.match(r"[\w.-]+", line)
-        if name and name[0] != "edgeseg":  # an extra made of others names edgeseg itself
+        if name and name[0] != "edgeseg" and _for_this_python(line):
+            # An extra made of others names edgeseg itself.
             packages.setdefault(extra[1] if extra else "", []).append(name[0])
     return {extra: tuple(names) for extra, names in packages.items()}
 
@@ -62,6 +64,11 @@ def _requirements() -> list[str]:
         return metadata.requires("edgeseg") or []
     except metadata.PackageNotFoundError:
         return []
+
+
+def _for_this_python(line: str) -> bool:
+    older = re.search(r"""python_version\s*<\s*["'](\d+)\.(\d+)["']""", line)
+    return older is None or sys.version_info[:2] < (int(older[1]), int(older[2]))
 
 
 def _package(module: str) -> str:

@@ -1,6 +1,7 @@
 """Extras and versions: what the package's own metadata says."""
 
 import re
+import sys
 from collections.abc import Iterator
 from importlib import metadata
 
@@ -22,7 +23,8 @@ def test_the_extras_are_those_of_the_project():
     text = (REPO / "pyproject.toml").read_text(encoding="utf-8")
     table = text.split("[project.optional-dependencies]")[1].split("[project.scripts]")[0]
     assert set(extras.extras()) == {"", *re.findall(r"^([\w-]+) = \[", table, re.MULTILINE)}
-    assert set(extras.extras()[""]) == {"click", "numpy", "opencv-python-headless"}
+    older = {"tomli"} if sys.version_info < (3, 11) else set()
+    assert set(extras.extras()[""]) == {"click", "numpy", "opencv-python-headless", *older}
     assert "torch" in extras.extras()["fit"]
 
 
@@ -53,6 +55,12 @@ def test_lines_as_tools_write_them(monkeypatch, line):
     """With either quote and any blanks: wheels and checkouts differ."""
     monkeypatch.setattr(metadata, "requires", lambda name: [line, "edgeseg[fit]; extra == 'dev'"])
     assert extras.extras() == {"fit": ("torch",)}
+
+
+def test_packages_for_older_pythons_are_not_needed_here(monkeypatch):
+    lines = ["later; python_version < '9.9'", "older ; python_version<\"3.9\" and extra == 'x'"]
+    monkeypatch.setattr(metadata, "requires", lambda name: lines)
+    assert extras.extras() == {"": ("later",)}
 
 
 def test_an_edgeseg_that_was_never_installed(monkeypatch):

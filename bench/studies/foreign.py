@@ -278,7 +278,7 @@ def tables(shown: Sequence[Shown]) -> Iterator[Table]:
     yield table_of(
         "Verdicts",
         by_kind,
-        note="Floor: what three quarters of a map exceed; above its limit an alarm is invalid.",
+        note="Floor: what three quarters of a map exceed; a frame above its limit is invalid.",
     )
     lenses = [
         Row.of(lens, [each for each in shown if (each.kind, each.frames) == ("lens", lens)])
@@ -303,15 +303,6 @@ def findings(backbone: str, shown: Sequence[Shown]) -> Iterator[str]:
             row = Row.of("", parts)
             share = f"{row.invalid:.1%} of {row.frames}"
             yield f"{backbone}: {share} are called invalid: {TITLES[kind]}"
-    quiet = sum(
-        each.verdicts.get("good", 0) + each.verdicts.get("unsure", 0)
-        for each in shown
-        if each.lowest > 1
-    )
-    yield (
-        f"{quiet} frames with a floor above the limit have a score below the threshold, and stay "
-        "good: only alarms are looked at"
-    )
 
 
 @click.command()

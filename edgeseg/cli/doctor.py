@@ -36,6 +36,9 @@ PURPOSES = {
     "tensorrt-rtx": "plans, built without a GPU",
     "cuda-python": "running plans",
     "prometheus-client": "the live page's /metrics",
+    "paho-mqtt": "MQTT",
+    "asyncua": "OPC UA",
+    "cryptography": "signed models",
 }
 _FOR_DEVELOPERS = {"dev", "peers"}
 # What makes int8 fast, by the names that Linux gives them.

@@ -128,6 +128,7 @@ def test_the_metadata_says_what_the_artefact_knows(tmp_path: Path) -> None:
         "name": "resnet18",
         "weights_sha256": fitted.origin.sha256,
         "random_weights": False,
+        "licence": "unknown",
     }
     assert told.artefact_sha256 == file_sha256(source)
     assert (told.precision, told.target) == ("fp32", "cpu")

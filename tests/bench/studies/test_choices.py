@@ -104,7 +104,7 @@ def test_settings_are_read():
         ("top", "setting 'top': expected NAME:KEY=VALUE,KEY=VALUE, for example top1:top=1"),
         (":top=1", "setting ':top=1': expected NAME:KEY=VALUE,KEY=VALUE, for example top1:top=1"),
         ("a:tpo=1", "unknown settings ['tpo']; expected names of FitConfig"),
-        ("a:top=x", "top='x': expected a value like 5"),
+        ("a:top=x", "top='x': expected a value like 10"),
         ("a:size_hw=3x3x3", "size_hw='3x3x3': expected a value like (256, 256)"),
         ("a:top=0", "top=0: expected a whole number from 1"),
     ],
