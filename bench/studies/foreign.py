@@ -296,7 +296,7 @@ def tables(shown: Sequence[Shown]) -> Iterator[Table]:
 
 
 def findings(backbone: str, shown: Sequence[Shown]) -> Iterator[str]:
-    """What is called invalid of each kind, and what is too quiet to be looked at."""
+    """What is called invalid of each kind."""
     for kind in ("other category", "clip", "own defects", "own good"):
         parts = [each for each in shown if each.kind == kind]
         if parts:
