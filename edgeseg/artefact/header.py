@@ -16,45 +16,13 @@ from edgeseg.artefact.container import (
     replace_stored,
 )
 from edgeseg.config import FitConfig
-from edgeseg.contract.metadata import MODEL_SUFFIXES, Thresholds
+from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.errors import ArtefactError, EdgesegError, UsageError
+from edgeseg.evaluation.threshold import CalibrationFacts
 
 SCHEMA = 2
 KEY = "edgeseg"  # of our header among the metadata of the file
-
-
-@dataclass(frozen=True, kw_only=True)
-class CalibrationFacts:
-    """The thresholds in a header, and how they came about."""
-
-    score_threshold: float
-    pixel_threshold: float
-    requested_rate: float
-    answered_rate: float
-    method: str
-    expected_d2: float
-    measured_d2: float
-    unsure_threshold: float | None = None
-    unsure_rate: float | None = None
-    foreign_limit: float | None = None
-
-    def __post_init__(self) -> None:
-        _ = self.thresholds
-
-    @property
-    def thresholds(self) -> Thresholds:
-        """As a graph is told them."""
-        return Thresholds(
-            score=self.score_threshold,
-            pixel=self.pixel_threshold,
-            false_alarm_rate=self.answered_rate,
-            method=self.method,
-            requested_rate=self.requested_rate,
-            unsure=self.unsure_threshold,
-            unsure_rate=self.unsure_rate,
-            foreign=self.foreign_limit,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

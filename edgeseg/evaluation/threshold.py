@@ -40,8 +40,8 @@ class GoodImageScores:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibration:
-    """The threshold, how it came about, and the statistics behind it."""
+class CalibrationFacts:
+    """The thresholds and how they came about, as a header has them."""
 
     score_threshold: float
     pixel_threshold: float
@@ -50,10 +50,12 @@ class Calibration:
     method: str
     expected_d2: float  # of d^2 on the fitted images, from the moments
     measured_d2: float  # the same, from the images themselves
-    good: GoodImageScores
     unsure_threshold: float | None = None  # chosen later, by `edgeseg threshold`
     unsure_rate: float | None = None
     foreign_limit: float | None = None  # of the map's floor; earlier versions had none
+
+    def __post_init__(self) -> None:
+        _ = self.thresholds  # which check themselves
 
     @property
     def thresholds(self) -> Thresholds:
@@ -68,6 +70,13 @@ class Calibration:
             unsure_rate=self.unsure_rate,
             foreign=self.foreign_limit,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration(CalibrationFacts):
+    """The same with the statistics behind it."""
+
+    good: GoodImageScores
 
     @property
     def statistics(self) -> ScoreStatistics:
