@@ -130,6 +130,7 @@ class RecipeChanges:
         )
         self.changeover = Changeover(product.store, product.warm, product.running, around)
         self._watch = ModelWatch(self.changeover, product.warm, around)
+        offer_recipes(product.store, run, line)
 
     def __enter__(self) -> "RecipeChanges":
         if self.changeover is None:
@@ -150,6 +151,22 @@ class RecipeChanges:
         if self.changeover is not None:
             self._watch.close()
             self.changeover.close()
+
+
+def offer_recipes(store: RecipeStore, run: "StreamRun", line: "Line") -> None:
+    """Let people change the recipe on the page, as a PLC does."""
+    from edgeseg.runtime.web.page_sink import PageSink, RecipeChoice
+
+    page, station = run.sink(PageSink), line.station
+    if page is not None:
+        page.offer_recipes(
+            RecipeChoice(
+                names=[recipe.name for recipe in store.recipes()],
+                current=lambda: station.current_job.name,
+                loading=lambda: station.words().job_loading,
+                load=station.load_job,
+            )
+        )
 
 
 def _followers(run: "StreamRun") -> Iterator[Callable[[Session, str], None]]:

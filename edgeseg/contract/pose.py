@@ -64,6 +64,12 @@ class Pose:
         """How far the part has moved, in pixels."""
         return self.x - self.home_xy[0], self.y - self.home_xy[1]
 
+    def facts(self) -> dict[str, float]:
+        """For events: the part's own point in pixels of the captured frame, and its turn."""
+        right, down = self.shift_xy
+        values = {"x": self.x, "y": self.y, "degrees": self.degrees, "right": right, "down": down}
+        return {name: round(value, 2) for name, value in values.items()}
+
     @cached_property
     def matrix(self) -> Matrix:
         """From places of the first picture to places of this one."""

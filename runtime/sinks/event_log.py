@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from edgeseg.contract.geometry import Pose
 from edgeseg.contract.judgement import severity_of, words_of
 from edgeseg.runtime.records import NO_TRACE, SCHEMA, STAGES, FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
@@ -61,7 +60,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "latency_ms": {stage: round(getattr(times, stage), 3) for stage in STAGES},
         "part_id": result.part_id,
         "trigger_id": result.trigger_id,
-        "pose": None if result.pose is None else pose_facts(result.pose),
+        "pose": None if result.pose is None else result.pose.facts(),
         **(NO_TRACE if result.trace is None else result.trace.facts()),
     }
 
@@ -69,17 +68,6 @@ def frame_event(result: FrameResult) -> dict[str, object]:
 def _finite(value: float) -> float | None:
     """JSON has no word for what is no number."""
     return value if math.isfinite(value) else None
-
-
-def pose_facts(pose: Pose) -> dict[str, float]:
-    """Where a part lies: its own point in pixels of the captured frame, and its turn."""
-    return {
-        "x": round(pose.x, 2),
-        "y": round(pose.y, 2),
-        "degrees": round(pose.degrees, 2),
-        "right": round(pose.shift_xy[0], 2),
-        "down": round(pose.shift_xy[1], 2),
-    }
 
 
 def source_event(event: SourceEvent) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from edgeseg.contract.geometry import Pose
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.station.codes import Check, ErrorCode, State, VerdictCode, code_of
 
@@ -54,6 +55,7 @@ class Inspection:
     job: Job | None = None  # inspected with; None: whatever the trigger was for
     frames: int = 1  # that were scored for it
     trace: Mapping[str, object] | None = None  # what judged it, for the log
+    pose: Pose | None = None  # where the part lies, if it is looked for
 
 
 def vote(seen: Sequence[Inspection], *, needed: int) -> Inspection:
@@ -113,6 +115,7 @@ class StationResult:
             "threshold": _finite(None if seen is None else seen.threshold),
             "region_count": 0 if seen is None else seen.region_count,
             "box": None if seen is None or seen.box_xywh is None else list(seen.box_xywh),
+            "pose": None if seen is None or seen.pose is None else seen.pose.facts(),
             "source_index": None if seen is None else seen.source_index,
             "frame": None if seen is None else seen.frame_index,
             "frames": 0 if seen is None else seen.frames,

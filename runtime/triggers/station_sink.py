@@ -30,6 +30,7 @@ def inspection_of(result: FrameResult, *, job: Job | None = None, frames: int = 
         job=job,
         frames=frames,
         trace=None if result.trace is None else result.trace.facts(),
+        pose=result.pose,
     )
 
 

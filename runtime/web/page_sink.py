@@ -2,13 +2,15 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from importlib.resources import files
 
 from edgeseg.contract.images import encode_jpeg
 from edgeseg.contract.judgement import words_of
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.errors import UsageError
 from edgeseg.runtime.drift.sink import DriftSink, drift_picture
 from edgeseg.runtime.drift.watch import DriftState
 from edgeseg.runtime.records import (
@@ -27,6 +29,20 @@ from edgeseg.runtime.web.prometheus import Exporter
 from edgeseg.runtime.web.server import PageServer
 
 _SNAPSHOT_S = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeChoice:
+    """What the page offers where a station has recipes."""
+
+    names: Sequence[str]
+    current: Callable[[], str]
+    loading: Callable[[], bool]
+    load: Callable[[str], bool]
+
+    def facts(self) -> dict[str, object]:
+        """For the page."""
+        return {"names": self.names, "current": self.current(), "loading": self.loading()}
 
 
 class PageSink:
@@ -55,6 +71,7 @@ class PageSink:
         self.access = Access(host=host, token=token)
         self._metadata, self._view, self._title = metadata, view, title
         self._drift, self._recorder = drift, recorder
+        self._recipes: RecipeChoice | None = None
         self._stale_after_s = stale_after_s
         self._snapshot: tuple[float, PipelineSnapshot | None] = (0.0, None)
         self._html = files(__package__).joinpath("page.html").read_bytes()
@@ -133,6 +150,7 @@ class PageSink:
             "stages": {name: vars(summary) for name, summary in now.stages.items()},
             "errors": dict(now.errors),
             "recording": None if self._recorder is None else self._recorder.active,
+            "recipes": None if self._recipes is None else self._recipes.facts(),
             "alarms": self._alarms.summaries(),
             "viewers": self._live.viewers,
             "bucket_s": BUCKET_S,
@@ -192,6 +210,16 @@ class PageSink:
         if self._recorder is not None and active != self._recorder.active:
             (self._recorder.start if active else self._recorder.stop)()
         return self._recorder is not None and self._recorder.active
+
+    def offer_recipes(self, recipes: RecipeChoice) -> None:
+        """Let people change the recipe; before the run begins."""
+        self._recipes = recipes
+
+    def load_recipe(self, name: str) -> bool:
+        """Ask for a recipe; a stream of one model has none."""
+        if self._recipes is None:
+            raise UsageError("this stream runs one model; start it with recipes=FOLDER")
+        return self._recipes.load(name)
 
     def _recent_snapshot(self) -> PipelineSnapshot:
         """One snapshot serves all viewers for a moment: making it holds up scoring a little."""

@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
 from urllib.parse import SplitResult, parse_qs, urlsplit
@@ -64,6 +65,35 @@ class Page(Protocol):
 
     def record(self, *, active: bool) -> bool:
         """Start or stop recording; returns whether a video is being written now."""
+
+    def load_recipe(self, name: str) -> bool:
+        """Ask for a recipe; false: there is none of that name, and none is inspected with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """What a POST may ask for: one value in a JSON object."""
+
+    key: str
+    kind: type
+    expected: str
+    run: Callable[[Page, Any], dict[str, object]]
+
+
+ACTIONS = {
+    "/recording": Action(
+        key="active",
+        kind=bool,
+        expected='{"active": true or false}',
+        run=lambda page, active: {"active": page.record(active=active)},
+    ),
+    "/recipe": Action(
+        key="recipe",
+        kind=str,
+        expected='{"recipe": "NAME"}',
+        run=lambda page, name: {"accepted": page.load_recipe(name)},
+    ),
+}
 
 
 class PageServer(BoundedServer):
@@ -141,16 +171,17 @@ class PageHandler(BoundedHandler):
             return self._login(page, body)
         if not page.access.may_act(self.headers):
             return self._error(HTTPStatus.FORBIDDEN, "not from this page")
-        if self.path != "/recording":
+        action = ACTIONS.get(self.path)
+        if action is None:
             return self._error(HTTPStatus.NOT_FOUND, "no such action")
         try:
-            active = json.loads(body)["active"]
-            if not isinstance(active, bool):
+            value = json.loads(body)[action.key]
+            if not isinstance(value, action.kind):
                 raise TypeError
         except (ValueError, KeyError, TypeError, RecursionError):
-            return self._error(HTTPStatus.BAD_REQUEST, 'expected {"active": true or false}')
+            return self._error(HTTPStatus.BAD_REQUEST, f"expected {action.expected}")
         try:
-            return self._json({"active": page.record(active=active)})
+            return self._json(action.run(page, value))
         except EdgesegError as error:
             return self._error(HTTPStatus.CONFLICT, str(error))
         except Exception as error:  # a message we did not write may hold anything

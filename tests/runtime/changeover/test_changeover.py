@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeseg.bench.studies.broker import Broker, mosquitto
 from edgeseg.bench.studies.line_rig import Rig
 from edgeseg.bench.studies.plc import ModbusPlc
 from edgeseg.contract.images import write_image
@@ -21,12 +22,13 @@ from edgeseg.runtime.changeover.changeover import Running
 from edgeseg.runtime.changeover.warm_sessions import WarmSessions
 from edgeseg.runtime.golden.expected import read_expected
 from edgeseg.runtime.golden.record import records_of
-from edgeseg.runtime.product import Product
+from edgeseg.runtime.product import Product, offer_recipes
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import put_model, roll_back, versions_of
 from edgeseg.runtime.station.codes import Check, ErrorCode
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.fakes import wait
+from tests.support.page_site import running as page_site
 from tests.support.recipe_folders import CPU, approve_now, edit, new_recipe, part
 
 LEVEL = 150  # of the camera's frames: good for `high`, a defect for `low`
@@ -123,6 +125,37 @@ def test_a_plc_or_a_program_changes_the_recipe(
         load(rig, 2)
         rig.wait(lambda: rig.station.current_job.number == 2, "the recipe")
         assert inspect(rig) == ("low", "defect")
+
+
+def test_people_change_the_recipe_on_the_page(folder: Path) -> None:
+    with line(folder) as rig, page_site() as site:
+        rig.run.sinks.append(site.page)
+        offer_recipes(RecipeStore(folder=folder), rig.run, rig.line)
+        asked = {"method": "POST", "X_Edgeseg": "page"}
+        status, _, answer = site.ask("/recipe", body=json.dumps({"recipe": "low"}), **asked)
+        assert (status, json.loads(answer)) == (200, {"accepted": True})
+        rig.wait(lambda: rig.station.current_job.name == "low", "the recipe")
+        state = json.loads(site.ask("/state")[2])
+        expected = {"names": ["high", "low"], "current": "low", "loading": False}
+        assert state["recipes"] == expected
+        assert inspect(rig) == ("low", "defect")
+        status, _, answer = site.ask("/recipe", body=json.dumps({"recipe": "none"}), **asked)
+        assert (status, json.loads(answer)) == (200, {"accepted": False})
+        assert inspect(rig)[1] == "no_inspection", "nobody knows which part comes next"
+
+
+@pytest.mark.skipif(mosquitto() is None, reason="needs mosquitto: apt install mosquitto")
+def test_a_message_changes_the_recipe(folder: Path, tmp_path_factory) -> None:
+    from paho.mqtt import publish, subscribe
+
+    with Broker(tmp_path_factory.mktemp("broker")) as broker:
+        address = f"mqtt://127.0.0.1:{broker.port}/plant/line3"
+        with line(folder, mqtt=address) as rig:
+            there = {"hostname": "127.0.0.1", "port": broker.port, "qos": 1}
+            subscribe.simple("plant/line3/state", **there)  # told when it listens
+            publish.single("plant/line3/job", "low", **there)
+            rig.wait(lambda: rig.station.current_job.name == "low", "the recipe")
+            assert inspect(rig) == ("low", "defect")
 
 
 def test_every_result_names_what_judged_it(folder: Path) -> None:

@@ -48,6 +48,18 @@ def test_only_our_page_may_act(site: Site, headers: dict[str, str], status: int)
     assert site.recorder.active is (status == 200)
 
 
+def test_a_stream_of_one_model_has_no_recipe_to_change(site: Site) -> None:
+    def act(body: str) -> tuple[int, dict]:
+        status, _, answer = site.ask("/recipe", method="POST", body=body, X_Edgeseg="1")
+        return status, json.loads(answer)
+
+    text = "this stream runs one model; start it with recipes=FOLDER"
+    assert act('{"recipe": "bottle"}') == (409, {"error": text})
+    for body in ('{"recipe": 3}', '{"job": "bottle"}', "bottle", "[" * 2000):
+        assert act(body) == (400, {"error": 'expected {"recipe": "NAME"}'})
+    assert json.loads(site.ask("/state")[2])["recipes"] is None
+
+
 def test_recording_starts_stops_and_explains(site: Site) -> None:
     def act(body: str) -> tuple[int, dict]:
         status, _, answer = site.ask("/recording", method="POST", body=body, X_Edgeseg="1")
