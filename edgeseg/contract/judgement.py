@@ -45,6 +45,11 @@ def verdict_on(
     return "good"
 
 
+def is_alarming(verdict: Verdict) -> bool:
+    """Whether a part may not pass; a doubt alone is no alarm."""
+    return verdict not in ("good", "unsure")
+
+
 Severity = Literal["minor", "major"]
 MAJOR_PEAK = 2.0  # times the pixel threshold: from here on a region is major
 MAJOR_SHARE = 0.01  # of the picture that is looked at: as large a region is major too
@@ -121,7 +126,7 @@ class JudgedPrediction(Prediction):
     @property
     def anomalous(self) -> bool:
         """Whether the verdict is neither good nor unsure."""
-        return self.verdict not in ("good", "unsure")
+        return is_alarming(self.verdict)
 
     @property
     def oddness(self) -> str | None:

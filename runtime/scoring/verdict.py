@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass
 
-from edgeseg.contract.judgement import Verdict
+from edgeseg.contract.judgement import Verdict, is_alarming
 from edgeseg.errors import UsageError
 
 
@@ -38,8 +38,7 @@ class Alarm:
 
     def update(self, verdict: Verdict) -> bool:
         """Take one verdict; true when the alarm starts with it."""
-        # No finite score is no reason to trust the part; a doubt alone is no alarm.
-        self._recent.append(verdict not in ("good", "unsure"))
+        self._recent.append(is_alarming(verdict))
         before, self.active = self.active, sum(self._recent) >= self._needed
         return self.active and not before
 
