@@ -25,7 +25,7 @@ class Tolerance:
 # good images alone, whose scores are close together, that also shuffles ranks. 1e-4 of a head is
 # for exact factors: eight bits of the embedding alone are some 1e-3 of the map's range, nearly all
 # of it one shift of all distances, and seven bits of the factors half of that
-# (edgeseg.bench.studies.int8_head). On seven categories int8 heads were off by up to 4.4e-3.
+# (bench/studies/precision/int8_head). On seven categories int8 heads were off by up to 4.4e-3.
 TOLERANCES = {
     "fp32": Tolerance(max_error=1e-3, mean_error=1e-4, min_rank_correlation=0.9999, max_flips=0.0),
     "fp16": Tolerance(

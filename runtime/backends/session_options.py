@@ -15,7 +15,7 @@ class SessionOptions:
     # Idle threads of ONNX Runtime watch for the next run instead of sleeping; OpenVINO has no such
     # option. With nothing else to do that saves a millisecond or two of a frame, at a multiple of
     # the processor's time, which cores that decode or run a second camera do not have: so it is
-    # off. `python -m edgeseg.bench.studies.spin MODEL` measures it.
+    # off. `python -m edgeseg.bench.studies.precision.spin MODEL` measures it.
     spin: bool = False
     # Public keys: only files that one of them has signed are opened. None: whatever is there.
     trust: tuple[Path, ...] = ()

@@ -18,7 +18,7 @@ from edgeseg.bench.paper.results import Findings
 from edgeseg.bench.paper.tables import tables_of
 from edgeseg.bench.peers import report as peer_report
 from edgeseg.bench.peers.options import PeerOptions
-from edgeseg.bench.studies import large, scaling
+from edgeseg.bench.studies.scale import large, scaling
 from tests.support import REPO
 
 RESULTS = REPO / "bench" / "results"

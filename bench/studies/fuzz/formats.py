@@ -230,8 +230,8 @@ def _body(data: bytes, seed: Seed, folder: Path) -> object:
 
 @cache
 def _port() -> int:
-    from edgeseg.bench.studies.line_rig import Rig
-    from edgeseg.bench.studies.loop_overhead import InstantSession
+    from edgeseg.bench.studies.line.loop_overhead import InstantSession
+    from edgeseg.bench.studies.line.rig import Rig
 
     rig = Rig(InstantSession(), {"trigger": "http", "http": "0"})
     rig.__enter__()

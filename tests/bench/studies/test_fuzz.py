@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from edgeseg.bench.studies.bit_flips import main as flips
 from edgeseg.bench.studies.fuzz import cases as fuzz_cases
 from edgeseg.bench.studies.fuzz.__main__ import main
 from edgeseg.bench.studies.fuzz.cases import damaged, run_cases
 from edgeseg.bench.studies.fuzz.formats import FORMATS, Format
 from edgeseg.bench.studies.fuzz.seeds import Seed
+from edgeseg.bench.studies.trust.bit_flips import main as flips
 from edgeseg.errors import EdgesegError
 from tests.support import REPO
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.bench.studies.line_rig import Rig
+from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapter_kinds import CommandOptions
 from edgeseg.runtime.adapters import outbox

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgeseg.bench.studies.line_rig import Rig
+from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapter_kinds import HttpOptions
 from tests.support.fakes import BrightnessSession

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgeseg.bench.studies.line_rig import Rig
-from edgeseg.bench.studies.plc import ModbusPlc
+from edgeseg.bench.studies.line.plc import ModbusPlc
+from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapters.modbus import MAX_CONNECTIONS, ModbusServer, answer
 from edgeseg.runtime.adapters.modbus_face import ModbusFace

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from edgeseg.bench.studies.broker import Broker, mosquitto
-from edgeseg.bench.studies.line_rig import Rig
+from edgeseg.bench.studies.line.broker import Broker, mosquitto
+from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapter_kinds import MqttOptions
 from edgeseg.runtime.adapters import mqtt as adapter

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from edgeseg.bench.studies.broker import free_port
-from edgeseg.bench.studies.line_rig import Rig
+from edgeseg.bench.studies.line.broker import free_port
+from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.runtime.adapters.opcua import NAMESPACE
 from tests.support.fakes import BrightnessSession
 

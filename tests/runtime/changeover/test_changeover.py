@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.bench.studies.broker import Broker, mosquitto
-from edgeseg.bench.studies.line_rig import Rig
-from edgeseg.bench.studies.plc import ModbusPlc
+from edgeseg.bench.studies.line.broker import Broker, mosquitto
+from edgeseg.bench.studies.line.plc import ModbusPlc
+from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.contract.images import write_image
 from edgeseg.contract.signature import check_signature, make_keys, sign
 from edgeseg.files import file_sha256

@@ -2,7 +2,7 @@
 
 import threading
 
-from edgeseg.bench.studies.line_rig import Rig
+from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.runtime.station.codes import ErrorCode
 from tests.support.fakes import BrightnessSession
 

@@ -3,7 +3,7 @@
 import json
 import urllib.request
 
-from edgeseg.bench.studies.line_rig import Rig
+from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.runtime.capture.sources import open_capture, parse_source
 from edgeseg.runtime.station.codes import ErrorCode
 from tests.support.fakes import BrightnessSession

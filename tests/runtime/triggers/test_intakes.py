@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from edgeseg.bench.studies.line_rig import Rig, RigCamera
+from edgeseg.bench.studies.line.rig import Rig, RigCamera
 from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.progress import ignore
 from edgeseg.runtime.capture.captures import Grab

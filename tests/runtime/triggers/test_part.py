@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.bench.studies.line_rig import Rig
+from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.options import read_options
 from edgeseg.runtime.station.codes import ErrorCode

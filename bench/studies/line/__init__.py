@@ -1,0 +1,1 @@
+"""A station under load: triggers and results, counted."""

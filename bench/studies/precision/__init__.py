@@ -1,0 +1,1 @@
+"""What fewer bits and other threads cost in accuracy and time."""

@@ -1,0 +1,1 @@
+"""Parts and cameras that move."""

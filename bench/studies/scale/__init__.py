@@ -1,0 +1,1 @@
+"""Large pictures, and many processes."""

@@ -1,0 +1,148 @@
+"""Kills and faults: the studies see what is lost, and a few real rounds lose nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgeseg.bench.studies.trust import kills
+from edgeseg.bench.studies.trust.faults import Met
+from edgeseg.bench.studies.trust.forked import Ended, answer_forked, run_forked
+from edgeseg.bench.studies.trust.jobs import JOBS, Job, close_enough
+from edgeseg.bench.studies.trust.shortage import FAULTS, can_mount
+from edgeseg.files import write_text
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
+_TEXT = "new " * 1000
+
+
+def _atomic(target: Path) -> None:
+    write_text(target, _TEXT)
+
+
+def _in_place(target: Path) -> None:
+    with target.open("w") as file:
+        file.write(_TEXT[:100])
+        file.flush()
+        (target.parent / "side").touch()  # an operation between the halves
+        file.write(_TEXT[100:])
+
+
+def _careless(target: Path) -> None:
+    half = target.parent / f"half-{os.getpid()}"
+    half.write_text(_TEXT)
+    half.replace(target)
+
+
+def _facts(folder: Path) -> list[str]:
+    text = (folder / "out").read_text()
+    if text not in ("old", _TEXT):
+        raise ValueError(f"{len(text)} characters")
+    return [text]
+
+
+@pytest.mark.parametrize(
+    ("write", "damaged", "left"),
+    [(_atomic, False, False), (_in_place, True, False), (_careless, False, True)],
+)
+def test_a_half_written_output_and_a_leftover_are_seen(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    write: Callable[[Path], None],
+    damaged: bool,
+    left: bool,
+) -> None:
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench/old").write_text("old")
+    job = Job(arguments=lambda at: (at / "out",), facts=_facts, prepare=("out=old",))
+    monkeypatch.setitem(JOBS, "toy", job)
+    monkeypatch.setattr(kills, "command", write)
+    siege = kills.Siege("toy", bench=tmp_path / "bench", scratch=tmp_path, seed=0)
+    siege.go_on(12)
+    tried = siege.tried
+    assert tried.tried == 12
+    assert tried.killed >= 6, "at an operation it always strikes"
+    assert tried.old + tried.new + len(tried.damaged) == 12
+    assert bool(tried.damaged) == damaged, tried.damaged
+    assert bool(tried.left_after_next_run) == left, tried.left_after_next_run
+    assert tried.not_repeatable == []
+
+
+def test_a_process_is_killed_before_the_operation_that_was_named(tmp_path: Path) -> None:
+    def three() -> None:
+        for name in "abc":
+            (tmp_path / name).write_text(name)
+
+    whole = run_forked(three, folder=tmp_path)
+    assert (whole.code, whole.operations, whole.killed) == (0, 3, False)
+    for name in "abc":
+        (tmp_path / name).unlink()
+    killed = run_forked(three, folder=tmp_path, kill_at=2)
+    assert killed.killed
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "said.txt"]
+    with pytest.raises(RuntimeError, match="ValueError: no"):
+        answer_forked(lambda: _raise(ValueError("no")), folder=tmp_path)
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def test_readings_are_compared_as_numbers_and_words() -> None:
+    assert close_enough([1.0, "a"], [1.0 + 1e-9, "a"])
+    assert not close_enough([1.0, "a"], [1.1, "a"])
+    assert not close_enough([1.0, "a"], [1.0, "b"])
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "field"),
+    [
+        (0, "", "went_well"),
+        (1, "Error: no room", "one_sentence"),
+        (1, "Traceback (most recent call last)\nOSError: 28", "traceback"),
+        (-6, "terminate called", "signal"),
+    ],
+)
+def test_how_a_run_ended(code: int, said: str, field: str) -> None:
+    met = Met(fault="no room")
+    met.judge("fit", Ended(code=code, seconds=1.0, operations=0, said=said), must_succeed=False)
+    value = getattr(met, field)
+    assert (value if isinstance(value, int) else len(value)) == 1
+    assert met.lost == 0
+
+
+def test_a_clock_that_jumps_may_not_fail_a_command() -> None:
+    met = Met(fault="clock back a day")
+    met.judge("fit", Ended(code=1, seconds=1.0, operations=0, said="Error: x"), must_succeed=True)
+    assert met.lost == 1
+    assert FAULTS["clock back a day"].succeeds
+
+
+def study(name: str, *words: object) -> dict[str, dict]:
+    """A study in a process of its own: this one has computed, and its forks could hang."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"edgeseg.bench.studies.trust.{name}", *map(str, words)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    out = Path(str(words[words.index("--out") + 1]))
+    rows = json.loads((out / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+    return {row.get("job", row.get("fault")): row for row in rows}
+
+
+def test_a_few_real_rounds(tmp_path: Path) -> None:
+    common = ("--bench", tmp_path / "bench", "--out", tmp_path / "out")
+    jobs = ("--job", "threshold of a graph", "--job", "stream")
+    killed = study("kills", "--count", 2, *jobs, *common)
+    assert all(row["killed"] >= 1 for row in killed.values())
+    if can_mount(tmp_path):
+        faults = ("--fault", "no descriptors", "--fault", "disk full")
+        met = study("faults", "--count", 1, "--job", "threshold", *faults, *common)
+        assert [row["runs"] for row in met.values()] == [1, 1]
