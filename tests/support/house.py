@@ -42,7 +42,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime": ("runtime.triggers", "runtime.adapters", "runtime.changeover"),
     "export": ("fitting", "runtime.backends"),
     "api": ("export",),
-    "cli": ("api", "runtime.scoring"),  # predict takes graphs too
+    "teach": ("fitting", "runtime"),
+    "cli": ("api", "teach"),  # predict takes graphs too
     "bench": ("cli", "runtime"),
 }
 # Rooms whose modules load on a device: numpy, OpenCV, click, and a backend when it is used.

@@ -1,0 +1,1 @@
+"""From the first picture to a running station: collect, region, fit, judge, run, learn."""

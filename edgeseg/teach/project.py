@@ -1,0 +1,223 @@
+"""A project: one folder of plain files, from the first good picture to the recipe that runs.
+
+line3/project.toml          source, backbone, region and rate; made here, and edited by hand
+line3/good, bad, removed    pictures to fit on, known bad parts, and what was taken out
+line3/alarms, feedback      what the station stopped, and what people said of it
+line3/fit                   the last fit that ended well: part.edgeseg, model.onnx, report, maps
+line3/recipes/line3         what runs, with its golden pictures and the versions of before
+line3/history.jsonl         fits, thresholds, learnings and rollbacks, a line each
+"""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from edgeseg.config import FitConfig
+from edgeseg.contract.geometry import Geometry, Polygon, Roi
+from edgeseg.contract.operating_point import check_rate
+from edgeseg.contract.plain import Malformed, named_values, record
+from edgeseg.data.locating import check_locate
+from edgeseg.errors import UsageError
+from edgeseg.files import write_text
+from edgeseg.runtime.recipes.recipe import check_name
+from edgeseg.toml_file import read_toml
+
+Kind = Literal["good", "bad", "removed"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+FILE = "project.toml"
+# A picture's name is the name of a file in its folder and nothing else, hidden ones included.
+_PICTURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionSettings:
+    """Where to look, in pixels of the camera's picture."""
+
+    roi: str = ""  # x,y,w,h; empty: all of it
+    ignore: tuple[Polygon, ...] = ()
+    locate: str = ""  # blob, or anchor:x,y,w,h; empty: parts lie alike
+
+    def __post_init__(self) -> None:
+        check_locate(self.locate)
+        self.geometry()
+
+    def geometry(self) -> Geometry:
+        """As a fit takes it."""
+        roi = Roi.parse(self.roi) if self.roi else None
+        return Geometry(roi=roi, ignore=self.ignore, locate=self.locate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectSettings:
+    """What stands in project.toml."""
+
+    source: str = ""  # as `edgeseg stream --source` takes it; empty: pictures are uploaded
+    backbone: str = "efficientnet_lite0"
+    graph: str = ""  # of `edgeseg export-backbone`; empty: the one that comes with edgeseg
+    rate: float = FitConfig.false_alarm_rate
+    region: RegionSettings = field(default_factory=RegionSettings)
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate)
+
+    def config(self) -> FitConfig:
+        """The settings of a fit."""
+        return FitConfig(
+            backbone=self.backbone,
+            false_alarm_rate=self.rate,
+            geometry=self.region.geometry(),
+        )
+
+
+class Project:
+    """The folder; every path that it gives lies inside."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
+        self.name = self.folder.resolve().name
+        check_name(self.name)  # it names the recipe too
+        self._writing = threading.Lock()
+
+    @classmethod
+    def opened(cls, folder: Path) -> "Project":
+        """One that is there."""
+        project = cls(folder)
+        if not (project.folder / FILE).is_file():
+            raise UsageError(
+                f"{folder}: no {FILE} in it, so it is no project; begin one with "
+                f"`edgeseg teach {folder} --good PHOTOS`"
+            )
+        project.settings()
+        return project
+
+    @classmethod
+    def begun(cls, folder: Path) -> "Project":
+        """The one that is there, or a new one in an empty or missing folder."""
+        project = cls(folder)
+        if (project.folder / FILE).is_file():
+            return cls.opened(folder)
+        if project.folder.exists() and (
+            not project.folder.is_dir() or any(project.folder.iterdir())
+        ):
+            raise UsageError(
+                f"{folder}: is there, and no project (no {FILE}); expected a new name or an empty "
+                "folder"
+            )
+        for kind in KINDS:
+            project.pictures(kind).mkdir(parents=True)
+        project.store(ProjectSettings())
+        return project
+
+    def settings(self) -> ProjectSettings:
+        """Read anew whenever it is asked, so that people may edit the file."""
+        file = self.folder / FILE
+        try:
+            return record(ProjectSettings, read_toml(file))
+        except (Malformed, UsageError) as error:
+            text = str(error)
+            raise UsageError(text if text.startswith(str(file)) else f"{file}: {text}") from None
+
+    def store(self, settings: ProjectSettings) -> None:
+        """Write project.toml."""
+        write_text(self.folder / FILE, settings_text(settings))
+
+    def pictures(self, kind: Kind) -> Path:
+        """The folder of one kind of pictures."""
+        if kind not in KINDS:
+            raise UsageError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
+        return self.folder / kind
+
+    def picture(self, kind: Kind, name: str) -> Path:
+        """A picture that is there, by the name of its file."""
+        path = self.pictures(kind) / check_picture_name(name)
+        if path.is_symlink() or not path.is_file():
+            raise UsageError(f"{name}: no such picture in {kind}/")
+        return path
+
+    @property
+    def alarms(self) -> Path:
+        """What the station stopped, a picture and its facts each."""
+        return self.folder / "alarms"
+
+    @property
+    def feedback(self) -> Path:
+        """What people said of alarms, in quarantine."""
+        return self.folder / "feedback"
+
+    @property
+    def fit(self) -> Path:
+        """The last fit that ended well."""
+        return self.folder / "fit"
+
+    @property
+    def recipes(self) -> Path:
+        """For `edgeseg stream --recipes`."""
+        return self.folder / "recipes"
+
+    @property
+    def recipe(self) -> Path:
+        """The folder of what runs."""
+        return self.recipes / self.name
+
+    def log(self, event: str, **facts: Any) -> dict[str, Any]:
+        """One more line of the history."""
+        line = {"event": event, "when": utc_now(), **facts}
+        text = json.dumps(line, sort_keys=True, allow_nan=False) + "\n"
+        with self._writing, (self.folder / "history.jsonl").open("a", encoding="utf-8") as file:
+            file.write(text)
+        return line
+
+    def history(self) -> list[dict[str, Any]]:
+        """All lines, the oldest first; what a power cut left of one is passed over."""
+        return list(_lines(self.folder / "history.jsonl"))
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.is_file():
+        return
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            yield named_values(line)
+        except Malformed:
+            continue
+
+
+def check_picture_name(name: str) -> str:
+    """Refuse what is more than the name of a file: a path would leave the project."""
+    if not isinstance(name, str) or not _PICTURE.fullmatch(name):
+        raise UsageError(
+            f"{str(name)[:100]!r}: no name of a picture; expected letters, digits, dots, dashes "
+            "and underscores, 100 at most"
+        )
+    return name
+
+
+def utc_now() -> str:
+    """The time as it is written down."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def settings_text(settings: ProjectSettings) -> str:
+    """A project.toml with every setting and its meaning, to be edited."""
+    region = settings.region
+    lines = [
+        _line("source", settings.source, "camera, folder or address, as of edgeseg stream"),
+        _line("backbone", settings.backbone),
+        _line("graph", settings.graph, "file of edgeseg export-backbone; empty: the one at hand"),
+        _line("rate", settings.rate, "false alarms, as a share of good parts"),
+        "\n[region]",
+        _line("roi", region.roi, "x,y,w,h in pixels of the camera; empty: all of it"),
+        _line("locate", region.locate, "blob or anchor:x,y,w,h; empty: parts lie alike"),
+        _line("ignore", region.ignore, "polygons [[x, y], ...] of what does not matter"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, value: object, meaning: str = "") -> str:
+    """A setting as TOML, which writes these values as JSON does."""
+    return f"{name} = {json.dumps(value)}{f'  # {meaning}' if meaning else ''}"
