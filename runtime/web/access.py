@@ -1,11 +1,15 @@
-"""Who may see the page: loopback freely, anyone else with the token; no other site may act."""
+"""Who may see the page: loopback freely, anyone else with a token; no other site may act.
+
+One token opens everything. Where there is a second one, for supervisors, the first is an
+operator's: good for all but what changes a decision.
+"""
 
 import hashlib
 import hmac
 import ipaddress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from edgeseg.errors import UsageError
@@ -13,6 +17,8 @@ from edgeseg.errors import UsageError
 COOKIE = "edgeseg"
 MIN_TOKEN = 16  # characters: guessing over the network stays hopeless
 ACTION_HEADER = "X-Edgeseg"  # other sites cannot send it without a preflight, which we refuse
+
+Role = Literal["operator", "supervisor"]
 
 
 class Headers(Protocol):
@@ -28,6 +34,7 @@ class Access:
 
     host: str
     token: str | None = field(default=None, repr=False)
+    supervisor_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):
@@ -35,26 +42,39 @@ class Access:
                 f"host={self.host!r}: everyone on the network could watch, "
                 "expected a token; give token_file=FILE or leave the host at 127.0.0.1"
             )
-        if self.token is not None and (len(self.token) < MIN_TOKEN or not self.token.isascii()):
+        for name, token in (("page", self.token), ("supervisor", self.supervisor_token)):
+            if token is not None and (len(token) < MIN_TOKEN or not token.isascii()):
+                raise UsageError(
+                    f"the {name}'s token has {len(token)} characters, expected {MIN_TOKEN} or more "
+                    'of ASCII; try: python -c "import secrets; print(secrets.token_urlsafe())"'
+                )
+        if self.token is not None and self.token == self.supervisor_token:
             raise UsageError(
-                f"the page's token has {len(self.token)} characters, expected {MIN_TOKEN} or more "
-                'of ASCII; try: python -c "import secrets; print(secrets.token_urlsafe())"'
+                "operators have the supervisor's token, expected another; "
+                "give one file alone where everyone may do everything"
             )
 
-    def may_read(self, headers: Headers, *, query_token: str | None = None) -> bool:
-        """Whether a request carries the token, or comes through a loopback name."""
+    def role(self, headers: Headers, *, query_token: str | None = None) -> Role | None:
+        """Who asks: by a token, or through a loopback name; None: nobody we know."""
         foreign = headers.get("Sec-Fetch-Site") == "cross-site"
         if foreign and headers.get("Sec-Fetch-Mode") != "navigate":
-            return False  # another site may link to the page, but not embed its pictures
-        if self.token is None:
-            # A page of another site can resolve its own name to 127.0.0.1 (DNS rebinding); its
-            # requests then arrive here, and only the Host header gives it away.
-            return is_loopback(_host_name(headers.get("Host", "")))
+            return None  # another site may link to the page, but not embed its pictures
         scheme, _, bearer = headers.get("Authorization", "").partition(" ")
         offered = bearer.strip() if scheme.lower() == "bearer" else query_token
-        if offered is not None and _same(offered, self.token):
-            return True
-        return _same(_cookie_of(headers), self.cookie_value())
+        cookie = _cookie_of(headers)
+        for token, role in self._tokens():
+            by_token = offered is not None and _same(offered, token)
+            if by_token or _same(cookie, cookie_value(token)):
+                return role
+        # A page of another site can resolve its own name to 127.0.0.1 (DNS rebinding); its
+        # requests then arrive here, and only the Host header gives it away.
+        if self.token is None and is_loopback(_host_name(headers.get("Host", ""))):
+            return self._least
+        return None
+
+    def may_read(self, headers: Headers, *, query_token: str | None = None) -> bool:
+        """Whether a request carries a token, or comes through a loopback name."""
+        return self.role(headers, query_token=query_token) is not None
 
     def may_act(self, headers: Headers) -> bool:
         """Whether a request that changes something was made by our own page or by a tool."""
@@ -65,10 +85,28 @@ class Access:
         origin = headers.get("Origin")
         return origin is None or urlsplit(origin).netloc == headers.get("Host", "")
 
-    def cookie_value(self) -> str:
-        """Derived from the token, so that the browser does not store the token itself."""
-        key = (self.token or "").encode()
-        return hmac.new(key, b"edgeseg page cookie", hashlib.sha256).hexdigest()
+    def cookie_for(self, offered: str) -> str | None:
+        """What a browser keeps in the place of a token; None: it opens nothing."""
+        opens = any(_same(offered, token) for token, _ in self._tokens())
+        return cookie_value(offered) if opens else None
+
+    @property
+    def _least(self) -> Role:
+        """What everyone is who is let in."""
+        return "supervisor" if self.supervisor_token is None else "operator"
+
+    def _tokens(self) -> list[tuple[str, Role]]:
+        """The strongest first."""
+        pairs: list[tuple[str | None, Role]] = [
+            (self.supervisor_token, "supervisor"),
+            (self.token, self._least),
+        ]
+        return [(token, role) for token, role in pairs if token is not None]
+
+
+def cookie_value(token: str) -> str:
+    """Derived from the token, so that the browser does not store the token itself."""
+    return hmac.new(token.encode(), b"edgeseg page cookie", hashlib.sha256).hexdigest()
 
 
 def is_loopback(host: str) -> bool:

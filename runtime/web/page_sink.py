@@ -25,8 +25,9 @@ from edgeseg.runtime.sinks.video import Recorder
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.live_view import LiveView
 from edgeseg.runtime.web.page_history import BUCKET_S, AlarmHistory, EventHistory, ScoreHistory
+from edgeseg.runtime.web.page_routes import routes_of
 from edgeseg.runtime.web.prometheus import Exporter
-from edgeseg.runtime.web.server import PageServer
+from edgeseg.runtime.web.site_server import SiteServer
 
 _SNAPSHOT_S = 0.25
 
@@ -85,7 +86,7 @@ class PageSink:
             viewers=lambda: self._live.viewers,
             recording=lambda: recorder is not None and recorder.active,
         )
-        self._server = PageServer(self, host=host, port=port, on_error=on_error)
+        self._server = SiteServer(routes_of(self), access=self.access, port=port, on_error=on_error)
         self._live.start()
         self._alarms.start()
         self._server.start()
@@ -93,8 +94,7 @@ class PageSink:
     @property
     def url(self) -> str:
         """Where to point a browser; the token is not part of it."""
-        host = self.access.host if ":" not in self.access.host else f"[{self.access.host}]"
-        return f"http://{host}:{self._server.server_port}/"
+        return self._server.url
 
     def change_model(self, metadata: ModelMetadata) -> None:
         """Show another model's figures from now on."""

@@ -182,3 +182,37 @@ def test_camera_credentials_reach_no_answer(site: Site) -> None:
     assert "10.0.0.9" in answers[1]
     for secret in ("hunter2", "admin", "abcdef0123"):
         assert all(secret not in answer for answer in answers)
+
+
+def test_two_tokens_tell_operators_from_supervisors() -> None:
+    access = Access(host="0.0.0.0", token=TOKEN, supervisor_token=TOKEN[::-1])
+    roles = {TOKEN: "operator", TOKEN[::-1]: "supervisor", TOKEN[1:]: None, "": None}
+    for token, role in roles.items():
+        assert access.role({"Authorization": f"Bearer {token}"}) == role
+        assert access.role({}, query_token=token) == role
+        cookie = access.cookie_for(token)
+        assert (cookie is not None) is (role is not None)
+        assert access.role({"Cookie": f"edgeseg={cookie}"}) == role
+    assert TOKEN[::-1] not in repr(access)
+    assert access.role({"Host": "localhost"}) is None
+
+
+def test_one_token_or_none_lets_everyone_in_do_everything() -> None:
+    assert Access(host="0.0.0.0", token=TOKEN).role({}, query_token=TOKEN) == "supervisor"
+    assert Access(host="127.0.0.1").role({"Host": "localhost"}) == "supervisor"
+
+
+def test_a_station_with_a_screen_needs_a_token_for_the_supervisor_alone() -> None:
+    access = Access(host="127.0.0.1", supervisor_token=TOKEN)
+    assert access.role({"Host": "localhost:8080"}) == "operator"
+    assert access.role({"Host": "localhost:8080"}, query_token=TOKEN) == "supervisor"
+    assert access.role({"Host": "evil.example"}) is None
+    with pytest.raises(UsageError, match=r"^host='0.0.0.0': everyone on the network"):
+        Access(host="0.0.0.0", supervisor_token=TOKEN)
+
+
+def test_tokens_of_two_roles_differ_and_are_strong() -> None:
+    with pytest.raises(UsageError, match="operators have the supervisor's token"):
+        Access(host="0.0.0.0", token=TOKEN, supervisor_token=TOKEN)
+    with pytest.raises(UsageError, match=r"^the supervisor's token has 5 characters"):
+        Access(host="127.0.0.1", supervisor_token="short")

@@ -17,7 +17,7 @@ from edgeseg.runtime.web.connections import (
     Connections,
     TimedReader,
 )
-from edgeseg.runtime.web.server import PageHandler
+from edgeseg.runtime.web.site_server import SiteHandler
 from tests.support.fakes import wait
 from tests.support.page_site import TOKEN, Site, running
 
@@ -49,7 +49,7 @@ def connect(site: Site, crowd: list[socket.socket], first: bytes) -> socket.sock
 def test_sockets_that_send_a_byte_now_and_then_do_not_keep_others_out(
     site: Site, crowd: list[socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PageHandler, "timeout", None)  # even if nobody were sent away for it
+    monkeypatch.setattr(SiteHandler, "timeout", None)  # even if nobody were sent away for it
     for _ in range(MAX_CONNECTIONS):
         connect(site, crowd, b"G")
     for _ in range(2 * MAX_CONNECTIONS):  # each takes the place of the oldest that does nothing
@@ -77,7 +77,7 @@ def test_viewers_are_not_sent_away_and_the_health_can_still_be_asked(
 def test_a_request_has_a_time_for_all_of_it(
     site: Site, crowd: list[socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PageHandler, "timeout", 0.3)
+    monkeypatch.setattr(SiteHandler, "timeout", 0.3)
     client = connect(site, crowd, b"GET /healthz HTTP/1.1\r\nX: ")
     client.settimeout(0.1)  # between two bytes, much less than the time for a request
 
@@ -114,7 +114,7 @@ def test_the_time_of_a_request_is_counted_from_its_beginning() -> None:
 def test_a_body_that_does_not_come_has_the_same_time(
     site: Site, crowd: list[socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PageHandler, "timeout", 0.3)
+    monkeypatch.setattr(SiteHandler, "timeout", 0.3)
     head = b"POST /recording HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
     assert connect(site, crowd, head).recv(100) == b""
 

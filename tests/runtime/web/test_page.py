@@ -197,6 +197,18 @@ def test_says_when_frames_stop_and_recovers(browser: Browser, run: Run) -> None:
     tab.call("Page.close")
 
 
+@pytest.mark.parametrize(("peak", "shown"), [(11.0, "DEFECT (minor)"), (20.0, "DEFECT (major)")])
+def test_a_defect_says_how_bad_it_is(browser: Browser, run: Run, peak: float, shown: str) -> None:
+    region = Region(box_xywh=(20, 10, 4, 4), area_px=12, peak=peak)  # small: the peak decides
+    run.pause(last_scored_s=time.monotonic())
+    run.page.on_frame(make_result(score=20.0, regions=(region,)))
+    tab = browser.open(run.page.url, size_wh=PHONE)
+    tab.wait_for(f"document.getElementById('verdict').textContent === '{shown}'")
+    run.page.on_frame(make_result(score=5.0, regions=(region,)))  # what is good has no grade
+    tab.wait_for("document.getElementById('verdict').textContent === 'GOOD'")
+    tab.call("Page.close")
+
+
 def test_two_sources_have_tabs(browser: Browser) -> None:
     run = Run(sources=2)
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from edgeseg.runtime.web import live_view, server
+from edgeseg.runtime.web import live_view, site_server
 from edgeseg.runtime.web.live_view import LiveView
 from tests.support.fakes import wait
 from tests.support.page_site import Site, running
@@ -85,7 +85,7 @@ def test_viewers_see_the_newest_frame(site: Site) -> None:
 def test_a_still_source_keeps_its_viewers_and_notices_their_end(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_NEXT_FRAME_S", 0.02)
+    monkeypatch.setattr(site_server, "_NEXT_FRAME_S", 0.02)
     waiting = Viewer(site)  # before the first frame
     wait(lambda: site.state()["viewers"] == 1, "a viewer")
     waiting.close()

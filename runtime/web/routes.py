@@ -1,0 +1,120 @@
+"""The addresses of a page as a table: who may ask for each, and what answers."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Literal, TypeVar
+
+from edgeseg.contract.plain import Malformed, named_values, record
+from edgeseg.runtime.web.access import Role
+
+MAX_BODY = 4096
+
+Values = TypeVar("Values")
+
+
+class Refused(Exception):
+    """A request that is not answered: a status, and a sentence for the person who asked."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request that may be answered."""
+
+    role: Role
+    caught: tuple[str, ...]  # by the groups of the route's path
+    query: Mapping[str, str]
+    body: bytes = b""
+
+    def whole(self, key: str) -> int:
+        """A number from the query; anything that is none counts as 0."""
+        text = self.query.get(key, "0")
+        return int(text) if text.isdecimal() and len(text) < 16 else 0
+
+    def values(self, kind: type[Values], expected: str) -> Values:
+        """The JSON object of the body as a record."""
+        try:
+            return record(kind, named_values(self.body))
+        except Malformed:
+            raise Refused(HTTPStatus.BAD_REQUEST, f"expected {expected}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A whole answer."""
+
+    content_type: str
+    body: bytes
+    status: HTTPStatus = HTTPStatus.OK
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LivePictures:
+    """An answer without an end: the next JPEG, again and again; None when none came in time."""
+
+    watch: AbstractContextManager[Callable[[float], bytes | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """One address. `path` is a regular expression of all of it, percent signs decoded."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    answer: Callable[[Asked], Answer | LivePictures]
+    role: Role = "operator"  # the least that may ask
+    public: bool = False  # open without a token, and however crowded it is
+    max_body: int = MAX_BODY
+    body_s: float | None = None  # for a body that may take longer than others
+    hold: Callable[[], AbstractContextManager[None]] = nullcontext  # from before its body
+
+
+def json_answer(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+    """Values as JSON."""
+    body = json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    return Answer(content_type="application/json", body=body, status=status)
+
+
+def jpeg_answer(jpeg: bytes | None) -> Answer:
+    """A picture that may be gone."""
+    if jpeg is None:
+        raise Refused(HTTPStatus.NOT_FOUND, "no such picture")
+    return Answer(content_type="image/jpeg", body=jpeg)
+
+
+def html_answer(html: bytes) -> Answer:
+    """A page, which may run its own script and no other."""
+    policy = {"Content-Security-Policy": content_security_policy(html)}
+    return Answer(content_type="text/html; charset=utf-8", body=html, headers=policy)
+
+
+def health_answer(healthy: bool, sentence: str) -> Answer:
+    """For whoever restarts what has stopped."""
+    status = HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE
+    body = sentence.encode() + b"\n"
+    return Answer(content_type="text/plain; charset=utf-8", body=body, status=status)
+
+
+def content_security_policy(html: bytes) -> str:
+    """Only our own inline script and style run, named by their hashes."""
+
+    def hashes(tag: bytes) -> str:
+        bodies = re.findall(b"<%s>(.*?)</%s>" % (tag, tag), html, re.DOTALL)
+        digests = (base64.b64encode(hashlib.sha256(body).digest()).decode() for body in bodies)
+        return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+
+    return (
+        f"default-src 'none'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
+        f"base-uri 'none'; frame-ancestors 'none'; "
+        f"script-src {hashes(b'script')}; style-src {hashes(b'style')}"
+    )

@@ -1,0 +1,267 @@
+"""HTTP for our pages.
+
+request -> who asks (access) -> which route -> its body, within its limit -> an answer
+"""
+
+import re
+import select
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from edgeseg.errors import EdgesegError
+from edgeseg.runtime.web.access import COOKIE, Access, Role
+from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
+from edgeseg.runtime.web.routes import (
+    MAX_BODY,
+    Answer,
+    Asked,
+    LivePictures,
+    Refused,
+    Route,
+    json_answer,
+)
+
+_DISCARDED = 64_000_000  # bytes of a refused body that are taken in, so that the refusal is heard
+_NEXT_FRAME_S = 2.0
+_BOUNDARY = "edgeseg-frame"
+_YEAR_S = 365 * 24 * 3600
+_LOGIN = b"""<!doctype html><meta name=viewport content="width=device-width"><title>edgeseg</title>
+<form method=post action=/login><p>This page needs a token.</p>
+<input name=token type=password autocomplete=current-password autofocus> <button>Open</button>
+</form>"""
+
+
+class SiteServer(BoundedServer):
+    """Serves a table of routes to those whom `access` lets in."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        *,
+        access: Access,
+        port: int,
+        on_error: Callable[[str, str], None],
+    ) -> None:
+        self.routes, self.access = routes, access
+        self.closing = False
+        super().__init__(
+            SiteHandler,
+            name="page",
+            setting="serve",
+            host=access.host,
+            port=port,
+            on_error=on_error,
+        )
+
+    @property
+    def url(self) -> str:
+        """Where to point a browser; the token is not part of it."""
+        host = self.access.host if ":" not in self.access.host else f"[{self.access.host}]"
+        return f"http://{host}:{self.server_port}/"
+
+
+class SiteHandler(BoundedHandler):
+    """One connection."""
+
+    server: SiteServer
+
+    def do_GET(self) -> None:
+        """Answer a read."""
+        self._respond(self._read)
+
+    def do_HEAD(self) -> None:
+        """The same without a body."""
+        self.do_GET()
+
+    def do_POST(self) -> None:
+        """Answer an action."""
+        length = self.headers.get("Content-Length", "")
+        known = length.isdecimal() and len(length) < 16
+        self._unread = int(length) if known else 0
+        self.close_connection |= not known
+        body = self._take(self._unread) if self._unread <= MAX_BODY else None
+        self._respond(lambda: self._act(body if known else None))
+        if self._unread:
+            self._discard()
+
+    def _read(self) -> Answer | LivePictures:
+        path, query = self._address()
+        route, caught = self._find("GET", path)
+        if route is not None and route.public:
+            return route.answer(Asked(role="operator", caught=caught, query=query))
+        self._check_place()
+        role = self.server.access.role(self.headers, query_token=query.get("token"))
+        if role is None:
+            return self._refusal()
+        if path == "/" and "token" in query:
+            return self._let_in(query["token"])  # and out of the address bar
+        route = _permitted(route, role)
+        return route.answer(Asked(role=role, caught=caught, query=query))
+
+    def _act(self, body: bytes | None) -> Answer | LivePictures:
+        """With its body, or with None where it is large and has to wait for a permission."""
+        self._check_place()
+        path, query = self._address()
+        if path == "/login":
+            return self._log_in(body or b"")
+        role = self.server.access.role(self.headers)
+        if role is None or not self.server.access.may_act(self.headers):
+            raise Refused(HTTPStatus.FORBIDDEN, "not from this page")
+        if path == "/logout":
+            return self._see_page("", seconds=0)
+        found, caught = self._find("POST", path)
+        route = _permitted(found, role)
+        with route.hold():
+            if body is None:
+                body = self._large_body(route)
+            return route.answer(Asked(role=role, caught=caught, query=query, body=body))
+
+    def _respond(self, find: Callable[[], Answer | LivePictures]) -> None:
+        try:
+            answer = find()
+        except Refused as refusal:
+            answer = json_answer({"error": str(refusal)}, status=refusal.status)
+        except EdgesegError as error:
+            status = HTTPStatus.CONFLICT if self.command == "POST" else HTTPStatus.NOT_FOUND
+            answer = json_answer({"error": str(error)}, status=status)
+        except TimeoutError:
+            raise  # a body that does not come
+        except Exception as error:  # a message we did not write may hold anything
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+            answer = json_answer({"error": type(error).__name__}, status=status)
+        if isinstance(answer, LivePictures):
+            return self._stream(answer)
+        self._head(answer.status, answer.content_type, len(answer.body), answer.headers)
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+        return None
+
+    def _address(self) -> tuple[str, dict[str, str]]:
+        url = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        return unquote(url.path), query
+
+    def _find(self, method: str, path: str) -> tuple[Route | None, tuple[str, ...]]:
+        for route in self.server.routes:
+            match = re.fullmatch(route.path, path)
+            if match is not None and route.method == method:
+                return route, match.groups()
+        return None, ()
+
+    def _check_place(self) -> None:
+        """Some places are kept for health checks."""
+        if self.server.connections.place(self.connection) != "full":
+            self.close_connection = True
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many are connected")
+
+    def _take(self, count: int) -> bytes:
+        """The body, which is all there is of a request."""
+        self._unread = 0
+        body = self.rfile.read(count)
+        self.complete()
+        return body
+
+    def _large_body(self, route: Route) -> bytes:
+        if not 0 < self._unread <= route.max_body:
+            expected = f"expected a body of at most {route.max_body} bytes with its length"
+            raise Refused(HTTPStatus.BAD_REQUEST, expected)
+        if route.body_s is not None:
+            self._reader.allow(route.body_s)
+        return self._take(self._unread)
+
+    def _discard(self) -> None:
+        """Take in what was refused: a client that is still sending does not hear us."""
+        self.close_connection = True
+        left = min(self._unread, _DISCARDED)
+        while left and (data := self.rfile.read(min(left, 1 << 16))):
+            left -= len(data)
+
+    def _stream(self, pictures: LivePictures) -> None:
+        self.close_connection = True
+        self._head(HTTPStatus.OK, f"multipart/x-mixed-replace; boundary={_BOUNDARY}", None, {})
+        if self.command == "HEAD":
+            return
+        self.wfile.write(f"--{_BOUNDARY}\r\n".encode())
+        last: bytes | None = None
+        with pictures.watch as next_jpeg:
+            while not self.server.closing:
+                last = next_jpeg(_NEXT_FRAME_S) or last
+                if last is not None:  # the last one again: a viewer that has left is noticed
+                    self.wfile.write(_part(last))
+                elif self._has_left():
+                    return
+
+    def _has_left(self) -> bool:
+        """Whether the viewer has closed its end; it has nothing to send."""
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
+
+    def _log_in(self, body: bytes) -> Answer:
+        token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
+        if self.server.access.cookie_for(token) is not None:
+            return self._let_in(token)
+        time.sleep(0.5)  # slows guessing; only this connection's thread waits
+        return self._refusal()
+
+    def _let_in(self, token: str) -> Answer:
+        return self._see_page(self.server.access.cookie_for(token) or "", seconds=_YEAR_S)
+
+    def _see_page(self, cookie: str, *, seconds: int) -> Answer:
+        kept = f"{COOKIE}={cookie}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax"
+        return Answer(
+            content_type="text/plain",
+            body=b"",
+            status=HTTPStatus.SEE_OTHER,
+            headers={"Location": "/", "Set-Cookie": kept},
+        )
+
+    def _refusal(self) -> Answer:
+        access = self.server.access
+        if access.token is None and access.supervisor_token is None:
+            sentence = "served to this machine only: open it as localhost or 127.0.0.1"
+            return json_answer({"error": sentence}, status=HTTPStatus.FORBIDDEN)
+        return Answer(
+            content_type="text/html; charset=utf-8",
+            body=_LOGIN,
+            status=HTTPStatus.UNAUTHORIZED,
+            headers={
+                "WWW-Authenticate": "Bearer",
+                "Content-Security-Policy": "default-src 'none'; form-action 'self'",
+            },
+        )
+
+    def _head(
+        self, status: HTTPStatus, content_type: str, length: int | None, extra: Mapping[str, str]
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        for name, value in extra.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing: request lines can hold the token."""
+
+
+def _permitted(route: Route | None, role: Role) -> Route:
+    if route is None:
+        raise Refused(HTTPStatus.NOT_FOUND, "no such address")
+    if route.role == "supervisor" != role:
+        raise Refused(HTTPStatus.FORBIDDEN, "this needs the supervisor's token")
+    return route
+
+
+def _part(jpeg: bytes) -> bytes:
+    # The boundary goes with its part: browsers show a picture when they see where it ends.
+    head = f"Content-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
+    return head.encode() + jpeg + f"\r\n--{_BOUNDARY}\r\n".encode()

@@ -1,0 +1,134 @@
+"""A table of routes over HTTP: roles, and bodies that are large."""
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from edgeseg.runtime.web.access import Access
+from edgeseg.runtime.web.routes import Asked, Route, health_answer, json_answer
+from edgeseg.runtime.web.site_server import SiteServer
+
+OPERATOR, SUPERVISOR = "an-operators-token-0", "a-supervisors-token-0"
+LARGE = 1_000_000
+
+
+class Site:
+    """Three routes and a client."""
+
+    def __init__(self) -> None:
+        self.lock, self.errors = threading.Lock(), []
+
+        def echo(asked: Asked) -> object:
+            size = [len(asked.body), self.lock.locked()]
+            return json_answer([asked.role, *asked.caught, dict(asked.query), *size])
+
+        def health(asked: Asked) -> object:
+            return health_answer(True, "ok")
+
+        routes = (
+            Route(method="GET", path="/healthz", public=True, answer=health),
+            Route(method="GET", path=r"/part/([^/]+)", answer=echo),
+            Route(method="POST", path="/decide", role="supervisor", answer=echo),
+            Route(
+                method="POST",
+                path="/upload",
+                answer=echo,
+                max_body=LARGE,
+                body_s=60.0,
+                hold=lambda: self.lock,
+            ),
+        )
+        access = Access(host="127.0.0.1", token=OPERATOR, supervisor_token=SUPERVISOR)
+        self.server = SiteServer(
+            routes, access=access, port=0, on_error=lambda *error: self.errors.append(error)
+        )
+        self.server.start()
+
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple:
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=30)
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body=body, headers=names)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        kept = (answer.getheader("Set-Cookie") or "").partition(";")[0]
+        is_json = answer.getheader("Content-Type") == "application/json"
+        return answer.status, json.loads(content) if is_json else kept
+
+    def act(self, path: str, *, token: str = OPERATOR, body: bytes = b"") -> tuple:
+        return self.ask("POST", path, body, X_Edgeseg="1", Authorization=f"Bearer {token}")
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    started = Site()
+    yield started
+    started.server.stop()
+    assert started.errors == []
+
+
+def test_what_changes_a_decision_needs_the_supervisor(site: Site) -> None:
+    refusal = {"error": "this needs the supervisor's token"}
+    assert site.act("/decide") == (403, refusal)
+    assert site.act("/decide", body=b"x" * 5000) == (403, refusal)
+    answer = ["supervisor", {"a": "1"}, 0, False]
+    assert site.act("/decide?a=1", token=SUPERVISOR) == (200, answer)
+    assert site.act("/decide", token="nobody")[0] == 403
+    assert site.ask("POST", "/decide", b"")[0] == 403
+
+
+def test_a_supervisor_logs_in_and_out(site: Site) -> None:
+    cookies = {}
+    for token, role in ((OPERATOR, "operator"), (SUPERVISOR, "supervisor")):
+        status, cookies[role] = site.ask("POST", "/login", f"token={token}".encode())
+        assert status == 303
+        assert site.ask("GET", "/part/1", Cookie=cookies[role])[1][0] == role
+    own = {"X_Edgeseg": "1", "Cookie": cookies["supervisor"]}
+    assert site.ask("POST", "/logout", b"", **own) == (303, "edgeseg=")
+    assert site.ask("POST", "/logout", b"")[0] == 403
+    assert site.ask("GET", "/part/1", Cookie="edgeseg=")[0] == 401
+
+
+def test_addresses_are_matched_whole_and_by_their_method(site: Site) -> None:
+    own = {"Authorization": f"Bearer {OPERATOR}"}
+    assert site.ask("GET", "/part/a%20b?c=d&c=e", **own)[1] == ["operator", "a b", {"c": "d"}, 0, 0]
+    for method, path in (
+        ("GET", "/decide"),
+        ("GET", "/part/a/b"),
+        ("GET", "/part/..%2fb"),
+        ("GET", "/part"),
+    ):
+        assert site.ask(method, path, **own) == (404, {"error": "no such address"})
+    assert site.act("/part/1") == (404, {"error": "no such address"})
+    assert site.ask("GET", "/healthz")[0] == 200
+
+
+def test_a_large_body_waits_for_its_permission(site: Site) -> None:
+    whole = b"x" * LARGE
+    assert site.act("/upload", body=whole) == (200, ["operator", {}, LARGE, True])
+    sentence = f"expected a body of at most {LARGE} bytes with its length"
+    assert site.act("/upload", body=whole + b"x") == (400, {"error": sentence})
+    # Refused before it is read, and still heard by a client that sends first.
+    assert site.ask("POST", "/upload", whole, X_Edgeseg="1") == (
+        403,
+        {"error": "not from this page"},
+    )
+    assert site.act("/upload", token="nobody", body=whole)[0] == 403
+    assert site.act("/decide", token=SUPERVISOR, body=whole)[0] == 400
+    assert not site.lock.locked()
+
+
+def test_a_body_has_a_length(site: Site) -> None:
+    own = {"X_Edgeseg": "1", "Authorization": f"Bearer {SUPERVISOR}"}
+    for length in ("-1", "1e3", "9" * 30, "٣"):
+        connection = http.client.HTTPConnection("127.0.0.1", site.server.server_port, timeout=30)
+        connection.putrequest("POST", "/decide")
+        for name, value in own.items():
+            connection.putheader(name.replace("_", "-"), value)
+        connection.putheader("Content-Length", length.encode())
+        connection.endheaders()
+        assert connection.getresponse().status == 400
+        connection.close()
