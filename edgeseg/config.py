@@ -23,7 +23,7 @@ FRACTIONS = ("rank", "ridge", "sigma", "holdout", "false_alarm_rate")
 LEAST = {
     "k": 1,
     "stride": 1,
-    "context": 1,
+    "context": 0,
     "pool": 0,
     "share": 1,
     "top": 1,
@@ -32,7 +32,7 @@ LEAST = {
     "overlap": 0,
 }
 ODD = ("context", "pool")  # to have a centre
-AUTO_POOL = 0  # chosen from the good images, when a fit has seen them
+AUTO = 0  # a pool chosen from the good images, the context that the backbone is best with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +50,11 @@ class FitConfig:
     geometry: Geometry = PLAIN  # where it looks in the camera's picture
     stride: int = 8  # pixels per grid cell, each way
     interpolation: str = "bilinear"  # how coarser layers reach the grid
-    context: int = 1  # beside every feature its mean over context x context cells; 1: none
+    context: int = AUTO  # beside every feature its mean over context x context cells; 1: none
     embedding: str = "semi_orthogonal"
     k: int = 150
     covariance: str = "local"
-    # Moments of a pool x pool neighbourhood are merged; 1 leaves them alone, AUTO_POOL chooses.
+    # Moments of a pool x pool neighbourhood are merged; 1 leaves them alone, AUTO chooses.
     pool: int = 3
     share: int = 2  # share x share cells use one Gaussian: a quarter of the bytes, equal accuracy
     rank: float = 0.64  # directions kept after the embedding: a share of k, a number, or 0 for all
@@ -83,8 +83,8 @@ class FitConfig:
         _require("rank", self.rank, _is_rank(self.rank), "a share below 1, a whole number or 0")
         for name in ODD:
             value = getattr(self, name)
-            auto = name == "pool" and value == AUTO_POOL
-            _require(name, value, auto or value % 2 == 1, "an odd number, to have a centre")
+            odd = value == AUTO or value % 2 == 1
+            _require(name, value, odd, "an odd number, to have a centre")
         positive = 0 < self.ridge < math.inf
         _require("ridge", self.ridge, positive, "above 0, or a constant pixel has no inverse")
         _require("holdout", self.holdout, 0 < self.holdout < 1, "between 0 and 1")
@@ -169,8 +169,9 @@ class FitConfig:
                 settings["geometry"] = record(Geometry, settings["geometry"], place="geometry")
             except Malformed as error:
                 raise UsageError(str(error)) from None
-        if "ridge" in settings:  # the first files knew one unit of it
+        if "ridge" in settings:  # the first files knew one unit of it, and no context
             settings.setdefault("ridge_unit", "absolute")
+            settings.setdefault("context", 1)
         return cls().with_options(settings)
 
 
@@ -190,6 +191,7 @@ PRESETS = {
         backbone="resnet18",
         stride=4,
         interpolation="nearest",
+        context=1,
         k=100,
         pool=1,
         share=1,

@@ -80,7 +80,7 @@ def test_grid_of_a_rectangle():
         ("folds", 1, "a whole number from 2"),
         ("pool", 2, "an odd number, to have a centre"),
         ("context", 2, "an odd number, to have a centre"),
-        ("context", 0, "a whole number from 1"),
+        ("context", -1, "a whole number from 0"),
         ("rank", -1, "a share below 1, a whole number or 0"),
         ("rank", 2.5, "a share below 1, a whole number or 0"),
         ("rank", math.inf, "a share below 1, a whole number or 0"),

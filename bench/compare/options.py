@@ -7,7 +7,7 @@ from edgeseg.bench.latency.turns import Schedule
 from edgeseg.config import FitConfig
 from edgeseg.errors import UsageError
 
-BACKBONES = ("resnet18", "mobilenet_v3_small", "efficientnet_lite0")
+BACKBONES = (FitConfig().backbone, "resnet18", "mobilenet_v3_small", "efficientnet_lite0")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from edgeseg.config import AUTO_POOL, CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
+from edgeseg.config import AUTO, CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
 from edgeseg.contract.geometry import Geometry, Roi
 from edgeseg.contract.ignored import read_regions
 from edgeseg.data.camera import looked_at
@@ -22,7 +22,7 @@ LAYERS = Numbers("N,N", sign=",", counts=range(1, 100), expected="layer numbers 
 _NO_DOWNLOAD = [spec.name for spec in BACKBONES.values() if spec.package is not None]
 
 
-class Pool(click.ParamType):  # type: ignore[type-arg]  # generic in later versions alone
+class NumberOrAuto(click.ParamType):  # type: ignore[type-arg]  # generic in later versions alone
     """A whole number, or auto."""
 
     name = "N|auto"
@@ -30,7 +30,7 @@ class Pool(click.ParamType):  # type: ignore[type-arg]  # generic in later versi
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """A text to the number of FitConfig."""
         if str(value) == "auto":
-            return AUTO_POOL
+            return AUTO
         if not str(value).isdecimal():
             self.fail(f"{value!r}: expected an odd number such as 3, or auto", param, ctx)
         return int(value)
@@ -161,8 +161,9 @@ settings_options = gathered(
     ),
     click.option(
         "--context",
-        type=int,
-        help="Beside every feature its mean over N x N cells of its layer; 1: none.",
+        type=NumberOrAuto(),
+        help="Beside every feature its mean over N x N cells of its layer; 1: none, auto: what the "
+        "backbone is best with.",
     ),
     click.option(
         "--embedding",
@@ -188,7 +189,7 @@ settings_options = gathered(
     ),
     click.option(
         "--pool",
-        type=Pool(),
+        type=NumberOrAuto(),
         help="Pool statistics with N x N neighbours; auto: as the good images ask for.",
     ),
     click.option("--share", type=int, help="N x N cells use one Gaussian: smaller and faster."),

@@ -1,14 +1,14 @@
 """Settings with the backbone and W that they mean: frames to embeddings, factors to a model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from edgeseg.artefact.artefact import Artefact
-from edgeseg.config import FitConfig
+from edgeseg.config import AUTO, FitConfig
 from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import UsageError
 from edgeseg.fitting.memory import (
@@ -19,6 +19,7 @@ from edgeseg.fitting.memory import (
     with_moments,
 )
 from edgeseg.memory_limit import address_space_left
+from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.embedding import embedding_matrix, features_of
 from edgeseg.model.factors import Factors
 from edgeseg.model.feature_extractor import Backbone
@@ -45,6 +46,8 @@ class FeatureSpace:
     @classmethod
     def load(cls, config: FitConfig, *, weights: str | None, note: Note) -> "FeatureSpace":
         """Find the weights and make W."""
+        if config.context == AUTO:
+            config = replace(config, context=backbone_spec(config.backbone).context)
         backbone, origin = load_backbone(
             config.backbone, layers=config.layers, weights=weights, seed=config.seed
         )

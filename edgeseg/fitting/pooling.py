@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import torch
 
-from edgeseg.config import AUTO_POOL, FitConfig
+from edgeseg.config import AUTO, FitConfig
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import permutation
@@ -30,7 +30,7 @@ def resolved_pool(
 ) -> FeatureSpace:
     """The space with a number in place of `auto`, and a sentence on why."""
     config = space.config
-    if config.pool != AUTO_POOL:
+    if config.pool != AUTO:
         return space
     few = len(store) < _FEWEST
     if few or not alone or config.moments == "blocks":

@@ -54,6 +54,9 @@ class BackboneSpec:
     # Whether CPUs gain by an int8 backbone: where hard-swish and squeeze-excite stand between all
     # layers, they round more often than they save. The factors become int8 in any case.
     int8_on_cpus: bool = True
+    # Whether the mean of a feature's surroundings beside it finds more:
+    # `edgeseg.bench.studies.decide.choices` over seven categories and four seeds.
+    context: int = 1
 
     def __post_init__(self) -> None:
         if (self.url is None) == (self.package is None):

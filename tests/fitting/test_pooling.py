@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.config import AUTO_POOL, FitConfig
+from edgeseg.config import AUTO, FitConfig
 from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import UsageError
@@ -16,7 +16,7 @@ from tests.support.commands import succeed
 from tests.support.small_models import RANDOM, SMALL
 
 # Features of random weights are small, so that a usual ridge would hide how parts differ.
-AUTO = replace(SMALL, pool=AUTO_POOL, share=1, ridge=1e-4, ridge_unit="mean_square")
+CHOOSING = replace(SMALL, pool=AUTO, share=1, ridge=1e-4, ridge_unit="mean_square")
 
 
 def write_parts(folder: Path, *, shift: int, count: int = 24) -> Path:
@@ -37,10 +37,10 @@ def test_three_where_parts_lie_alike_and_five_where_they_jitter(
 ) -> None:
     said: list[str] = []
     data = open_dataset(write_parts(tmp_path / "good", shift=shift))
-    artefact = fit(data, AUTO, replace(RANDOM, note=said.append, planted=0))
+    artefact = fit(data, CHOOSING, replace(RANDOM, note=said.append, planted=0))
     assert artefact.config.pool == pool
     assert any(line.startswith(f"pool auto: {pool}; parts {word}: ") for line in said)
-    given = fit(data, replace(AUTO, pool=pool), replace(RANDOM, planted=0))
+    given = fit(data, replace(CHOOSING, pool=pool), replace(RANDOM, planted=0))
     assert given.config == artefact.config
     assert given.calibration.score_threshold == artefact.calibration.score_threshold
 
@@ -48,7 +48,7 @@ def test_three_where_parts_lie_alike_and_five_where_they_jitter(
 def test_few_images_leave_it_at_three(tmp_path: Path) -> None:
     said: list[str] = []
     data = open_dataset(write_parts(tmp_path / "good", shift=0, count=4))
-    artefact = fit(data, AUTO, replace(RANDOM, note=said.append, planted=0))
+    artefact = fit(data, CHOOSING, replace(RANDOM, note=said.append, planted=0))
     assert artefact.config.pool == 3
     assert "pool auto: 3; 4 images are too few to tell" in said
 

@@ -16,6 +16,7 @@ SIZE_HW = (96, 96)
 SMALL = FitConfig(
     backbone="mobilenet_v3_small",
     size_hw=SIZE_HW,
+    context=1,
     k=16,
     rank=10,
     folds=3,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from edgeseg.bench.harness.accuracy import open_limited
 from edgeseg.bench.harness.machine import command, describe
 from edgeseg.bench.harness.tabular import column, table_of
-from edgeseg.config import AUTO_POOL, FitConfig
+from edgeseg.config import AUTO, FitConfig
 from edgeseg.contract.geometry import Geometry, Pose, View
 from edgeseg.contract.images import read_image, read_mask, write_image
 from edgeseg.contract.pose import of_centres
@@ -129,7 +129,7 @@ def ways(category: str, config: FitConfig, dataset: Dataset) -> Iterator[tuple[s
     height, width = read_image(dataset.train[0].image).shape[:2]
     yield "none", config
     yield "pool 5", replace(config, pool=5)
-    yield "pool auto", replace(config, pool=AUTO_POOL)
+    yield "pool auto", replace(config, pool=AUTO)
     yield "blob", replace(config, geometry=Geometry(locate="blob"))
     if category in ANCHORS:
         x, y, w, h = ANCHORS[category]
