@@ -53,6 +53,19 @@ def resolved(target: Path) -> Path:
     return real
 
 
+def home_path(text: str) -> Path:
+    """A path with `~` as the shell has it; a home that nobody has stays as it is written."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's raises
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is such a file; a text that cannot be a file's name is none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def check_writable(target: Path) -> None:
     """Fail now rather than after a long computation: the target's folder must take a file."""
     with _temporary_file(resolved(target)):

@@ -28,7 +28,7 @@ from edgeseg.runtime.golden.expected import (
 )
 from edgeseg.runtime.golden.live import grab_frames
 from edgeseg.runtime.golden.open_judge import Opening, opened_judge
-from edgeseg.runtime.golden.record import records_of, write_record
+from edgeseg.runtime.golden.record import last_check, write_record
 from edgeseg.runtime.recipes.recipe import (
     DecisionSettings,
     Recipe,
@@ -96,7 +96,7 @@ def list_recipes(folder: Path) -> None:
                 item.name,
                 _model_words(item),
                 str(sum(1 for _ in golden_files(item))),
-                _last_check(item),
+                last_check(item),
             )
         )
     click.echo("\n".join(aligned(rows)))
@@ -264,14 +264,6 @@ def _model_words(item: Recipe) -> str:
     return f"{metadata.name} {metadata.precision}"
 
 
-def _last_check(item: Recipe) -> str:
-    records = records_of(item)
-    if not records:
-        return "never"
-    told = json.loads(records[-1].read_text(encoding="utf-8"))
-    return f"{'passed' if told['passed'] else 'FAILED'} {told['when']}"
-
-
 def _facts(item: Recipe) -> dict[str, object]:
     metadata = file_metadata(item.model)
     thresholds = metadata.thresholds(item.settings.operating_point.threshold)
@@ -291,5 +283,5 @@ def _facts(item: Recipe) -> dict[str, object]:
         "region": item.settings.region.roi or "all",
         "golden": f"{counts['good']} good, {counts['bad']} bad, approved {approved}",
         "check at start": item.settings.golden.at_start,
-        "last check": _last_check(item),
+        "last check": last_check(item),
     }

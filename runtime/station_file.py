@@ -4,7 +4,6 @@ line3.toml --tomllib--> keys and values --the options' own types--> defaults of 
 """
 
 import difflib
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,9 @@ from typing import Any
 import click
 
 from edgeseg.errors import UsageError
+from edgeseg.files import home_path, is_there
 from edgeseg.runtime.options import StreamOptions, option_kinds, own_values
+from edgeseg.toml_file import read_toml
 
 NOT_IN_A_FILE = {"station", "dry_run"}
 
@@ -30,7 +31,7 @@ def read_station(
     }
     values: dict[str, Any] = {}
     mistakes = []
-    for key, value in _parse(path).items():
+    for key, value in read_toml(path).items():
         name = key.replace("-", "_")
         option = options.get(name)
         if option is None:
@@ -46,20 +47,6 @@ def read_station(
         count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         raise UsageError(f"{path}: {count}: {'; '.join(mistakes)}")
     return values
-
-
-def _parse(path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        parsed: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"station={path}: cannot be read ({error})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"station={path}: is not TOML ({error})") from None
-    return parsed
 
 
 def _unknown(key: str, known: list[str]) -> str:
@@ -98,8 +85,8 @@ def _single(option: click.Option, value: Any, folder: Path, ctx: click.Context) 
     text = str(value)
     # What the file names stands beside it, wherever the command is started from.
     if isinstance(kind, click.Path):
-        return folder / Path(text).expanduser()
-    if option.name == "source" and text and not text.isdigit() and (folder / text).exists():
+        return folder / home_path(text)
+    if option.name == "source" and text and not text.isdigit() and is_there(folder / text):
         return str(folder / text)
     kind.convert(text, option, ctx)
     return text

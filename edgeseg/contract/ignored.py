@@ -37,10 +37,19 @@ def read_regions(path: Path) -> tuple[Polygon, ...]:
         raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from None
     except Malformed as error:
         raise UsageError(f"{path}: {error}; {_EXPECTED}") from None
-    if isinstance(values, dict):
-        shapes = values.get("shapes", ())  # as labelme writes them
-        values = values.get("polygons", [shape.get("points") for shape in shapes])
-    return _polygons(values, name=str(path))
+    return _polygons(_listed(values), name=str(path))
+
+
+def _listed(values: Any) -> Any:
+    """The list of polygons: named, as labelme writes them, or as it is."""
+    if not isinstance(values, dict):
+        return values
+    if "polygons" in values:
+        return values["polygons"]
+    shapes = values.get("shapes")
+    if not isinstance(shapes, list):
+        return ()
+    return [shape.get("points") if isinstance(shape, dict) else None for shape in shapes]
 
 
 _EXPECTED = 'expected a picture, or JSON such as {"polygons": [[[10, 20], [60, 20], [60, 50]]]}'

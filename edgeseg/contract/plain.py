@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -104,7 +105,7 @@ def record(kind: type[Record], values: Any, *, place: str = "") -> Record:
     """A dataclass from the mapping that stands at a place; its own checks run as ever."""
     if not isinstance(values, Mapping):
         raise Malformed(f"{place or 'it'}: {_short(values)}, expected named values")
-    types = _types(kind)
+    types = _types(kind)  # type: ignore[arg-type]
     required = {
         item.name
         for item in fields(kind)  # type: ignore[arg-type]
@@ -127,6 +128,7 @@ def record(kind: type[Record], values: Any, *, place: str = "") -> Record:
         raise Malformed(f"{inside}{error}") from None
 
 
+@cache
 def _types(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {item.name: hints[item.name] for item in fields(kind)}

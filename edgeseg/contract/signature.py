@@ -193,9 +193,11 @@ def _read_key(path: Path) -> bytes:
 
 def _private_key(path: Path) -> Any:
     ed25519, serialization = _library()
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     try:
         key = serialization.load_pem_private_key(_read_key(path), password=None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise UsageError(f"{path}: not a private key of `edgeseg keygen` ({error})") from None
     if not isinstance(key, ed25519.Ed25519PrivateKey):
         raise UsageError(f"{path}: a key of another kind, expected Ed25519 of `edgeseg keygen`")
@@ -204,9 +206,11 @@ def _private_key(path: Path) -> Any:
 
 def _public_key(path: Path) -> tuple[str, Any]:
     ed25519, serialization = _library()
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     try:
         key = serialization.load_pem_public_key(_read_key(path))
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         raise UsageError(
             f"{path}: not a public key; expected the .pub file of `edgeseg keygen`"
         ) from None

@@ -176,7 +176,7 @@ class _Handler(BoundedHandler):
 
     def _body(self) -> bytes | None:
         length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > _MAX_BODY:
+        if not length.isdecimal() or len(length) > 9 or int(length) > _MAX_BODY:
             self.close_connection = True
             return None
         body = self.rfile.read(int(length))

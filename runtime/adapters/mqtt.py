@@ -22,7 +22,7 @@ from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.extras import install_command
 from edgeseg.runtime.adapters.outbox import Outbox
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
-from edgeseg.runtime.station.records import StationResult
+from edgeseg.runtime.station.records import StationResult, job_key
 from edgeseg.runtime.station.station import Station
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class MqttAdapter:
                 self._trigger(*read_trigger(bytes(message.payload)))
             else:
                 text = message.payload.decode("utf-8").strip()
-                self._station.load_job(int(text) if text.isdecimal() else text)
+                self._station.load_job(job_key(text))
                 self.publish_state()
         except (ValueError, AttributeError):  # a topic that anybody may write to
             self._on_error(self.name, f"a message to {message.topic} is not understood")

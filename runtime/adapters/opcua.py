@@ -19,7 +19,7 @@ from edgeseg.errors import RuntimeFailure
 from edgeseg.extras import install_command
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
 from edgeseg.runtime.station.codes import State
-from edgeseg.runtime.station.records import StationResult, StationWords
+from edgeseg.runtime.station.records import StationResult, StationWords, job_key
 from edgeseg.runtime.station.station import Station
 
 NAMESPACE = "urn:edgeseg:station"
@@ -175,8 +175,7 @@ class OpcUaAdapter:
 
         @uamethod
         def prepare(parent: object, recipe: str) -> Any:
-            key = int(recipe) if (recipe or "").isdecimal() else recipe or ""
-            error = OK if self._station.load_job(key) else REFUSED
+            error = OK if self._station.load_job(job_key(recipe or "")) else REFUSED
             return ua.Variant(error, ua.VariantType.Int32)
 
         text, number, error = ua.VariantType.String, ua.VariantType.UInt32, ua.VariantType.Int32

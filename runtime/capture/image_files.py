@@ -8,6 +8,7 @@ from pathlib import Path
 from edgeseg.contract.images import IMAGE_SUFFIXES, images_in, read_image
 from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.errors import DatasetError, UsageError
+from edgeseg.files import home_path, is_there
 from edgeseg.runtime.capture.captures import Grab
 from edgeseg.runtime.capture.redact import redact_url
 
@@ -43,13 +44,8 @@ def has_image_suffix(path: Path) -> bool:
 
 def image_paths(text: str) -> list[Path]:
     """The images of a folder, of a pattern or of their own name, in order; never none."""
-    path = Path(text).expanduser()
-    if path.is_dir():
-        paths = images_in(path)
-    elif path.is_file():
-        paths = [path]
-    else:
-        paths = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
+    path = home_path(text)
+    paths = _matching(path)
     paths = [path for path in paths if has_image_suffix(path) and path.is_file()]
     if not paths:
         raise UsageError(
@@ -57,3 +53,12 @@ def image_paths(text: str) -> list[Path]:
             f"{', '.join(sorted(IMAGE_SUFFIXES))}"
         )
     return paths
+
+
+def _matching(pattern: Path) -> list[Path]:
+    if is_there(pattern):
+        return images_in(pattern) if pattern.is_dir() else [pattern]
+    try:
+        return sorted(Path(name) for name in glob.glob(str(pattern), recursive=True))  # noqa: PTH207
+    except ValueError:  # a zero within
+        return []

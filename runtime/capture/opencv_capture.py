@@ -74,14 +74,19 @@ def open_device(text: str) -> OpenCvCapture | None:
     """A camera by its number or its file in /dev."""
     _keep_quiet()
     backend = cv2.CAP_V4L2 if sys.platform == "linux" else cv2.CAP_ANY
-    capture = cv2.VideoCapture(int(text) if text.isdigit() else text, backend)
+    capture = cv2.VideoCapture(int(text) if is_index(text) else text, backend)
     capture.set(cv2.CAP_PROP_BUFFERSIZE, 1)  # the driver's own queue makes frames old
     return OpenCvCapture(capture) if _is_open(capture) else None
 
 
+def is_index(text: str) -> bool:
+    """Whether a text is the number of a camera."""
+    return text.isascii() and text.isdigit() and len(text) <= 4
+
+
 def why_no_device(text: str) -> str:
     """In words, since OpenCV only says that it did not work."""
-    path = Path(f"/dev/video{text}" if text.isdigit() else text)
+    path = Path(f"/dev/video{text}" if is_index(text) else text)
     if not path.exists():
         return f"no device {path}; is the camera plugged in?"
     if not os.access(path, os.R_OK | os.W_OK):

@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 
 from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.files import home_path, is_there
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.captures import Capture, Trigger, Wait
 from edgeseg.runtime.capture.frame_buffer import Policy
 from edgeseg.runtime.capture.image_files import ImageFiles, has_image_suffix, image_paths
 from edgeseg.runtime.capture.opencv_capture import (
     OpenCvCapture,
+    is_index,
     open_device,
     open_network,
     open_video,
@@ -85,11 +87,15 @@ def _scheme(text: str) -> str:
 
 def _file(text: str) -> Path | None:
     """The file or folder of that name, if there is one."""
-    try:
-        path = Path(text).expanduser()
-        return path if text and path.exists() else None
-    except OSError:  # a pipeline can be longer than any name
-        return None
+    path = home_path(text)
+    return path if text and is_there(path) else None  # a pipeline can be longer than any name
+
+
+def _is_device(text: str) -> bool:
+    """A camera that is not there yet is one; files in memory (/dev/shm) are files."""
+    path = _file(text)
+    is_file = path is not None and (path.is_file() or path.is_dir())
+    return is_index(text) or (text.startswith("/dev/") and not is_file)
 
 
 def _is_video(text: str) -> bool:
@@ -123,7 +129,7 @@ def _open_aravis(text: str, opening: Opening) -> Capture:
 SOURCES = {
     "device": Source(
         expects="a camera index (0), /dev/video0",
-        recognise=lambda text: text.isdigit() or text.startswith("/dev/"),
+        recognise=_is_device,
         live=lambda text, realtime: True,
         reconnects=True,
         open=lambda text, opening: open_device(text),
@@ -172,7 +178,7 @@ SOURCES = {
         recognise=_is_video,
         live=lambda text, realtime: realtime,
         open=lambda text, opening: open_video(
-            Path(text).expanduser(), realtime=opening.live, wait=opening.wait
+            home_path(text), realtime=opening.live, wait=opening.wait
         ),
         why_not=lambda text: "not a video that OpenCV can decode",
     ),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.contract.binomial import exact_interval
+from edgeseg.contract.plain import Malformed, named_values, read_bounded
 from edgeseg.files import write_json
 from edgeseg.runtime.recipes.recipe import Recipe
 
@@ -94,6 +95,18 @@ def utc_now() -> str:
 def records_of(recipe: Recipe) -> list[Path]:
     """The records there are, the newest last."""
     return sorted((recipe.folder / "checks").glob("check-*.json"))
+
+
+def last_check(recipe: Recipe) -> str:
+    """What the newest record says, in two words and a time."""
+    records = records_of(recipe)
+    if not records:
+        return "never"
+    try:
+        told = named_values(read_bounded(records[-1]))
+        return f"{'passed' if told['passed'] is True else 'FAILED'} {told['when']}"
+    except (OSError, Malformed, KeyError):
+        return f"unknown: {records[-1].name} is damaged"
 
 
 def write_record(recipe: Recipe, record: CheckRecord) -> Path:

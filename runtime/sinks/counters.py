@@ -18,6 +18,7 @@ from edgeseg.runtime.station.station import Station
 
 VERDICTS = ("good", "defect", "unsure", "invalid", "not_found", "missed")
 _SAVE_S = 1.0  # between savings: what a kill can cost
+_YEAR_3000_S = 32_503_680_000.0  # calendars end somewhere
 _SHIFTS = 100  # that are remembered
 
 
@@ -46,6 +47,10 @@ class Period:
     begun_s: float
     all: Tally = field(default_factory=Tally)
     recipes: dict[str, Tally] = field(default_factory=dict)  # "" without a recipe
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.begun_s < _YEAR_3000_S:
+            raise ValueError(f"begun_s: {self.begun_s}, expected seconds since 1970")
 
     def plus(self, verdict: str, recipe: str) -> "Period":
         """With one part more."""

@@ -29,6 +29,11 @@ class Job:
             raise RuntimeFailure(f"job {self.name!r}: number {self.number}, expected 0 to 65535")
 
 
+def job_key(text: str) -> int | str:
+    """What a message asks for: a number of up to nine digits is one, all else is a name."""
+    return int(text) if text.isdecimal() and len(text) < 10 else text
+
+
 @dataclass(frozen=True, kw_only=True)
 class TriggerEvent:
     """One trigger; its id ties it to its result."""

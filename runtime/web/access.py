@@ -83,7 +83,7 @@ class Access:
         if headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             return False
         origin = headers.get("Origin")
-        return origin is None or urlsplit(origin).netloc == headers.get("Host", "")
+        return origin is None or _place(origin) == headers.get("Host", "")
 
     def cookie_for(self, offered: str) -> str | None:
         """What a browser keeps in the place of a token; None: it opens nothing."""
@@ -125,6 +125,14 @@ def _host_name(host_header: str) -> str:
         return urlsplit(f"//{host_header}").hostname or ""
     except ValueError:
         return ""
+
+
+def _place(origin: str) -> str | None:
+    """`http://name:port` to the name and the port; None: no such thing."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _cookie_of(headers: Headers) -> str:

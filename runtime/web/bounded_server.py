@@ -6,8 +6,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.web.connections import Connections, TimedReader
@@ -114,6 +116,9 @@ class BoundedHandler(BaseHTTPRequestHandler):
     def parse_request(self) -> bool:
         """The head has come; what has no body can be answered now."""
         parsed = super().parse_request()
+        if parsed and not _is_address(self.path):
+            self.send_error(HTTPStatus.BAD_REQUEST, "no address")
+            return False
         if parsed and self.command != "POST":
             self.complete()
         return parsed
@@ -121,3 +126,11 @@ class BoundedHandler(BaseHTTPRequestHandler):
     def complete(self) -> None:
         """The whole request is there: whoever waits for the answer keeps the connection."""
         self.server.connections.set_busy(self.connection, True)
+
+
+def _is_address(path: str) -> bool:
+    try:
+        urlsplit(path)
+    except ValueError:  # a bracket that nobody closes
+        return False
+    return True

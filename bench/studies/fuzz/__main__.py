@@ -2,28 +2,31 @@
 
     python -m edgeseg.bench.studies.fuzz --format image --count 100000 --seed 1 --report fuzz.json
 
-Cases run in a process of their own with bounded memory; if it dies, that case is a finding, and the
-rest goes on. The same seed and number give the same file: --first N --count 1 repeats one.
+Cases run in a process of their own with bounded memory; if it dies or hangs, that case is a
+finding, and the rest goes on. The same seed and number give the same file: --first N --count 1
+repeats one. A report that is there is gone on with: formats of this run are written anew, the
+others stay.
 """
 
 import json
+import mmap
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
 import click
 
-from edgeseg.bench.studies.fuzz.cases import Finding, Tally, limit_memory, run_cases
+from edgeseg.bench.studies.fuzz.cases import Finding, Tally, limit_memory, run_cases, scratch
 from edgeseg.bench.studies.fuzz.formats import FORMATS
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
 from edgeseg.options import note
 
 _COUNTED = 500  # cases between two counts
+_STUCK_S = 300.0  # on one case; its own limits come long before, unless it hangs in a library
 
 
 @click.command()
@@ -51,10 +54,12 @@ def main(
         _work(names, cases, seed=seed, keep=keep, folder=worker, minutes=minutes or 1e9)
         return
     facts: dict[str, object] = {}
+    if report is not None and report.exists():
+        facts = json.loads(report.read_text(encoding="utf-8"))["formats"]
     found = 0
     for name in FORMATS if names == "all" else (names,):
         started = time.monotonic()
-        tally = _isolated(name, first, count, seed=seed, keep=keep, minutes=minutes)
+        tally = isolated(name, first, count, seed=seed, keep=keep, minutes=minutes)
         seconds = time.monotonic() - started
         found += len(tally.findings)
         facts[name] = tally.facts() | {"seed": seed, "first": first, "seconds": round(seconds, 1)}
@@ -71,23 +76,24 @@ def main(
     sys.exit(1 if found else 0)
 
 
-def _isolated(
+def isolated(
     name: str, first: int, count: int, *, seed: int, keep: Path | None, minutes: float | None
 ) -> Tally:
     """All cases, in as many processes as it takes."""
     total, waiting = Tally(), [range(first, first + count)]
     deadline = time.monotonic() + (60 * minutes if minutes else 1e9)
-    with tempfile.TemporaryDirectory(prefix="edgeseg-fuzz-") as place:
+    with scratch() as place:
+        state = State(place)
         while waiting and time.monotonic() < deadline:
-            cases, state = waiting.pop(), State(Path(place))
+            cases = waiting.pop()
             state.reset(cases)
-            code = _run_worker(name, cases, seed, keep, Path(place), deadline - time.monotonic())
+            code = _run_worker(name, cases, seed, keep, place, deadline - time.monotonic(), state)
             told, done = state.read()
             total.add(told)
             if code > 0:
                 raise UsageError(f"the fuzzer itself failed (exit code {code}); see above")
             if code:
-                what = f"the process died (exit code {code})"
+                what = f"the process died or hung (exit code {code})"
                 died = state.case()
                 total.findings.append(Finding(case=died, seed_file="", how="", what=what))
                 total.cases += 1
@@ -101,20 +107,24 @@ class State:
     """What a process has done, for when it dies."""
 
     def __init__(self, folder: Path) -> None:
-        self._case, self._done = folder / "case", folder / "done.json"
+        path, self._done = folder / "case", folder / "done.json"
+        if not path.exists():
+            path.write_bytes(bytes(8))
+        with path.open("r+b") as file:
+            self._case = mmap.mmap(file.fileno(), 8)  # outlives the process that writes it
 
     def reset(self, cases: range) -> None:
         """Before the first."""
-        self._case.write_text(str(cases.start), encoding="ascii")
+        self.at(cases.start)
         self.write(Tally(), cases.start)
 
     def at(self, case: int) -> None:
         """The case that is about to be tried."""
-        self._case.write_text(str(case), encoding="ascii")
+        self._case[:8] = case.to_bytes(8, "little")
 
     def case(self) -> int:
         """The case that was tried last."""
-        return int(self._case.read_text(encoding="ascii"))
+        return int.from_bytes(self._case[:8], "little")
 
     def write(self, tally: Tally, done: int) -> None:
         """Everything before a case is counted."""
@@ -128,23 +138,42 @@ class State:
 
 
 def _run_worker(
-    name: str, cases: range, seed: int, keep: Path | None, folder: Path, left_s: float
+    name: str,
+    cases: range,
+    seed: int,
+    keep: Path | None,
+    folder: Path,
+    left_s: float,
+    state: State,
 ) -> int:
-    """One process; 0 when it came to its end, or to the end of its time."""
-    command = [
-        *(sys.executable, "-m", "edgeseg.bench.studies.fuzz", "--format", name),
+    """One process; 0 when it came to its end, or to the end of its time; killed if it hangs."""
+    words = [
+        *("--format", name),
         *("--first", str(cases.start), "--count", str(len(cases)), "--seed", str(seed)),
         *("--worker", str(folder), "--minutes", str(max(left_s, 1.0) / 60)),
         *(("--keep", str(keep)) if keep else ()),
     ]
+    command = _worker_command(*words)
     quiet = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, env=quiet, check=False).returncode
+    process, seen, since_s = subprocess.Popen(command, env=quiet), -1, time.monotonic()
+    while True:
+        try:
+            return process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            if state.case() != seen:
+                seen, since_s = state.case(), time.monotonic()
+            elif time.monotonic() - since_s > _STUCK_S:
+                process.kill()
+
+
+def _worker_command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "edgeseg.bench.studies.fuzz", *words]
 
 
 def _work(
     name: str, cases: range, *, seed: int, keep: Path | None, folder: Path, minutes: float
 ) -> None:
-    """Cases in this process, counted after every hundred."""
+    """Cases in this process, counted now and then."""
     deadline, total, state = time.monotonic() + 60 * minutes, Tally(), State(folder)
     run_cases(name, range(0), seed=seed)  # loads what it needs
     limit_memory()

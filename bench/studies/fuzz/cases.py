@@ -14,13 +14,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from edgeseg.bench.studies.fuzz.formats import FORMATS, Format
+from edgeseg.bench.studies.fuzz.format import Format
+from edgeseg.bench.studies.fuzz.formats import FORMATS
 from edgeseg.bench.studies.fuzz.mutators import BLIND, change_json, sealed_again
 from edgeseg.bench.studies.fuzz.seeds import Seed
 from edgeseg.errors import EdgesegError
 
 LONGEST_S = 5.0  # of the processor, for one case
 _WAITING = 20.0  # times as long by the clock
+_IN_MEMORY = Path("/dev/shm")  # files are written and read thousands of times
 MOST_BYTES = 2_000_000_000  # of address space above what the process has after its first loads
 
 
@@ -80,8 +82,7 @@ def run_cases(
 ) -> Tally:
     """Try some cases of a format; files that end as none may are kept in a folder."""
     kind, tally = FORMATS[name], Tally()
-    with tempfile.TemporaryDirectory(prefix="edgeseg-fuzz-") as place:
-        folder = Path(place)
+    with scratch() as folder:
         whole = list(kind.seeds(folder))
         for one in whole:
             _check_whole(kind, one, folder)
@@ -89,6 +90,14 @@ def run_cases(
             at(case)
             _try(kind, whole, folder, name=name, case=case, seed=seed, tally=tally, keep=keep)
     return tally
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for the files of cases, in memory where that is a file system."""
+    parent = _IN_MEMORY if _IN_MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="edgeseg-fuzz-", dir=parent) as place:
+        yield Path(place)
 
 
 def _check_whole(kind: Format, seed: Seed, folder: Path) -> None:
@@ -106,7 +115,7 @@ def damaged(
     """The file of a case: its seed, how it was damaged, its bytes, and if it must be refused."""
     dice = random.Random(f"{seed}:{name}:{case}")
     source, other = dice.choice(whole), dice.choice(whole)
-    if kind.json is not None and dice.random() < 0.5:
+    if kind.json is not None and source.has_json and dice.random() < 0.5:
         data = _with_json(dice, kind, source)
         if kind.json == "onnx":
             return source, "json, sealed again", data, False
@@ -181,7 +190,8 @@ def _try(
         if isinstance(error, KeyboardInterrupt):
             raise
         where = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{type(error).__name__}: {str(error)[:200]} ({where.filename}:{where.lineno})"
+        file = "/".join(Path(where.filename).parts[-2:])
+        what = f"{type(error).__name__}: {str(error)[:200]} ({file}:{where.lineno})"
     tally.slowest_s = max(tally.slowest_s, time.monotonic() - started)
     if what is not None:
         tally.findings.append(Finding(case=case, seed_file=source.name, how=how, what=what))

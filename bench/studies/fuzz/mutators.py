@@ -59,22 +59,25 @@ BLIND: tuple[Mutator, ...] = (flip, flip, overwrite, truncate, splice, grow)
 
 def odd_values(dice: random.Random) -> str:
     """JSON text of something that no field expects."""
-    return dice.choice(
-        (
-            "null", "true", "[]", "{}", '""', "-1", "0", "1e308", "-1e308", "1e999", "NaN",
-            "Infinity", "0.5", "65536", "4294967296", "18446744073709551616", '"\\ud800"',
-            '"\\u0000"',
-            "9" * dice.choice((19, 21, 400, 5000)),
-            "[" * dice.choice((10, 40, 100_000)),
-            '{"a":' * 50 + "1" + "}" * 50,
-            "[" * 40 + "]" * 40,
-            json.dumps("x" * dice.choice((100, 100_000))),
-            json.dumps([dice.random() for _ in range(dice.choice((1, 3, 5000)))]),
-            json.dumps({str(n): n for n in range(dice.choice((1, 1000)))}),
-            str(dice.uniform(-1e9, 1e9)),
-            str(dice.randrange(-10, 10**9)),
-        )
-    )  # fmt: skip
+    return dice.choice(_ODD)(dice)
+
+
+_WORDS = (
+    "null", "true", "[]", "{}", '""', "-1", "0", "1e308", "-1e308", "1e999", "NaN", "Infinity",
+    "0.5", "65536", "4294967296", "18446744073709551616", '"\\ud800"', '"\\u0000"',
+    '{"a":' * 50 + "1" + "}" * 50, "[" * 40 + "]" * 40,
+)  # fmt: skip
+# Words come as often as everything else together; long texts are only made when they are chosen.
+_ODD: tuple[Callable[[random.Random], str], ...] = (
+    *(lambda dice: dice.choice(_WORDS),) * 7,
+    lambda dice: "9" * dice.choice((19, 21, 400, 5000)),
+    lambda dice: "[" * dice.choice((10, 40, 100_000)),
+    lambda dice: json.dumps("x" * dice.choice((100, 100_000))),
+    lambda dice: json.dumps([dice.random() for _ in range(dice.choice((1, 3, 5000)))]),
+    lambda dice: json.dumps({str(n): n for n in range(dice.choice((1, 1000)))}),
+    lambda dice: str(dice.uniform(-1e9, 1e9)),
+    lambda dice: str(dice.randrange(-10, 10**9)),
+)
 
 
 def change_json(dice: random.Random, text: str) -> str:

@@ -22,9 +22,11 @@ class Seed:
     data: bytes
     name: str
     sealed: bool = False
+    has_json: bool = True  # where its format has
 
 
-def _kept(name: str) -> Seed:
+def kept(name: str) -> Seed:
+    """A file of version 0.1.0."""
     return Seed(data=(KEPT / name).read_bytes(), name=Path(name).name)
 
 
@@ -32,7 +34,7 @@ def artefacts(folder: Path) -> Iterator[Seed]:
     """One without a hash, one with."""
     from edgeseg.artefact.artefact import load_artefact, save_artefact
 
-    yield _kept("part.edgeseg")
+    yield kept("part.edgeseg")
     save_artefact(load_artefact(KEPT / "part.edgeseg"), folder / "part.edgeseg")
     yield Seed(data=(folder / "part.edgeseg").read_bytes(), name="part.edgeseg", sealed=True)
 
@@ -50,13 +52,13 @@ def _rewritten(kept: Path, key: str, folder: Path, **more: object) -> Seed:
 
 def shards(folder: Path) -> Iterator[Seed]:
     """The same of a shard."""
-    yield _kept("part-0-of-2.shard")
+    yield kept("part-0-of-2.shard")
     yield _rewritten(KEPT / "part-0-of-2.shard", "edgeseg-shard", folder)
 
 
 def checkpoints(folder: Path) -> Iterator[Seed]:
     """The same of a checkpoint."""
-    yield _kept("part.parts/0-of-1.moments")
+    yield kept("part.parts/0-of-1.moments")
     yield _rewritten(KEPT / "part.parts" / "0-of-1.moments", "edgeseg-checkpoint", folder)
 
 
@@ -67,7 +69,7 @@ def graphs(folder: Path) -> Iterator[Seed]:
     from edgeseg.export.graph import save_graph
 
     for name in ("part-fp32.onnx", "part-int8.onnx"):
-        yield _kept(name)
+        yield kept(name)
         save_graph(onnx.load(KEPT / name), folder / name)
         yield Seed(data=(folder / name).read_bytes(), name=name, sealed=True)
 
@@ -75,7 +77,7 @@ def graphs(folder: Path) -> Iterator[Seed]:
 def sidecars(folder: Path) -> Iterator[Seed]:
     """Sidecars of 0.1.0 and of today."""
     for name in ("part-fp32.json", "part-int8.json"):
-        yield _kept(name)
+        yield kept(name)
         yield Seed(data=_sealed_sidecar(KEPT / name).encode(), name=name, sealed=True)
 
 
@@ -150,38 +152,3 @@ def videos(folder: Path) -> Iterator[Seed]:
             writer.write(np.roll(_picture(), shift, axis=1))
         writer.release()
         yield Seed(data=(folder / name).read_bytes(), name=name)
-
-
-def recipes(folder: Path) -> Iterator[Seed]:
-    """The settings of a station's recipe."""
-    from edgeseg.runtime.recipes.recipe import (
-        DecisionSettings,
-        RegionSettings,
-        Settings,
-        settings_text,
-    )
-
-    settings = Settings(
-        number=3,
-        region=RegionSettings(roi="1,2,30,20"),
-        operating_point=DecisionSettings(threshold=1.5, debounce="2/3"),
-    )
-    yield Seed(data=settings_text(settings).encode(), name="recipe.toml")
-
-
-def registers(folder: Path) -> Iterator[Seed]:
-    """Requests of Modbus, without the header."""
-    for data in (b"\3\0\0\0\x10", b"\6\0\0\0\1", b"\x10\0\0\0\2\4\0\1\0\2", b"\4\0\x20\0\x10"):
-        yield Seed(data=data, name="request")
-
-
-def bodies(folder: Path) -> Iterator[Seed]:
-    """Bodies of requests to the station's HTTP service."""
-    for values in ({"part_id": "A1", "request": "r-1"}, {"job": 3}, {}):
-        yield Seed(data=json.dumps(values).encode(), name="body")
-
-
-def triggers(folder: Path) -> Iterator[Seed]:
-    """Payloads of MQTT."""
-    yield Seed(data=b'{"part_id": "A1", "request": "r-1"}', name="payload")
-    yield Seed(data=b"A1", name="payload")

@@ -1,0 +1,127 @@
+"""Readers of models: artefact, shard, checkpoint, graph, sidecar, plan and weights."""
+
+import hashlib
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from edgeseg.bench.studies.fuzz.format import write
+from edgeseg.bench.studies.fuzz.seeds import KEPT, Seed
+
+
+def read_artefact(data: bytes, seed: Seed, folder: Path) -> object:
+    from edgeseg.artefact.artefact import load_artefact
+    from edgeseg.cli.model_commands import artefact_facts
+    from edgeseg.cli.threshold_command import read_stored
+
+    path = write(data, folder, "part.edgeseg")
+    artefact_facts(path)
+    read_stored(path)
+    return load_artefact(path)
+
+
+def read_shard(data: bytes, seed: Seed, folder: Path) -> object:
+    from edgeseg.fitting.options import FitOptions
+    from edgeseg.fitting.parallel.shards import merge_shards
+
+    path = write(data, folder, "part-0-of-2.shard")
+    return merge_shards([path, KEPT / "part-1-of-2.shard"], FitOptions(weights="random"))
+
+
+def read_checkpoint(data: bytes, seed: Seed, folder: Path) -> object:
+    from edgeseg.fitting.checkpoint import Checkpoint, Collected
+    from edgeseg.fitting.embedding_store import EmbeddingStore
+    from edgeseg.fitting.options import Checkpoints, Shard
+
+    space, identity = _kept_fit()
+    parts = folder / "part.parts"
+    if not parts.exists():
+        shutil.copytree(KEPT / "part.parts", parts)
+    write(data, parts, "0-of-1.moments")
+    where = Checkpoints(folder=parts, resume=True)
+    checkpoint = Checkpoint(where, shard=Shard(), identity=identity)
+    store = EmbeddingStore(checkpoint.store_path, row_shape=space.row_shape)
+    with store, EmbeddingStore() as unseen:
+        moments = space.windows.new_moments(space.k)
+        collected = Collected(moments=moments, seen=store, unseen=unseen)
+        checkpoint.restore(collected)
+        return collected.batches
+
+
+@cache
+def _kept_fit() -> tuple[Any, dict[str, Any]]:
+    """The features that the kept checkpoint is of, and what it calls itself."""
+    from edgeseg.artefact.artefact import load_artefact
+    from edgeseg.artefact.container import read_container
+    from edgeseg.fitting.feature_space import FeatureSpace
+
+    space = FeatureSpace.of(load_artefact(KEPT / "part.edgeseg"))
+    header = read_container(KEPT / "part.parts" / "0-of-1.moments", "edgeseg-checkpoint").header
+    return space, header["sweep"]
+
+
+def read_graph(data: bytes, seed: Seed, folder: Path) -> object:
+    """Without a sidecar, as `info` and a stream read it; libraries only see what has a hash."""
+    from edgeseg.export.inspect_file import describe
+    from edgeseg.runtime.backends.choose import open_session
+
+    path = write(data, folder, "alone.onnx")
+    describe(path)
+    with open_session(path, backend="cpu", allow_random_weights=True) as session:
+        return session.metadata
+
+
+def read_graph_and_sidecar(data: bytes, seed: Seed, folder: Path) -> object:
+    from edgeseg.export.inspect_file import describe
+    from edgeseg.runtime.backends.model_file import file_metadata
+
+    path = write(data, folder, seed.name)
+    path.with_suffix(".json").write_text(_sidecar_of(seed.data, folder), encoding="utf-8")
+    told = file_metadata(path)
+    describe(path)
+    return told
+
+
+@cache
+def _sidecar_of(graph: bytes, folder: Path) -> str:
+    """With the hash of a whole graph."""
+    from edgeseg.contract.metadata import ModelMetadata
+    from edgeseg.runtime.backends.onnx_properties import embedded_text
+
+    whole = write(graph, folder, "whole.onnx")
+    told = ModelMetadata.from_json(embedded_text(whole) or "", source="whole.onnx")
+    return replace(told, onnx_sha256=hashlib.sha256(graph).hexdigest()).to_json(indent=2)
+
+
+def read_sidecar(data: bytes, seed: Seed, folder: Path) -> object:
+    from edgeseg.export.inspect_file import describe
+    from edgeseg.runtime.backends.model_file import file_metadata
+
+    path = write(data, folder, seed.name).with_suffix(".onnx")
+    if not path.exists():
+        shutil.copyfile(KEPT / path.name, path)
+    told = file_metadata(path)
+    describe(path)
+    return told
+
+
+def read_plan(data: bytes, seed: Seed, folder: Path) -> object:
+    from edgeseg.export.inspect_file import describe
+    from edgeseg.runtime.backends.plan_check import check_gpu, import_builder
+
+    path = write(b"plan", folder, "part.plan")
+    write(data, folder, "part.json")
+    describe(path)
+    from edgeseg.runtime.backends.model_file import plan_metadata
+
+    told = plan_metadata(path)
+    check_gpu(path, told, "sm86")
+    return import_builder(path, told)
+
+
+def read_weights(data: bytes, seed: Seed, folder: Path) -> object:
+    from edgeseg.model.weights import read_tensors
+
+    return read_tensors(write(data, folder, "weights.pth"))
