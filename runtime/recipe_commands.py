@@ -9,7 +9,7 @@ import click
 
 from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import PLAN_SUFFIXES
-from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import atomic_path
 from edgeseg.options import FILE, FOLDER, PATH, listeners, note, quiet_option
 from edgeseg.progress import Note
@@ -17,7 +17,6 @@ from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.capture.image_files import image_paths
 from edgeseg.runtime.check_command import opening_options
 from edgeseg.runtime.golden.check import approve as approve_golden
-from edgeseg.runtime.golden.check import prove
 from edgeseg.runtime.golden.expected import (
     LABELS,
     MASTER,
@@ -26,9 +25,10 @@ from edgeseg.runtime.golden.expected import (
     read_expected,
     write_expected,
 )
+from edgeseg.runtime.golden.install import install_model
 from edgeseg.runtime.golden.live import grab_frames
 from edgeseg.runtime.golden.open_judge import Opening, opened_judge
-from edgeseg.runtime.golden.record import last_check, write_record
+from edgeseg.runtime.golden.record import last_check
 from edgeseg.runtime.recipes.recipe import (
     DecisionSettings,
     Recipe,
@@ -37,7 +37,7 @@ from edgeseg.runtime.recipes.recipe import (
     read_recipe,
 )
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
-from edgeseg.runtime.recipes.versions import keep_version, put_model, roll_back
+from edgeseg.runtime.recipes.versions import roll_back
 from edgeseg.tables import aligned
 
 
@@ -201,19 +201,7 @@ def install(recipe_folder: Path, model: Path, opening: Opening, quiet: bool) -> 
     edgeseg recipe install recipes/bottle better.onnx
     """
     item = read_recipe(recipe_folder)
-    read_expected(item)
-    with opened_judge(item, opening, note=listeners(quiet=quiet)[0], model=model) as judge:
-        record = prove(judge)
-        write_record(item, record)
-        if not record.passed:
-            raise RuntimeFailure(
-                f"{model}: fails the golden pictures of {item.name}: {record.summary}"
-            )
-        expected = approve_golden(judge)
-    keep_version(item)
-    put_model(item, model)
-    write_expected(item, expected)
-    keep_version(item)
+    install_model(item, model, opening, note=listeners(quiet=quiet)[0])
     note(f"wrote {item.model}; go back with: edgeseg recipe rollback {item.folder}")
 
 

@@ -78,6 +78,7 @@ class FrameResult:
     frame_id: int | None = None  # the camera's own number of the frame; None: it has none
     camera_ns: int | None = None  # the camera's own clock; only differences mean something
     frame_hwc: NDArray[np.uint8]  # RGB, cropped to the ROI; maybe a strided view, so copy to draw
+    captured_hwc: NDArray[np.uint8] | None = None  # all of the camera's picture, RGB, if known
     roi_xy: tuple[int, int]  # where frame_hwc begins in the captured frame
     prediction: Prediction  # map at the model's input size; at frame_hwc's size when tiled
     threshold_score: float

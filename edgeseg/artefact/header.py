@@ -16,7 +16,7 @@ from edgeseg.artefact.container import (
     replace_stored,
 )
 from edgeseg.config import FitConfig
-from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.contract.metadata import MODEL_SUFFIXES, Thresholds
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.errors import ArtefactError, EdgesegError, UsageError
 from edgeseg.evaluation.threshold import CalibrationFacts
@@ -106,6 +106,27 @@ def read_floats(path: Path, name: str) -> NDArray[np.float32] | None:
 def replace_header(path: Path, header: dict[str, Any]) -> None:
     """Write another header in one step; the tensors are copied as they are."""
     replace_stored(path, KEY, header | {"schema": SCHEMA})
+
+
+def store_thresholds(path: Path, chosen: Thresholds, *, rule: str, images: int, when: str) -> Path:
+    """Let a choice stand in the header, with a line of history; the file."""
+    header = read_header(path)
+    before = calibration_facts(header).score_threshold
+    header["calibration"] |= {
+        "score_threshold": chosen.score,
+        "pixel_threshold": chosen.pixel,
+        "requested_rate": chosen.requested_rate,
+        "answered_rate": chosen.false_alarm_rate,
+        "unsure_threshold": chosen.unsure,
+        "unsure_rate": chosen.unsure_rate,
+        "method": chosen.method,
+    }
+    change = f"{rule}: {before:.4f} to {chosen.score:.4f}"
+    header.setdefault("history", []).append(
+        {"action": "threshold", "images": images, "from": change, "when": when}
+    )
+    replace_header(path, header)
+    return path
 
 
 def _known(kind: type, values: dict[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from edgeseg.artefact.header import (
     calibration_facts,
     read_floats,
     read_header,
-    replace_header,
+    store_thresholds,
 )
 from edgeseg.cli.threshold_report import facts_of, table_lines, text_of, write_page
-from edgeseg.contract.metadata import MODEL_SUFFIXES, Decision, Thresholds
+from edgeseg.contract.metadata import MODEL_SUFFIXES, Thresholds
 from edgeseg.contract.operating_point import (
     RATES,
     by_rate,
@@ -26,7 +26,7 @@ from edgeseg.contract.operating_point import (
 from edgeseg.contract.signature import check_trusted, signature_path
 from edgeseg.errors import ArtefactError, RuntimeFailure, UsageError
 from edgeseg.options import FOLDER, PATH, listeners, note, quiet_option, trust_option
-from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
+from edgeseg.runtime.backends.model_file import file_metadata, store_choice
 
 
 @click.command()
@@ -186,48 +186,11 @@ def _store(stored: Stored, chosen: Thresholds) -> None:
     if chosen.unsure_rate is not None:
         rule += f", unsure from {chosen.unsure:.4f} (rate {chosen.unsure_rate:g})"
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    if model.suffix in MODEL_SUFFIXES:
-        written = _store_graph(stored, chosen, rule=rule, when=when)
-    else:
-        written = _store_artefact(stored, chosen, rule=rule, when=when)
+    store = store_choice if model.suffix in MODEL_SUFFIXES else store_thresholds
+    written = store(model, chosen, rule=rule, images=len(stored.scores), when=when)
     if signature_path(model).is_file():
         note(f"the signature of {model} no longer fits; sign it again with `edgeseg sign`")
     note(f"wrote {written}: threshold {stored.thresholds.score:.4f} is now {chosen.score:.4f}")
-
-
-def _store_graph(stored: Stored, chosen: Thresholds, *, rule: str, when: str) -> Path:
-
-    metadata = file_metadata(stored.path)
-    decision = Decision(
-        when=when,
-        action="threshold",
-        rule=rule,
-        images=len(stored.scores),
-        before=stored.thresholds.score,
-        after=chosen.score,
-    )
-    history = (*metadata.history, decision)
-    return write_sidecar(stored.path, replace(metadata, threshold=chosen, history=history))
-
-
-def _store_artefact(stored: Stored, chosen: Thresholds, *, rule: str, when: str) -> Path:
-
-    header = read_header(stored.path)
-    header["calibration"] |= {
-        "score_threshold": chosen.score,
-        "pixel_threshold": chosen.pixel,
-        "requested_rate": chosen.requested_rate,
-        "answered_rate": chosen.false_alarm_rate,
-        "unsure_threshold": chosen.unsure,
-        "unsure_rate": chosen.unsure_rate,
-        "method": chosen.method,
-    }
-    change = f"{rule}: {stored.thresholds.score:.4f} to {chosen.score:.4f}"
-    header.setdefault("history", []).append(
-        {"action": "threshold", "images": len(stored.scores), "from": change, "when": when}
-    )
-    replace_header(stored.path, header)
-    return stored.path
 
 
 def _show(

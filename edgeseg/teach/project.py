@@ -11,9 +11,9 @@ line3/history.jsonl         fits, thresholds, learnings and rollbacks, a line ea
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -51,12 +51,33 @@ class RegionSettings:
         roi = Roi.parse(self.roi) if self.roi else None
         return Geometry(roi=roi, ignore=self.ignore, locate=self.locate)
 
+    @classmethod
+    def told(cls, region: Any) -> "RegionSettings":
+        """As a page draws it: {"roi": [x, y, w, h] or null, "ignore": polygons, "locate"}."""
+        try:
+            roi, locate = region.get("roi"), region.get("locate") or "none"
+            box = "" if roi is None else ",".join(str(round(float(part))) for part in roi)
+            ignore = region.get("ignore") or []
+            values = {"roi": box, "ignore": ignore, "locate": "" if locate == "none" else locate}
+            return record(cls, values)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise UsageError(f"region: {error}") from None
+
+    def facts(self) -> dict[str, Any]:
+        """The same for a page."""
+        return {
+            "roi": [int(part) for part in self.roi.split(",")] if self.roi else None,
+            "ignore": [[list(corner) for corner in polygon] for polygon in self.ignore],
+            "locate": self.locate or "none",
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectSettings:
     """What stands in project.toml."""
 
     source: str = ""  # as `edgeseg stream --source` takes it; empty: pictures are uploaded
+    trigger: str = "free"  # what makes a frame a part, as of `edgeseg stream --trigger`
     backbone: str = "efficientnet_lite0"
     graph: str = ""  # of `edgeseg export-backbone`; empty: the one that comes with edgeseg
     rate: float = FitConfig.false_alarm_rate
@@ -64,6 +85,8 @@ class ProjectSettings:
 
     def __post_init__(self) -> None:
         check_rate(self.rate)
+        if self.trigger not in ("free", "part", "hardware"):
+            raise UsageError(f"trigger={self.trigger!r}: expected free, part or hardware")
 
     def config(self) -> FitConfig:
         """The settings of a fit."""
@@ -168,8 +191,11 @@ class Project:
         """One more line of the history."""
         line = {"event": event, "when": utc_now(), **facts}
         text = json.dumps(line, sort_keys=True, allow_nan=False) + "\n"
-        with self._writing, (self.folder / "history.jsonl").open("a", encoding="utf-8") as file:
-            file.write(text)
+        path = self.folder / "history.jsonl"
+        with self._writing, path.open("ab+") as file:
+            if file.tell() and path.read_bytes()[-1:] != b"\n":
+                file.write(b"\n")  # behind what a power cut left
+            file.write(text.encode())
         return line
 
     def history(self) -> list[dict[str, Any]]:
@@ -199,7 +225,12 @@ def check_picture_name(name: str) -> str:
 
 def utc_now() -> str:
     """The time as it is written down."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc_time(time.time())
+
+
+def utc_time(wall_s: float) -> str:
+    """Another time as it is written down."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall_s))
 
 
 def settings_text(settings: ProjectSettings) -> str:
@@ -207,6 +238,7 @@ def settings_text(settings: ProjectSettings) -> str:
     region = settings.region
     lines = [
         _line("source", settings.source, "camera, folder or address, as of edgeseg stream"),
+        _line("trigger", settings.trigger, "free, part or hardware, as of edgeseg stream"),
         _line("backbone", settings.backbone),
         _line("graph", settings.graph, "file of edgeseg export-backbone; empty: the one at hand"),
         _line("rate", settings.rate, "false alarms, as a share of good parts"),

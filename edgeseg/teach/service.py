@@ -6,26 +6,94 @@ Methods may be called from any thread, return at once, give plain values that JS
 refuse with an EdgesegError of one sentence. What takes long goes on elsewhere: ask `state`.
 """
 
-from typing import Any, Literal
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
 
-from edgeseg.errors import EdgesegError
+from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.progress import Note, ignore
-from edgeseg.teach.project import Kind, Project
+from edgeseg.teach.alarms import Alarm, Alarms
+from edgeseg.teach.camera import Camera, Capturing, Image, rgb
+from edgeseg.teach.feedback import Feedback, MarkWord, Who, new_mark
+from edgeseg.teach.judging import judged, row
+from edgeseg.teach.learner import Learner
+from edgeseg.teach.pictures import Limits, Pictures, shrunk_jpeg
+from edgeseg.teach.process import CHILD, Work
+from edgeseg.teach.project import Kind, Project, RegionSettings, check_picture_name
+from edgeseg.teach.report import read_report
+from edgeseg.teach.station import Station
+from edgeseg.teach.versions import Versions
 
 Facts = dict[str, Any]
-Who = Literal["operator", "supervisor"]
-Mark = Literal["good", "defect", "ignore"]
-Capturing = Literal["off", "trigger", "parts"]
+_LIVE_WIDTH = 960
+_NO_CAMERA = {"ok": False, "width": 0, "height": 0, "fps": 0.0}
+_STOPPED: Facts = {
+    "state": "stopped",
+    "sentence": "stopped",
+    **dict.fromkeys(("verdict", "score", "p_value", "threshold")),
+    "counters": {},
+    "figures": {},
+}
 
 
 class TeachService:
     """One project at one camera."""
 
-    def __init__(self, project: Project, *, note: Note = ignore) -> None:
+    def __init__(
+        self,
+        project: Project,
+        *,
+        note: Note = ignore,
+        limits: Limits | None = None,
+        child: Sequence[str] = CHILD,
+    ) -> None:
         self.project, self._note = project, note
+        self._lock = threading.RLock()  # of the camera and the station
+        self._pictures = Pictures(project, limits=limits)
+        self._versions = Versions(project, note=note)
+        self._feedback = Feedback(project.feedback)
+        self._alarms = Alarms(project.alarms, note=note)
+        self._fit = Work(project, command=child)
+        self._learner = Learner(
+            project,
+            versions=self._versions,
+            feedback=self._feedback,
+            pictures=self._pictures,
+            work=Work(project, command=child),
+        )
+        self._camera: Camera | None = None
+        self._camera_fault = ""
+        self._station: Station | None = None
+
+    def open_camera(self) -> None:
+        """Begin to look through the project's source; a fault is told by `state`."""
+        with self._lock:
+            self._close_camera()
+            source = self.project.settings().source
+            self._camera_fault = "" if source else "no camera; upload pictures, or set a source"
+            if not source:
+                return
+            try:
+                self._camera = Camera(source, keep=self._keep)
+            except EdgesegError as error:
+                self._camera_fault = str(error)
+                return
+            self._camera.start()
 
     def close(self) -> None:
-        """Stop the camera, the station and a fit that is under way."""
+        """Stop the camera, the station and what is under way."""
+        for work in (self._fit, self._learner.work):
+            with suppress(UsageError):
+                work.cancel()
+        if self._station is not None:
+            self._station.stop()
+        with self._lock:
+            self._close_camera()
+        self._alarms.close()
 
     def state(self) -> Facts:
         """Where the project stands.
@@ -41,65 +109,121 @@ class TeachService:
          "feedback": {"waiting": n, "agreed": n},
          "learn": {"state": "none|running|done|failed", "share", "sentence"}}
         """
-        raise _unbuilt()
+        with self._lock:
+            station, camera = self._station, self._camera
+        running = station is not None and station.alive
+        if running and station is not None:
+            seen = station.camera()
+        elif camera is not None:
+            seen = camera.facts()
+        else:
+            seen = {**_NO_CAMERA, "sentence": self._camera_fault or "no camera"}
+        model = self._versions.facts()
+        counts = {kind: self._pictures.count(kind) for kind in ("good", "bad", "removed")}
+        return {
+            "step": self._step(running=running, model=model is not None, good=counts["good"]),
+            "camera": seen,
+            "meters": {} if camera is None or running else camera.meters(),
+            "capturing": "off" if camera is None else camera.mode,
+            **counts,
+            "fit": self._fit.facts(),
+            "model": model,
+            "run": dict(_STOPPED) if station is None else station.facts(),
+            "feedback": self._feedback.counts(),
+            "learn": self._learner.work.facts(),
+        }
 
     # Collect
 
     def live_jpeg(self, timeout_s: float) -> bytes | None:
         """The next frame of the camera, with what is marked while it runs; None: none came."""
-        raise _unbuilt()
+        with self._lock:
+            station, camera = self._station, self._camera
+        if station is not None and station.alive:
+            return station.watch.live_jpeg(timeout_s)
+        if camera is None:
+            time.sleep(min(timeout_s, 0.2))  # whoever asks again and again must not spin
+            return None
+        newest = camera.newest_index
+        frame = camera.next(after=newest, timeout_s=timeout_s)
+        return None if frame is None else shrunk_jpeg(rgb(frame), width=_LIVE_WIDTH)
 
     def capture(self, *, kind: Kind = "good") -> Facts:
         """Keep the frame of now; the picture as in `pictures`."""
-        raise _unbuilt()
+        with self._lock:
+            station, camera = self._station, self._camera
+        image_hwc = None
+        if station is not None and station.alive:
+            image_hwc = station.picture()
+        elif camera is not None:
+            image_hwc = camera.capture()
+        if image_hwc is None:
+            raise UsageError(self._camera_fault or "no frame yet; wait for the camera")
+        return self._told(self._pictures.add(image_hwc, kind=_own(kind), stem=_stem()), kind)
 
     def auto_capture(self, mode: Capturing) -> Facts:
         """Keep the frame of every trigger or of every new part as a good one, or stop that."""
-        raise _unbuilt()
+        if mode not in ("off", "trigger", "parts"):
+            raise UsageError(f"mode={mode!r}: expected off, trigger or parts")
+        with self._lock:
+            if self._camera is None:
+                raise UsageError(self._camera_fault or "the station runs; stop it to collect")
+            self._camera.set_mode(mode)
+        return {"capturing": mode}
 
     def upload(self, name: str, body: bytes, *, kind: Kind = "good") -> Facts:
         """Keep a picture that somebody sends, within the limits; the picture as in `pictures`."""
-        raise _unbuilt()
+        return self._told(self._pictures.take(name, body, kind=_own(kind)), kind)
 
     def pictures(self, kind: Kind) -> list[Facts]:
         """[{"name", "when", "flags": ["duplicate of X", "odd: ...", "blurred"], "score"}]."""
-        raise _unbuilt()
+        scores: dict[str, float] = {}
+        with suppress(EdgesegError):
+            scores = {item.name: item.score for item in read_report(self.project.fit).good}
+        return self._pictures.listed(kind, scores)
 
     def picture_jpeg(self, kind: Kind, name: str, *, width: int) -> bytes:
         """A picture, no wider than that."""
-        raise _unbuilt()
+        return self._pictures.jpeg(kind, name, width=width)
 
     def remove(self, name: str) -> Facts:
         """Take a good or bad picture out; {"name", "kind"}."""
-        raise _unbuilt()
+        return {"name": name, "kind": self._pictures.remove(name)}
 
     def restore(self, name: str) -> Facts:
         """Put it back where it was; {"name", "kind"}."""
-        raise _unbuilt()
+        return {"name": name, "kind": self._pictures.restore(name)}
 
     def undo(self) -> Facts:
         """Take the last removal or restoring back; {"undone": sentence}."""
-        raise _unbuilt()
+        return {"undone": self._pictures.undo()}
 
     # Region
 
     def region(self) -> Facts:
         """{"roi": [x, y, w, h] | null, "ignore": [[[x, y], ...], ...], "locate": "none|..."}."""
-        raise _unbuilt()
+        return self.project.settings().region.facts()
 
     def set_region(self, region: Facts) -> Facts:
         """Another region, which the next fit takes; the region as it is stored."""
-        raise _unbuilt()
+        self._change(region=RegionSettings.told(region))
+        self.project.log("region", **self.region())
+        return self.region()
 
     # Fit
 
     def start_fit(self, options: Facts) -> Facts:
         """Begin a fit; {"backbone": ...} may choose. The "fit" of `state`."""
-        raise _unbuilt()
+        backbone = options.get("backbone")
+        if backbone is not None:
+            self._change(backbone=str(backbone))
+        self._fit.start("fit", finish=self._end_fit, sentence="starting")
+        return self._fit.facts()
 
     def cancel_fit(self) -> Facts:
         """End it; the model of before stays. The "fit" of `state`."""
-        raise _unbuilt()
+        self._fit.cancel()
+        return self._fit.facts()
 
     # Judge
 
@@ -112,25 +236,59 @@ class TeachService:
          "chosen": per_thousand, "worst": [{"name", "score", "p_value", "decides"}],
          "bad": [{"name", "score", "found"}], "sentence"}
         """
-        raise _unbuilt()
+        report, metadata = read_report(self.project.fit), self._versions.metadata()
+        if metadata is None:
+            raise UsageError("nothing was fitted yet; collect good pictures and fit")
+        return judged(report, metadata.threshold)
 
     def map_jpeg(self, name: str) -> bytes:
         """A picture of `judge` with its map."""
-        raise _unbuilt()
+        path = self.project.fit / "maps" / f"{Path(check_picture_name(name)).stem}.jpg"
+        if not path.is_file():
+            raise UsageError(f"{name}: no map; the worst good and the bad pictures have one")
+        return path.read_bytes()
 
     def choose(self, per_thousand: float) -> Facts:
         """Take another rate of false alarms; the row of the table."""
-        raise _unbuilt()
+        self._versions.choose(float(per_thousand))
+        self._change(rate=float(per_thousand) / 1000)
+        chosen = row(read_report(self.project.fit), float(per_thousand))
+        self.project.log("threshold", per_thousand=per_thousand, threshold=chosen["threshold"])
+        return chosen
 
     # Run
 
     def run(self) -> Facts:
         """Write the recipe, check it on its golden pictures and start; the "run" of `state`."""
-        raise _unbuilt()
+        with self._lock:
+            station = self._station
+            running = station is not None and station.alive
+            if station is None or not running:
+                station = Station(
+                    self.project,
+                    alarms=self._alarms,
+                    prepare=self._versions.install,
+                    on_end=self.open_camera,
+                    note=self._note,
+                )
+                self._close_camera()
+                self._station = station
+                station.start()
+        if running:
+            self._versions.install()  # the station proves it again, and swaps it in
+        self.project.log("run", version=(self._versions.facts() or {}).get("version"))
+        return station.facts()
 
     def stop(self) -> Facts:
         """Stop inspecting; the "run" of `state`."""
-        raise _unbuilt()
+        with self._lock:
+            station = self._station
+        if station is None or not station.alive:
+            raise UsageError("the station does not run")
+        station.stop()
+        self.project.log("stop")
+        self.open_camera()
+        return station.facts()
 
     def alarms(self, after: str = "") -> list[Facts]:
         """Later than that id, the newest first.
@@ -138,39 +296,106 @@ class TeachService:
         [{"id", "when", "score", "p_value", "verdict", "box": [x, y, w, h] | null, "width",
           "height", "marks": [{"mark", "who", "name", "when"}]}]
         """
-        raise _unbuilt()
+        return [self._alarm(alarm) for alarm in self._alarms.after(after)]
 
     def alarm_jpeg(self, alarm_id: str, *, width: int = 0) -> bytes:
         """The whole picture of the camera, not only the region; 0: as wide as it is."""
-        raise _unbuilt()
+        return shrunk_jpeg(self._alarms.picture(alarm_id), width=width)
 
     # Learn
 
-    def mark(self, alarm_id: str, mark: Mark, *, who: Who, name: str) -> Facts:
-        """Say what an alarm was; it waits in feedback/. The alarm as in `alarms`."""
-        raise _unbuilt()
+    def mark(self, alarm_id: str, mark: MarkWord, *, who: Who, name: str) -> Facts:
+        """Say what an alarm was; it waits in feedback/. The alarm as in `alarms`.
+
+        "ignore" by a supervisor leaves the alarm's place out from the next fit on.
+        """
+        alarm = self._alarms.find(alarm_id)
+        made = new_mark(mark, who=who, name=name)
+        self._feedback.mark(alarm, self._alarms.path(alarm_id), made)
+        self.project.log("mark", alarm=alarm_id, mark=mark, who=who, name=made.name)
+        if (mark, who) == ("ignore", "supervisor") and alarm.box is not None:
+            self._ignore(alarm.box)
+        return self._alarm(alarm)
 
     def learn_preview(self) -> Facts:
         """What learning would do now.
 
-        {"would_learn": [{"name", "score", "why"}], "held_back": [{"name", "reason"}],
+        {"state": "running|ready|failed|cancelled" (what follows is empty until it is ready),
+         "would_learn": [{"name", "score", "why"}], "held_back": [{"name", "reason"}],
          "threshold_old", "threshold_new": number | null, "now_passes": [names],
          "still_found": {"found": n, "of": m}, "sentence"}
         """
-        raise _unbuilt()
+        return self._learner.preview()
 
     def learn(self, *, who: Who) -> Facts:
         """Begin the next version from what was marked; the "learn" of `state`."""
-        raise _unbuilt()
+        return self._learner.learn(who)
 
     def rollback(self, *, who: Who) -> Facts:
         """Let the version of before run again; {"version", "threshold"}."""
-        raise _unbuilt()
+        return self._learner.rollback(who)
 
     def history(self) -> list[Facts]:
         """Fits, thresholds, learnings and rollbacks, the newest first."""
-        raise _unbuilt()
+        return self.project.history()[::-1]
+
+    def _step(self, *, running: bool, model: bool, good: int) -> str:
+        if running:
+            return "run"
+        if self._fit.running:
+            return "fit"
+        return "judge" if model else "collect"
+
+    def _keep(self, image_hwc: Image) -> str:
+        """From the camera's thread; a full project must not end it."""
+        try:
+            return self._pictures.add(image_hwc, kind="good", stem=_stem())
+        except EdgesegError as error:
+            self._note(str(error))
+            return ""
+
+    def _told(self, name: str, kind: Kind) -> Facts:
+        return next(item for item in self.pictures(kind) if item["name"] == name)
+
+    def _alarm(self, alarm: Alarm) -> Facts:
+        marks = [asdict(mark) for mark in self._feedback.marks_of(alarm.id)]
+        box = None if alarm.box is None else list(alarm.box)
+        return {**asdict(alarm), "box": box, "marks": marks}
+
+    def _ignore(self, box: tuple[int, int, int, int]) -> None:
+        """Leave a place out from the next fit on."""
+        x, y, w, h = (float(value) for value in box)
+        corners = ((x, y), (x + w, y), (x + w, y + h), (x, y + h))
+        region = self.project.settings().region
+        if corners not in region.ignore:
+            self._change(region=replace(region, ignore=(*region.ignore, corners)))
+            self.project.log("region", **self.region())
+
+    def _change(self, **values: Any) -> None:
+        """Other settings of the project."""
+        with self._lock:
+            self.project.store(replace(self.project.settings(), **values))
+
+    def _close_camera(self) -> None:
+        if self._camera is not None:
+            self._camera.close()
+            self._camera = None
+
+    def _end_fit(self, folder: Path, done: Facts) -> str:
+        self._versions.take_in(folder)
+        model = self._versions.facts() or {}
+        self.project.log("fit", images=done.get("images"), **model)
+        return f"fitted on {done.get('images')} good pictures"
 
 
-def _unbuilt() -> EdgesegError:
-    return EdgesegError("this is not built yet")
+def _own(kind: Kind) -> Kind:
+    """What may be added to."""
+    if kind not in ("good", "bad"):
+        raise UsageError(f"kind={kind!r}: expected good or bad")
+    return kind
+
+
+def _stem() -> str:
+    """A name in the order of time."""
+    now_s = time.time()
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_s)) + f"-{int(1000 * (now_s % 1)):03d}"

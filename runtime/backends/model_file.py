@@ -3,7 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata, announced_sidecar
+from edgeseg.contract.metadata import (
+    PLAN_SUFFIXES,
+    Decision,
+    ModelMetadata,
+    Thresholds,
+    announced_sidecar,
+)
 from edgeseg.contract.plain import Malformed, read_bounded
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import file_sha256, resolved, write_text
@@ -112,6 +118,21 @@ def write_sidecar(model: Path, metadata: ModelMetadata) -> Path:
     write_text(target, metadata.to_json(indent=2) + "\n")
     announced_sidecar(model).unlink(missing_ok=True)  # of a run that was killed
     return target
+
+
+def store_choice(model: Path, chosen: Thresholds, *, rule: str, images: int, when: str) -> Path:
+    """Let a choice of thresholds stand in the sidecar, with a line of history; the sidecar."""
+    metadata = file_metadata(model)
+    decision = Decision(
+        when=when,
+        action="threshold",
+        rule=rule,
+        images=images,
+        before=metadata.threshold.score,
+        after=chosen.score,
+    )
+    history = (*metadata.history, decision)
+    return write_sidecar(model, replace(metadata, threshold=chosen, history=history))
 
 
 def _compare(model: Path, expected: str) -> None:

@@ -189,6 +189,7 @@ class Scorer:
         started = alarm.update(verdict)
         times_ns = _times_ns(frame.grabbed_ns, buffered_ns, marks, time.monotonic_ns())
         self._meters.record_frame(index, verdict, times_ns)
+        whole_hwc = frame.image_hwc
         return FrameResult(
             source=self._names[index],
             source_index=index,
@@ -199,6 +200,7 @@ class Scorer:
             frame_id=frame.frame_id,
             camera_ns=frame.camera_ns,
             frame_hwc=crop_hwc if frame.channels == "rgb" else crop_hwc[:, :, ::-1],
+            captured_hwc=whole_hwc if frame.channels == "rgb" else whole_hwc[:, :, ::-1],
             roi_xy=view.corner_xy,
             prediction=prediction,
             threshold_score=self.thresholds.score,

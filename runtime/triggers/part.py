@@ -6,6 +6,7 @@ nothing -> a part is there -> it rests: inspect now, or it passes: inspect when 
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import cv2
 import numpy as np
@@ -13,8 +14,9 @@ import numpy as np
 from edgeseg.contract.geometry import Roi
 from edgeseg.contract.images import read_image
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer
-from edgeseg.runtime.station.station import Station
+from edgeseg.runtime.capture.frame_buffer import Frame
+from edgeseg.runtime.capture.intake import Intake
+from edgeseg.runtime.station.records import TriggerEvent
 from edgeseg.runtime.triggers.intakes import MISSED, UNTRIGGERED, tied
 from edgeseg.runtime.triggers.part_watch import PartWatch, View
 
@@ -43,13 +45,25 @@ class _Part:
     best: list[_Candidate] = field(default_factory=list)
 
 
+class Triggered(Protocol):
+    """Who is told of a part; the station of a run, or whoever collects pictures."""
+
+    def trigger(
+        self, *, origin: str, acquired: bool = False, frames: int = 1, needed: int = 1
+    ) -> TriggerEvent:
+        """A part is there, with so many frames."""
+
+    def waits_for(self, trigger_id: int) -> bool:
+        """Whether its frames are wanted."""
+
+
 class PartIntake:
     """Watches every frame and lets those through that answer for a part."""
 
     def __init__(
         self,
-        buffer: FrameBuffer,
-        station: Station,
+        buffer: Intake,
+        station: Triggered,
         *,
         watch: PartWatch,
         area: float,
@@ -139,8 +153,8 @@ class PartIntake:
 
 
 def make_intake(
-    buffer: FrameBuffer,
-    station: Station,
+    buffer: Intake,
+    station: Triggered,
     *,
     roi: str | None,
     area: float,

@@ -90,3 +90,5 @@ def test_history_keeps_its_lines_and_passes_over_half_of_one(tmp_path):
     with (project.folder / "history.jsonl").open("a") as file:
         file.write('{"event": "lea')
     assert [line["event"] for line in project.history()] == ["fit"]
+    project.log("threshold", per_thousand=5)
+    assert [line["event"] for line in project.history()] == ["fit", "threshold"]

@@ -1,0 +1,152 @@
+"""What the station stopped: the camera's whole picture and its facts, the newest ones kept.
+
+alarms/ID.png, ID.json    written by a thread of its own; when it is behind, alarms are counted
+                          and not kept, and the station goes on
+"""
+
+import json
+import queue
+import threading
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.images import read_image, write_image
+from edgeseg.contract.judgement import is_alarming
+from edgeseg.contract.plain import Malformed, parse_json, read_bounded, record
+from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.files import write_text
+from edgeseg.progress import Note
+from edgeseg.runtime.records import FrameResult
+from edgeseg.teach.project import check_picture_name, utc_time
+
+KEPT = 200
+_FILES = "[0-9]*.json"  # not what is being written
+_WAITING = 8  # pictures in memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alarm:
+    """One part that was stopped."""
+
+    id: str  # in the order of time
+    when: str
+    score: float | None  # None: the model gave no number
+    p_value: float | None
+    verdict: str
+    threshold: float
+    box: tuple[int, int, int, int] | None  # x, y, w, h in pixels of the camera
+    width: int
+    height: int
+    part: str = ""  # its serial number, or the name of its file
+
+
+def alarm_of(result: FrameResult) -> Alarm | None:
+    """Of a frame, if it is to be shown to people.
+
+    A camera that runs freely sees a bad part in many frames: the first is shown. A triggered frame
+    and a file are parts of their own.
+    """
+    own = result.trigger_id is not None or bool(result.frame_name)
+    if not (is_alarming(result.verdict) and (own or result.alarm_started)):
+        return None
+    whole_hwc = result.frame_hwc if result.captured_hwc is None else result.captured_hwc
+    largest = max(result.regions, key=lambda region: region.area_px, default=None)
+    box = None
+    if largest is not None:
+        (x0, y0), (x, y, w, h) = result.roi_xy, largest.box_xywh
+        box = (x + x0, y + y0, w, h)
+    score = result.prediction.score
+    return Alarm(
+        id=f"{int(1000 * result.wall_s):013d}-{result.frame_index:06d}",
+        when=utc_time(result.wall_s),
+        score=score if np.isfinite(score) else None,
+        p_value=result.p_value,
+        verdict=result.verdict,
+        threshold=result.threshold_score,
+        box=box,
+        width=whole_hwc.shape[1],
+        height=whole_hwc.shape[0],
+        part=result.part_id or result.frame_name,
+    )
+
+
+class Alarms:
+    """The folder; may be called from any thread."""
+
+    def __init__(self, folder: Path, *, note: Note) -> None:
+        self._folder, self._note = folder, note
+        self._queue: queue.Queue[tuple[Alarm, NDArray[np.uint8]] | None] = queue.Queue(_WAITING)
+        self.lost = 0
+        self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
+        self._thread.start()
+
+    def offer(self, result: FrameResult) -> None:
+        """From the scoring thread: never waits."""
+        alarm = alarm_of(result)
+        if alarm is None:
+            return
+        whole_hwc = result.frame_hwc if result.captured_hwc is None else result.captured_hwc
+        try:
+            self._queue.put_nowait((alarm, whole_hwc))
+        except queue.Full:
+            self.lost += 1
+
+    def after(self, alarm_id: str) -> list[Alarm]:
+        """Those behind an id, the newest first."""
+        names = sorted((path.stem for path in self._folder.glob(_FILES)), reverse=True)
+        found = []
+        for name in names:
+            with suppress(UsageError):  # a newer one may just have taken its place
+                if name > alarm_id:
+                    found.append(self.find(name))
+        return found
+
+    def find(self, alarm_id: str) -> Alarm:
+        """One by its id."""
+        path = self._folder / f"{check_picture_name(alarm_id)}.json"
+        try:
+            return record(Alarm, parse_json(read_bounded(path)))
+        except (OSError, Malformed):
+            raise UsageError(f"alarm {alarm_id}: not there; the newest {KEPT} are kept") from None
+
+    def path(self, alarm_id: str) -> Path:
+        """Its picture."""
+        self.find(alarm_id)
+        return self._folder / f"{alarm_id}.png"
+
+    def picture(self, alarm_id: str) -> NDArray[np.uint8]:
+        """All that the camera saw, RGB."""
+        return read_image(self.path(alarm_id))
+
+    def settle(self) -> None:
+        """Wait until all that was offered is written."""
+        self._queue.join()
+
+    def close(self) -> None:
+        """Write what waits, and end the thread."""
+        self._queue.put(None)
+        self._thread.join(10.0)
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            alarm, whole_hwc = item
+            try:
+                write_image(self._folder / f"{alarm.id}.png", whole_hwc)
+                text = json.dumps(asdict(alarm), allow_nan=False)
+                write_text(self._folder / f"{alarm.id}.json", text)  # last: now it is there
+                self._forget_old()
+            except (OSError, EdgesegError) as error:
+                self.lost += 1
+                self._note(f"alarm {alarm.id}: not kept ({error})")
+            finally:
+                self._queue.task_done()
+        self._queue.task_done()
+
+    def _forget_old(self) -> None:
+        for path in sorted(self._folder.glob(_FILES))[:-KEPT]:
+            path.unlink(missing_ok=True)
+            path.with_suffix(".png").unlink(missing_ok=True)

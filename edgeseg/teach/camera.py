@@ -1,0 +1,254 @@
+"""The camera while pictures are collected: newest frame, meters, and pictures of every part.
+
+source --Reader's thread--> Camera.put --> newest frame, for the page and for `capture`
+                                       --> meters
+                                       --> every triggered frame, or a part's best one
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.runtime.capture.captures import Capture, Grab, Pace, Wait
+from edgeseg.runtime.capture.frame_buffer import Frame
+from edgeseg.runtime.capture.reader import Reader
+from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
+from edgeseg.runtime.records import SourceEvent
+from edgeseg.runtime.station.records import Job, TriggerEvent
+from edgeseg.runtime.triggers.part import PartIntake
+from edgeseg.runtime.triggers.part_watch import PartWatch
+from edgeseg.teach.meters import Meters
+
+Capturing = Literal["off", "trigger", "parts"]
+Image = NDArray[np.uint8]
+FILES_FPS = 5.0  # a folder shows its pictures at this rate, again and again
+_METERS_S = 0.1
+_STALL_S = 5.0
+_PART_AREA = 0.03  # of the view
+_CAPTURE_S = 5.0
+
+
+class Repeated:
+    """Files as if a camera showed them: paced, and from the beginning after the end."""
+
+    fps = FILES_FPS
+
+    def __init__(self, spec: SourceSpec, *, wait: Wait, timeout_s: float) -> None:
+        self._open: Callable[[], Capture] = lambda: open_capture(
+            spec, wait=wait, timeout_s=timeout_s
+        )
+        self._pace = Pace(FILES_FPS, wait=wait)
+        self._capture = self._open()
+
+    def read(self) -> Grab | None:
+        """The next file; None when the run is ending, or there is none at all."""
+        if self._pace.ending():
+            return None
+        grab = self._capture.read()
+        if grab is None:
+            self.close()
+            self._capture = self._open()
+            grab = self._capture.read()
+        if grab is None:
+            return None
+        return grab._replace(grabbed_ns=time.monotonic_ns(), wall_s=time.time())
+
+    def close(self) -> None:
+        """Of the round that is under way."""
+        self._capture.close()
+
+
+def open_as_camera(spec: SourceSpec, *, wait: Wait, timeout_s: float) -> Capture:
+    """How teaching opens every source: what has an end begins again."""
+    if spec.live:
+        return open_capture(spec, wait=wait, timeout_s=timeout_s)
+    return Repeated(spec, wait=wait, timeout_s=timeout_s)
+
+
+def rgb(frame: Frame) -> Image:
+    """As people and fits take it."""
+    image_hwc = frame.image_hwc
+    return image_hwc if frame.channels == "rgb" else np.ascontiguousarray(image_hwc[:, :, ::-1])
+
+
+class _EveryPart:
+    """Whoever collects wants every part."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def trigger(
+        self, *, origin: str, acquired: bool = False, frames: int = 1, needed: int = 1
+    ) -> TriggerEvent:
+        """Number it."""
+        self._count += 1
+        return TriggerEvent(
+            trigger_id=self._count,
+            origin=origin,
+            monotonic_ns=time.monotonic_ns(),
+            wall_s=time.time(),
+            job=Job(number=0, name=""),
+        )
+
+    def waits_for(self, trigger_id: int) -> bool:
+        """Always."""
+        return True
+
+
+class _Kept:
+    """An intake whose frames are kept as pictures."""
+
+    def __init__(self, keep: Callable[[Frame], None]) -> None:
+        self.put = keep
+
+    def count_unread(self, source_index: int, cause: str) -> None:
+        """Not a picture."""
+
+    def finish(self, source_index: int) -> None:
+        """The camera says so itself."""
+
+
+class Camera:
+    """One source, open from `start` to `close`; the intake of its own reader."""
+
+    def __init__(self, source: str, *, keep: Callable[[Image], object]) -> None:
+        self.spec = parse_source(source)
+        self._keep = keep
+        self._meters, self._metered_s = Meters(), 0.0
+        self._changed = threading.Condition()
+        self._newest: Frame | None = None
+        self._mode: Capturing = "off"
+        self._parts: PartIntake | None = None
+        self._stop = threading.Event()
+        self._reader = Reader(
+            self.spec,
+            0,
+            buffer=self,
+            stop=self._stop,
+            on_event=self._on_event,
+            stall_timeout_s=_STALL_S,
+            opener=open_as_camera,
+        )
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._reader.start()
+
+    def close(self) -> None:
+        """Let the camera go, so that a station may open it."""
+        self._stop.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._reader.join(timeout_s=_STALL_S)
+
+    @property
+    def mode(self) -> Capturing:
+        """Which frames become pictures by themselves."""
+        return self._mode
+
+    def set_mode(self, mode: Capturing) -> None:
+        """Keep triggered frames or parts from now on, or none."""
+        if mode == "trigger" and self.spec.trigger == "off":
+            raise UsageError(
+                f"{self.spec.name}: runs freely, so nothing triggers it; take every new part "
+                "(parts), or open a camera of aravis: with trigger=hardware"
+            )
+        watch = PartWatch(area=_PART_AREA)
+        parts = PartIntake(
+            _Kept(self._keep_frame),
+            _EveryPart(),
+            watch=watch,
+            area=_PART_AREA,
+            needed=1,
+            frames=1,
+        )
+        with self._changed:
+            self._mode, self._parts = mode, parts if mode == "parts" else None
+
+    def put(self, frame: Frame) -> None:
+        """From the reader's thread."""
+        now_s = time.monotonic()
+        if now_s - self._metered_s >= _METERS_S:
+            self._metered_s = now_s
+            self._meters.look(rgb(frame))
+        with self._changed:
+            self._newest = frame
+            mode, parts = self._mode, self._parts
+            self._changed.notify_all()
+        if mode == "trigger":
+            self._keep_frame(frame)
+        elif parts is not None:
+            parts.put(frame)
+
+    def count_unread(self, source_index: int, cause: str) -> None:
+        """A frame that did not arrive whole is no picture."""
+
+    def finish(self, source_index: int) -> None:
+        """The source has ended."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def capture(self) -> Image:
+        """The frame of now: the newest one, or the one that a software trigger takes."""
+        newest = self._newest
+        if self.spec.trigger == "software":
+            self._reader.fire()
+            newest = self.next(after=self.newest_index)
+        elif newest is None:
+            newest = self.next(after=-1)
+        if newest is None:
+            raise RuntimeFailure(f"{self.spec.name}: no frame came; {self.facts()['sentence']}")
+        return rgb(newest)
+
+    @property
+    def newest_index(self) -> int:
+        """Of the newest frame; -1 before the first."""
+        return -1 if self._newest is None else self._newest.frame_index
+
+    def next(self, *, after: int, timeout_s: float = _CAPTURE_S) -> Frame | None:
+        """The first frame behind that number; None: none came."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._stop.is_set() or self._reader.ended or self._is_after(after),
+                timeout=timeout_s,
+            )
+            return self._newest if self._is_after(after) else None
+
+    def facts(self) -> dict[str, object]:
+        """For `state`."""
+        self._reader.check_stall(time.monotonic())
+        newest, ok = self._newest, self._reader.connected
+        height, width = (0, 0) if newest is None else newest.image_hwc.shape[:2]
+        return {
+            "ok": ok,
+            "sentence": f"{self.spec.name}: {self._words(ok)}",
+            "width": width,
+            "height": height,
+            "fps": round(self._reader.fps, 1),
+        }
+
+    def meters(self) -> dict[str, object]:
+        """Of the newest frames; empty before the first."""
+        return self._meters.facts()
+
+    def _words(self, ok: bool) -> str:
+        if ok:
+            return "connected"
+        if self._reader.error is not None:
+            return str(self._reader.error).removeprefix(f"{self.spec.name}: ")
+        return self._reader.why_lost or "being opened"
+
+    def _is_after(self, number: int) -> bool:
+        return self._newest is not None and self._newest.frame_index > number
+
+    def _keep_frame(self, frame: Frame) -> None:
+        self._keep(rgb(frame))
+
+    def _on_event(self, event: SourceEvent) -> None:
+        with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,115 @@
+"""What a fit is worth, in figures that people choose by: the table behind the slider."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgeseg.contract.metadata import Thresholds
+from edgeseg.contract.operating_point import (
+    OperatingPoint,
+    guarantee,
+    operating_point,
+    p_value,
+)
+from edgeseg.contract.prediction import above
+from edgeseg.teach.report import Report
+
+# False alarms in a thousand good parts: the places of the slider.
+PLACES = (*range(1, 21), *range(25, 101, 5))
+_BINS = 40
+
+
+def judged(report: Report, chosen: Thresholds) -> dict[str, Any]:
+    """As TeachService.judge gives it."""
+    scores = [item.score for item in report.good]
+    wish = per_thousand(chosen)
+    rows = [row(report, place) for place in sorted({*PLACES, wish})]
+    worst = sorted(report.good, key=lambda item: -item.score)
+    return {
+        "scores": _histogram(report),
+        "table": rows,
+        "chosen": wish,
+        "threshold": chosen.score,
+        "worst": [
+            {
+                "name": item.name,
+                "score": item.score,
+                "p_value": p_value(item.score, scores),
+                "decides": item.score >= chosen.score,
+            }
+            for item in worst
+        ],
+        "bad": [
+            {"name": item.name, "score": item.score, "found": is_found(item.score, chosen)}
+            for item in report.bad
+        ],
+        "images": report.images,
+        "when": report.when,
+        "sentence": f"{_promise(point(report, wish))}; {guarantee(chosen.method)}",
+    }
+
+
+def is_found(score: float | None, chosen: Thresholds) -> bool:
+    """Whether a bad part would be stopped; what has no score is."""
+    return score is None or bool(above(np.array([score]), chosen.score)[0])
+
+
+def point(report: Report, per_thousand: float) -> OperatingPoint:
+    """The thresholds of a place of the slider."""
+    return operating_point(
+        [item.score for item in report.good],
+        [item.peak for item in report.good],
+        rate=per_thousand / 1000,
+        planted=report.planted,
+    )
+
+
+def row(report: Report, per_thousand: float) -> dict[str, Any]:
+    """One place of the slider."""
+    chosen = point(report, per_thousand)
+    bad = [item.score for item in report.bad]
+    return {
+        "per_thousand": per_thousand,
+        "threshold": chosen.score,
+        "promise": _promise(chosen),
+        "kept": chosen.kept,
+        "good_alarms": chosen.exceeding,
+        "planted_found": chosen.recall,
+        "bad_found": _found_share(bad, chosen.score),
+    }
+
+
+def per_thousand(chosen: Thresholds) -> float:
+    """The rate that was asked for, as people say it."""
+    rate = chosen.requested_rate or chosen.false_alarm_rate
+    return round(1000 * rate, 3)
+
+
+def _found_share(scores: Sequence[float | None], threshold: float) -> float | None:
+    if not scores:
+        return None
+    known = np.array([np.inf if score is None else score for score in scores])
+    return float(np.mean(above(known, threshold)))
+
+
+def _promise(chosen: OperatingPoint) -> str:
+    if chosen.kept:
+        return f"at most {1000 * chosen.requested_rate:g} of 1000 good parts are stopped by mistake"
+    return (
+        f"{chosen.images} good pictures can only promise {1000 * chosen.promised_rate:.3g} of 1000 "
+        f"good parts; {chosen.needed} would do for {1000 * chosen.requested_rate:g}"
+    )
+
+
+def _histogram(report: Report) -> dict[str, Any]:
+    groups = {
+        "good": [item.score for item in report.good],
+        "planted": list(report.planted),
+        "bad": [item.score for item in report.bad if item.score is not None],
+    }
+    every = np.array([score for group in groups.values() for score in group])
+    low, high = float(every.min()), float(every.max())
+    edges = np.linspace(low, high if high > low else low + 1.0, _BINS + 1)
+    counts = {name: np.histogram(group, edges)[0].tolist() for name, group in groups.items()}
+    return {"edges": edges.tolist(), **counts}

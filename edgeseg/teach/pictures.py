@@ -1,0 +1,209 @@
+"""The pictures of a project: plain files that are added, taken out and put back."""
+
+import re
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.images import (
+    check_pixels,
+    decode_image,
+    encode_jpeg,
+    images_in,
+    read_image,
+    write_image,
+)
+from edgeseg.contract.picture_size import picture_size
+from edgeseg.contract.plain import Malformed, named_values
+from edgeseg.errors import DatasetError, UsageError
+from edgeseg.files import write_json
+from edgeseg.runtime.drift.appearance import Look, look_at
+from edgeseg.teach.likeness import flags_of
+from edgeseg.teach.project import KINDS, Kind, Project, check_picture_name, utc_time
+
+_ORIGINS = "origins.json"  # in removed/: where each came from
+_MOST_UNDONE = 100
+_QUALITY = 88
+_WIDEST = 4096  # of a JPEG for people
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a project takes."""
+
+    pictures: int = 2000  # of one kind
+    bytes: int = 64_000_000  # of a file that is sent
+    pixels: int = 50_000_000  # by its header, before it is decoded
+
+
+class Pictures:
+    """May be called from any thread."""
+
+    def __init__(self, project: Project, *, limits: Limits | None = None) -> None:
+        self._project, self._limits = project, limits or Limits()
+        self._lock = threading.RLock()
+        self._looks: dict[tuple[str, int], Look] = {}  # by name and time of change
+        self._done: list[tuple[str, Kind, Kind]] = []  # name, from, to: the last one is undone
+
+    def count(self, kind: Kind) -> int:
+        """How many there are."""
+        return len(images_in(self._project.pictures(kind)))
+
+    def add(self, image_hwc: NDArray[np.uint8], *, kind: Kind, stem: str) -> str:
+        """Keep an RGB picture without loss; its name."""
+        with self._lock:
+            self._check_room(kind)
+            path = self._free(kind, stem)
+            write_image(path, image_hwc)
+        return path.name
+
+    def take(self, name: str, body: bytes, *, kind: Kind) -> str:
+        """Keep a picture that was sent, as PNG; one that is there already keeps its name."""
+        stem = _stem(name)
+        self._check_room(kind)
+        if len(body) > self._limits.bytes:
+            raise UsageError(
+                f"{name}: {len(body)} bytes, expected at most {self._limits.bytes} of one picture"
+            )
+        size_hw = picture_size(body)
+        if size_hw is None:
+            raise DatasetError(f"{name}: not a picture, or a truncated or damaged one")
+        check_pixels(size_hw, name=name, max_pixels=self._limits.pixels)
+        image_hwc = decode_image(body, name=name, max_pixels=self._limits.pixels)
+        with self._lock:
+            same = self._project.pictures(kind) / f"{stem}.png"
+            if same.is_file() and np.array_equal(read_image(same), image_hwc):
+                return same.name
+            return self.add(image_hwc, kind=kind, stem=stem)
+
+    def listed(self, kind: Kind, scores: dict[str, float]) -> list[dict[str, Any]]:
+        """All of a kind in the order of their names, with what is to be said of them."""
+        with self._lock:
+            paths = images_in(self._project.pictures(kind))
+            looks = {path.name: self._look(path) for path in paths}
+        flags = flags_of(looks) if kind == "good" else {name: [] for name in looks}
+        return [
+            {
+                "name": path.name,
+                "when": utc_time(path.stat().st_mtime),
+                "flags": flags[path.name],
+                "score": scores.get(path.name),
+            }
+            for path in paths
+            if path.is_file()
+        ]
+
+    def jpeg(self, kind: Kind, name: str, *, width: int) -> bytes:
+        """For people, no wider than that; 0: as wide as it is."""
+        return shrunk_jpeg(read_image(self._project.picture(kind, name)), width=width)
+
+    def remove(self, name: str) -> Kind:
+        """Take a good or bad one out; the kind it was."""
+        with self._lock:
+            kind = self._kind_of(name, ("good", "bad"))
+            self._move(name, kind, "removed")
+            self._remember(name, kind, "removed")
+        return kind
+
+    def restore(self, name: str) -> Kind:
+        """Put one back; the kind it is again."""
+        with self._lock:
+            self._project.picture("removed", name)
+            kind = self._origins().get(name, "good")
+            self._move(name, "removed", kind)
+            self._remember(name, "removed", kind)
+        return kind
+
+    def undo(self) -> str:
+        """Take the last of these back; a sentence."""
+        with self._lock:
+            if not self._done:
+                raise UsageError("nothing to undo: no picture was removed or put back")
+            name, was, now = self._done.pop()
+            self._move(name, now, was)
+        return f"{name} is in {was}/ again"
+
+    def moved_in(self, path: Path, *, kind: Kind) -> str:
+        """Take a picture of this project's other folders in as it is; its name."""
+        with self._lock:
+            self._check_room(kind)
+            target = self._free(kind, path.stem)
+            path.replace(target)
+        return target.name
+
+    def _move(self, name: str, was: Kind, now: Kind) -> None:
+        path = self._project.picture(was, name)
+        origins = self._origins()
+        if now == "removed":
+            origins[name] = was
+        else:
+            origins.pop(name, None)
+        write_json(self._project.pictures("removed") / _ORIGINS, origins)
+        path.replace(self._project.pictures(now) / name)
+
+    def _remember(self, name: str, was: Kind, now: Kind) -> None:
+        self._done.append((name, was, now))
+        del self._done[:-_MOST_UNDONE]
+
+    def _origins(self) -> dict[str, Kind]:
+        try:
+            told = named_values((self._project.pictures("removed") / _ORIGINS).read_bytes())
+        except (OSError, Malformed):
+            return {}
+        return {name: "bad" if kind == "bad" else "good" for name, kind in told.items()}
+
+    def _kind_of(self, name: str, kinds: tuple[Kind, ...]) -> Kind:
+        check_picture_name(name)
+        for kind in kinds:
+            if (self._project.pictures(kind) / name).is_file():
+                self._project.picture(kind, name)
+                return kind
+        raise UsageError(f"{name}: no such picture in {' or '.join(f'{k}/' for k in kinds)}")
+
+    def _free(self, kind: Kind, stem: str) -> Path:
+        """A name that no picture of any kind has: removed ones can always come back."""
+        folder = self._project.pictures(kind)
+        folder.mkdir(parents=True, exist_ok=True)
+        taken = {path.name for each in KINDS for path in images_in(self._project.pictures(each))}
+        name, number = f"{stem}.png", 2
+        while name in taken:
+            name, number = f"{stem}-{number}.png", number + 1
+        return folder / check_picture_name(name)
+
+    def _check_room(self, kind: Kind) -> None:
+        if self.count(kind) >= self._limits.pictures:
+            raise UsageError(
+                f"{kind}/: holds {self._limits.pictures} pictures, as many as a project takes; "
+                "remove some"
+            )
+
+    def _look(self, path: Path) -> Look:
+        key = (path.name, path.stat().st_mtime_ns)
+        if key not in self._looks:
+            self._looks[key] = look_at(read_image(path))
+        return self._looks[key]
+
+
+def shrunk_jpeg(image_hwc: NDArray[np.uint8], *, width: int) -> bytes:
+    """An RGB picture for people, no wider than that; 0: as wide as it is."""
+    if not 0 <= width <= _WIDEST:
+        raise UsageError(f"width={width}: expected 1 to {_WIDEST} pixels, or 0 for its own")
+    height, wide = image_hwc.shape[:2]
+    if 0 < width < wide:
+        size = (width, max(1, round(height * width / wide)))
+        image_hwc = np.asarray(cv2.resize(image_hwc, size, interpolation=cv2.INTER_AREA), np.uint8)
+    return encode_jpeg(image_hwc, quality=_QUALITY)
+
+
+def _stem(name: str) -> str:
+    """Of a name that somebody sends: what is a path is refused, odd letters become dashes."""
+    if not isinstance(name, str) or not name or name.startswith(".") or set(name) & set("/\\\0"):
+        raise UsageError(f"{str(name)[:100]!r}: expected the name of a picture, and no path")
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", PurePosixPath(name).stem).strip("-._")[:80]
+    return stem or f"picture-{int(time.time())}"

@@ -1,0 +1,179 @@
+"""A job in a child process, seen from the service: progress, cancel, and one clear end.
+
+The child works in a folder that nobody else looks at. What it made takes its place in the project
+only after it has ended well; a child that fails, is cancelled or killed leaves what was there.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from edgeseg.contract.plain import Malformed, named_values
+from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.files import temporary_folder
+from edgeseg.teach.project import Project
+
+CHILD = (sys.executable, "-m", "edgeseg.teach.child")
+_GRACE_S = 3.0  # between asking and killing
+_TAIL = 4000  # characters of what a crashed child said last
+
+Finish = Callable[[Path, dict[str, Any]], str]  # takes the folder and the result; a sentence
+
+
+class Work:
+    """One kind of job, at most one at a time."""
+
+    def __init__(self, project: Project, *, command: Sequence[str] = CHILD) -> None:
+        self._project, self._command = project, tuple(command)
+        self._lock = threading.Lock()
+        self._state, self._share, self._sentence = "none", 0.0, ""
+        self._process: subprocess.Popen[str] | None = None
+        self._thread: threading.Thread | None = None
+        self._cancelled = False
+
+    @property
+    def running(self) -> bool:
+        """Whether a job is under way."""
+        return self._state == "running"
+
+    def facts(self) -> dict[str, Any]:
+        """For `state`."""
+        with self._lock:
+            return {"state": self._state, "share": self._share, "sentence": self._sentence}
+
+    def start(self, job: str, *, finish: Finish, sentence: str) -> None:
+        """Begin; UsageError while another is under way."""
+
+        def through_child() -> str:
+            with temporary_folder(self._project.folder, name=job) as folder:
+                return finish(folder, self._through(job, folder))
+
+        self.start_here(through_child, sentence=sentence)
+
+    def start_here(self, do: Callable[[], str], *, sentence: str) -> None:
+        """The same for what needs no child: it gives a sentence, or fails."""
+        with self._lock:
+            if self._state == "running":
+                raise UsageError(f"still at work ({self._sentence}); wait for it, or cancel it")
+            self._state, self._share, self._sentence = "running", 0.0, sentence
+            self._cancelled = False
+        self._thread = threading.Thread(target=self._run, args=(do,), name="job", daemon=True)
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """End it; nothing of it stays."""
+        with self._lock:
+            if self._state != "running":
+                raise UsageError("nothing is under way that could be cancelled")
+            self._cancelled = True
+            process = self._process
+        if process is not None:
+            _end(process)
+        self.wait(2 * _GRACE_S)
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Until it has ended."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+
+    def _run(self, do: Callable[[], str]) -> None:
+        try:
+            self._end_as("done", do())
+        except EdgesegError as error:
+            self._end_as("cancelled" if self._cancelled else "failed", str(error))
+        except OSError as error:
+            self._end_as("failed", f"{error.filename or self._project.folder}: {error.strerror}")
+
+    def _end_as(self, state: str, sentence: str) -> None:
+        with self._lock:
+            self._process = None
+            self._share = 1.0 if state == "done" else self._share
+            self._sentence = sentence
+            self._state = state  # last: whoever sees it finds the rest
+
+    def _through(self, job: str, folder: Path) -> dict[str, Any]:
+        """What the child says at its end."""
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+            process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,  # ended with all that it has started
+            )
+            with self._lock:
+                self._process = process
+                cancelled = self._cancelled
+            if cancelled:
+                _end(process)
+            last = self._listen(
+                process, {"job": job, "project": str(self._project.folder), "folder": str(folder)}
+            )
+            code = process.wait()
+            if self._cancelled:
+                raise EdgesegError("cancelled; what was there before stays")
+            if "failed" in last:
+                raise EdgesegError(str(last["failed"]))
+            if code or "done" not in last:
+                raise EdgesegError(_why(code, log))
+            done = last["done"]
+            return done if isinstance(done, dict) else {}
+
+    def _listen(self, process: "subprocess.Popen[str]", job: dict[str, str]) -> dict[str, Any]:
+        assert process.stdin is not None
+        assert process.stdout is not None  # both are pipes
+        last: dict[str, Any] = {}
+        try:
+            process.stdin.write(json.dumps(job) + "\n")
+            process.stdin.flush()
+            for line in process.stdout:
+                with suppress(Malformed):
+                    last = named_values(line)
+                    self._follow(last)
+        except OSError:
+            pass  # it has died: its exit code says how
+        finally:
+            with suppress(OSError):
+                process.stdin.close()
+            process.stdout.close()
+        return last
+
+    def _follow(self, told: dict[str, Any]) -> None:
+        share = told.get("share")
+        if isinstance(share, int | float) and "sentence" in told:
+            with self._lock:
+                self._share = max(self._share, min(1.0, float(share)))
+                self._sentence = str(told["sentence"])
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        try:
+            process.wait(_GRACE_S)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _why(code: int, log: IO[str]) -> str:
+    """Of a child that died without a word; its last line is the best there is."""
+    if code == -signal.SIGKILL:
+        return "its process was killed, perhaps for want of memory; what was there before stays"
+    if code < 0:
+        return f"its process ended by signal {-code}; what was there before stays"
+    log.seek(0, os.SEEK_END)
+    log.seek(max(0, log.tell() - _TAIL))
+    lines = log.read().strip().splitlines()
+    said = lines[-1][:300] if lines else f"exit code {code}"
+    return f"its process has failed ({said}); what was there before stays"

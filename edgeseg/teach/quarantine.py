@@ -1,0 +1,93 @@
+"""Which marked pictures may be learned, and why the others may not.
+
+agreed good --below every guarded defect--> within the quota --> learned
+            the new model still finds all that the old one found, or the boldest of them is left out
+
+One wrong mark at the top of the scores lifts the threshold to its own score: so no picture is
+learned that looks as bad to the model as something that is known to be a defect.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edgeseg.teach.feedback import AGREED, Marked
+
+MOST_SHARE = 0.1  # of the fitted pictures, in one learning
+LEAST_QUOTA = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldBack:
+    """A picture that stays in quarantine."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sorted:
+    """The picture names of one learning."""
+
+    learn: tuple[str, ...]
+    held_back: tuple[HeldBack, ...]
+
+
+def quota(fitted: int) -> int:
+    """How many pictures one learning may take."""
+    return max(LEAST_QUOTA, math.floor(MOST_SHARE * fitted))
+
+
+def sort_out(
+    items: Sequence[Marked],
+    scores: Mapping[str, float],
+    guards: Mapping[str, float],
+    *,
+    fitted: int,
+) -> Sorted:
+    """By what the model that runs says of the marked pictures and of known defects."""
+    learn: list[str] = []
+    held: list[HeldBack] = []
+    lowest = min(guards, key=lambda name: guards[name], default=None)
+    most = quota(fitted)
+    for item in items:
+        name, reason = item.alarm.id, _reason(item)
+        if reason is None and not math.isfinite(scores[name]):
+            reason = "the model gives no number for it: not a part, or a damaged picture"
+        if reason is None and lowest is not None and scores[name] >= guards[lowest]:
+            reason = (
+                f"scores {scores[name]:.4g}, as much as the defect {lowest} "
+                f"({guards[lowest]:.4g}): learned as good it could let such defects pass"
+            )
+        if reason is None and len(learn) == most:
+            reason = f"over the quota of {most} pictures in one learning; the next one takes it"
+        if reason is None:
+            learn.append(name)
+        else:
+            held.append(HeldBack(name=name, reason=reason))
+    return Sorted(learn=tuple(learn), held_back=tuple(held))
+
+
+def without_boldest(chosen: Sorted, scores: Mapping[str, float], lost: Sequence[str]) -> Sorted:
+    """The same without the picture that scores highest: with it, known defects would pass."""
+    boldest = max(chosen.learn, key=lambda name: scores[name])
+    reason = f"learned with the others, {', '.join(lost[:3])} would no longer be found"
+    return Sorted(
+        learn=tuple(name for name in chosen.learn if name != boldest),
+        held_back=(*chosen.held_back, HeldBack(name=boldest, reason=reason)),
+    )
+
+
+def _reason(item: Marked) -> str | None:
+    """Why what was said is not enough."""
+    said = item.said
+    if said == "good":
+        return None
+    if said == "waiting":
+        word = item.marks[-1].mark if item.marks else "nothing"
+        return f"one operator says {word}; {AGREED} of different names or a supervisor decide"
+    return {
+        "contested": "people disagree; a supervisor decides",
+        "defect": "a confirmed defect: the next version must find it",
+        "ignore": "not counted, as was said",
+    }[said]

@@ -1,0 +1,142 @@
+"""What a fit leaves for `judge`: scores of pictures that were not fitted on, and maps of them.
+
+report.json  {"when", "images", "good": [{"name", "score", "peak"}], "planted": [score],
+              "bad": [{"name", "score", "verdict"}]}
+maps         JPEG of the worst good ones and of the bad ones
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.images import images_in, read_image
+from edgeseg.contract.judgement import JudgedPrediction
+from edgeseg.contract.plain import Malformed, parse_json, record
+from edgeseg.errors import UsageError
+from edgeseg.files import write_json
+from edgeseg.runtime.sinks.overlay import annotate
+from edgeseg.teach.pictures import shrunk_jpeg
+from edgeseg.teach.project import Project, utc_now
+
+if TYPE_CHECKING:
+    from edgeseg.artefact.artefact import Artefact
+    from edgeseg.runtime.scoring.detector import Detector
+
+FILE = "report.json"
+WORST = 24  # good pictures that get a map
+_MOST_BAD = 200
+_MAP_WIDTH = 800
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoodScore:
+    """Of a good picture, by a model that was fitted without it."""
+
+    name: str  # "": not known
+    score: float
+    peak: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadScore:
+    """Of a known bad part."""
+
+    name: str
+    score: float | None  # None: the model gave no number
+    verdict: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What stands in report.json."""
+
+    when: str
+    images: int  # fitted
+    good: tuple[GoodScore, ...]
+    planted: tuple[float, ...] = ()
+    bad: tuple[BadScore, ...] = ()
+
+
+def read_report(folder: Path) -> Report:
+    """Of a fit that ended well."""
+    try:
+        return record(Report, parse_json((folder / FILE).read_bytes()))
+    except FileNotFoundError:
+        raise UsageError("nothing was fitted yet; collect good pictures and fit") from None
+    except (OSError, Malformed) as error:
+        raise UsageError(f"{folder / FILE}: cannot be used ({error}); fit again") from None
+
+
+def good_scores(artefact: "Artefact", names: Sequence[str]) -> tuple[GoodScore, ...]:
+    """Its held-out scores; names where their number is the same."""
+    good = artefact.calibration.good
+    known = [PurePosixPath(name).name for name in good.images] or list(names)
+    if len(known) != good.count:
+        known = [""] * good.count
+    pairs = zip(known, good.scores.tolist(), good.peaks.tolist(), strict=True)
+    return tuple(GoodScore(name=name, score=score, peak=peak) for name, score, peak in pairs)
+
+
+def write_report(
+    project: Project,
+    folder: Path,
+    artefact: "Artefact",
+    *,
+    names: Sequence[str] = (),
+    at: Callable[[float, str], None],
+) -> Report:
+    """Judge the bad pictures and draw maps with the graph in a folder; write all of it there."""
+    from edgeseg.runtime import open as open_model
+
+    planted = artefact.planted
+    good = good_scores(artefact, names)
+    bad: list[BadScore] = []
+    worst = [item.name for item in sorted(good, key=lambda item: -item.score)[:WORST]]
+    pictures = [
+        *((project.pictures("bad") / path.name, True) for path in _bad(project)),
+        *((project.pictures("good") / name, False) for name in worst if name),
+    ]
+    (folder / "maps").mkdir(exist_ok=True)
+    with open_model(folder / "model.onnx") as detector:
+        for done, (path, is_bad) in enumerate(pictures):
+            at(0.92 + 0.07 * done / len(pictures), f"Looking at {path.name}")
+            if not path.is_file():
+                continue
+            judged = drawn(detector, read_image(path), folder / "maps" / f"{path.stem}.jpg")
+            if is_bad:
+                score = judged.score if np.isfinite(judged.score) else None
+                bad.append(BadScore(name=path.name, score=score, verdict=judged.verdict))
+    report = Report(
+        when=utc_now(),
+        images=int(artefact.data["fitted"]),
+        good=good,
+        planted=() if planted is None else tuple(planted.scores.tolist()),
+        bad=tuple(bad),
+    )
+    write_json(folder / FILE, asdict(report))
+    return report
+
+
+def drawn(detector: "Detector", image_hwc: NDArray[np.uint8], target: Path) -> JudgedPrediction:
+    """What a model says of a picture; a JPEG shows where."""
+    judged = detector.predict(image_hwc)
+    picture_hwc = annotate(
+        image_hwc,
+        map_hw=judged.map_hw,
+        regions=judged.regions,
+        score=judged.score,
+        threshold_score=judged.threshold,
+        threshold_pixel=judged.pixel_threshold,
+        verdict=judged.verdict,
+        strip=False,
+    )
+    target.write_bytes(shrunk_jpeg(picture_hwc, width=_MAP_WIDTH))
+    return judged
+
+
+def _bad(project: Project) -> list[Path]:
+    return images_in(project.pictures("bad"))[:_MOST_BAD]

@@ -1,0 +1,250 @@
+"""The station of a project, in this process: the recipe on the camera, until it is stopped.
+
+It is the stream of `edgeseg stream --recipes`, with a watch of its own behind it: a model that is
+replaced in the recipe is proven and swapped in between two frames.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.images import encode_jpeg
+from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.progress import Note
+from edgeseg.runtime.capture.sources import parse_source
+from edgeseg.runtime.drift.sink import DriftSink
+from edgeseg.runtime.line import Line, source_texts
+from edgeseg.runtime.options import StreamOptions
+from edgeseg.runtime.product import RecipeChanges, opened_product
+from edgeseg.runtime.records import FrameResult, SourceEvent
+from edgeseg.runtime.run import triggered_config
+from edgeseg.runtime.scoring.meters import Faults
+from edgeseg.runtime.scoring.pipeline import Pipeline
+from edgeseg.runtime.sink_kinds import SinkOptions, StreamRun, attach_sinks
+from edgeseg.runtime.sinks.counters import Counters
+from edgeseg.runtime.sinks.log_options import CounterOptions
+from edgeseg.runtime.sinks.overlay import annotate_result
+from edgeseg.teach.alarms import Alarms
+from edgeseg.teach.camera import open_as_camera
+from edgeseg.teach.project import Project
+
+_MAX_SIDE, _MIN_SIDE, _QUALITY = 960, 512, 80  # of the live picture
+_STOP_S = 15.0
+
+
+class Watch:
+    """The sink behind the others: newest result, live picture, alarms."""
+
+    name = "teach"
+
+    def __init__(self, alarms: Alarms) -> None:
+        self._alarms = alarms
+        self._changed, self._encoding = threading.Condition(), threading.Lock()
+        self.newest: FrameResult | None = None
+        self._jpeg: tuple[FrameResult, bytes] | None = None
+        self._closed = False
+
+    def on_frame(self, result: FrameResult) -> None:
+        """Keep it as the newest."""
+        with self._changed:
+            self.newest = result
+            self._changed.notify_all()
+        self._alarms.offer(result)
+
+    def on_source(self, event: SourceEvent) -> None:
+        """The state of the camera is asked for, not told."""
+
+    def close(self) -> None:
+        """Wake whoever waits for a frame."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def live_jpeg(self, timeout_s: float) -> bytes | None:
+        """The next frame with what is marked; None: none came."""
+        with self._changed:
+            before = self.newest
+            self._changed.wait_for(
+                lambda: self._closed or self.newest is not before, timeout=timeout_s
+            )
+            result = self.newest
+        if result is None or result is before:
+            return None
+        with self._encoding:  # of many viewers, one draws
+            if self._jpeg is None or self._jpeg[0] is not result:
+                picture = annotate_result(
+                    result, min_side=_MIN_SIDE, max_side=_MAX_SIDE, strip=False
+                )
+                self._jpeg = (result, encode_jpeg(picture, quality=_QUALITY))
+            return self._jpeg[1]
+
+
+class Station:
+    """Runs in a thread from `start` to `stop`, or to the end of its camera."""
+
+    def __init__(
+        self,
+        project: Project,
+        *,
+        alarms: Alarms,
+        prepare: Callable[[], None],
+        on_end: Callable[[], None],
+        note: Note,
+    ) -> None:
+        self._project, self._note = project, note
+        self._prepare, self._on_end = prepare, on_end
+        settings = project.settings()
+        if not settings.source:
+            raise UsageError("no camera: give the project a source, such as 0 or a folder")
+        self._options = StreamOptions(
+            recipes=project.recipes,
+            recipe=project.name,
+            source=(settings.source,),
+            trigger=settings.trigger,
+            status_every=0.0,
+            sinks=SinkOptions((CounterOptions(counters=project.folder / "counters.json"),)),
+        )
+        self.watch = Watch(alarms)
+        self._stop = threading.Event()
+        self._asked = self._ended = False  # by somebody; at all
+        self._running: StreamRun | None = None
+        self.sentence = "making the recipe"
+        self._thread = threading.Thread(target=self._run, name="station", daemon=True)
+
+    def start(self) -> None:
+        """Begin; look at `facts` for what became of it."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it, and let the camera go."""
+        self._asked = True
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(_STOP_S)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive() and not self._ended
+
+    def facts(self) -> dict[str, Any]:
+        """For `state`."""
+        run, result = self._running, self.watch.newest
+        state = "stopped" if not self.alive else "starting" if result is None else "running"
+        return {
+            "state": state,
+            "sentence": self.sentence,
+            "verdict": None if result is None else result.verdict,
+            "score": None if result is None else _finite(result.prediction.score),
+            "p_value": None if result is None else result.p_value,
+            "threshold": None if result is None else result.threshold_score,
+            "counters": {} if run is None else _counted(run),
+            "figures": {} if run is None or result is None else _figures(run, result),
+        }
+
+    def camera(self) -> dict[str, Any]:
+        """For `state`, as of a camera that collects."""
+        run = self._running
+        if run is None:
+            name = parse_source(self._options.source[0]).name
+            return {"ok": False, "sentence": f"{name}: {self.sentence}", **_NO_SIZE}
+        source = run.pipeline.snapshot().sources[0]
+        height, width = source.size_hw or (0, 0)
+        words = "connected" if source.connected else "not connected"
+        return {
+            "ok": source.connected,
+            "sentence": f"{source.name}: {words}",
+            "width": width,
+            "height": height,
+            "fps": round(run.pipeline.snapshot().fps_in, 1),
+        }
+
+    def picture(self) -> NDArray[np.uint8] | None:
+        """The newest frame, whole, RGB."""
+        result = self.watch.newest
+        if result is None:
+            return None
+        return result.frame_hwc if result.captured_hwc is None else result.captured_hwc
+
+    def _run(self) -> None:
+        try:
+            self._prepare()
+            self.sentence = "checking the golden pictures"
+            self._inspect()
+            self.sentence = "stopped" if self._asked else "the camera has ended"
+        except EdgesegError as error:
+            self.sentence = str(error)
+        except Exception as error:  # a surprise of a driver must be said somewhere
+            self.sentence = f"stopped by a failure ({type(error).__name__}: {error})"
+        finally:
+            self._ended = True
+            self.watch.close()
+        self._note(self.sentence)
+        if not self._asked:
+            self._on_end()  # nobody waits for the camera
+
+    def _inspect(self) -> None:
+        options, note = self._options, self._note
+        specs = [parse_source(text) for text in source_texts(options)]
+        with opened_product(options, note=note) as product:
+            faults = Faults(note)
+            line = Line(options, specs, faults=faults, note=note)
+            pipeline = Pipeline(
+                product.session,
+                specs,
+                config=triggered_config(options, specs, product.scorer),
+                faults=faults,
+                stop=self._stop,
+                note=note,
+                opener=open_as_camera,
+                intake=line.intake,
+            )
+            line.attach(pipeline)
+            run = StreamRun(pipeline=pipeline, options=options.sinks, specs=specs, note=note)
+            try:
+                attach_sinks(run)
+            except EdgesegError:
+                pipeline.close_sinks()
+                raise
+            pipeline.add_sink(self.watch)
+            counters = run.sink(Counters)
+            if counters is not None and line.triggered:
+                counters.follow(line.station)
+            with line, RecipeChanges(product, run, line):
+                self.sentence, self._running = "running", run
+                pipeline.run()
+
+
+_NO_SIZE = {"width": 0, "height": 0, "fps": 0.0}
+
+
+def _counted(run: StreamRun) -> dict[str, Any]:
+    """Of this shift, by verdict; and every frame that was not inspected, by cause."""
+    counters, source = run.sink(Counters), run.pipeline.snapshot().sources[0]
+    shift = {} if counters is None else vars(counters.counts.shift.all)
+    return {**shift, "frames": source.frames_in, "dropped": dict(source.dropped)}
+
+
+def _figures(run: StreamRun, result: FrameResult) -> dict[str, Any]:
+    """For engineers."""
+    now, drift = run.pipeline.snapshot(), run.sink(DriftSink)
+    states = {} if drift is None else {str(i): s.facts() for i, s in drift.states.items()}
+    return {
+        "model": now.model,
+        "backend": now.backend,
+        "fps_in": now.fps_in,
+        "fps_out": now.fps_out,
+        "uptime_s": now.uptime_s,
+        "age_s": round(time.monotonic() - result.monotonic_s, 3),
+        "stages_ms": {name: vars(stage) for name, stage in now.stages.items()},
+        "errors": dict(now.errors),
+        "drift": states,
+    }
+
+
+def _finite(score: float) -> float | None:
+    return score if np.isfinite(score) else None

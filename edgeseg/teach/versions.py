@@ -1,0 +1,247 @@
+"""The fits of a project and the recipe that runs: taken in, chosen, installed, rolled back.
+
+fit/         the last fit or learning that ended well; fit.before/ the one before it
+recipes/NAME made of fit/, with golden pictures that every later model must get right
+"""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from edgeseg.artefact.header import store_thresholds
+from edgeseg.contract.images import images_in, read_image
+from edgeseg.contract.judgement import is_alarming
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.operating_point import by_rate
+from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.files import atomic_path, file_sha256
+from edgeseg.progress import Note, ignore
+from edgeseg.runtime.backends.model_file import file_metadata, store_choice
+from edgeseg.runtime.changeover.warm_sessions import Signature, signature_of
+from edgeseg.runtime.golden.check import Judge, approve
+from edgeseg.runtime.golden.expected import LABELS, write_expected
+from edgeseg.runtime.golden.install import install_model
+from edgeseg.runtime.golden.open_judge import Opening, check_recipe, opened_judge
+from edgeseg.runtime.golden.record import write_record
+from edgeseg.runtime.recipes.recipe import FILE as RECIPE
+from edgeseg.runtime.recipes.recipe import GoldenBounds, Recipe, Settings, read_recipe
+from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
+from edgeseg.runtime.recipes.versions import keep_version, put_model, roll_back
+from edgeseg.teach.judging import per_thousand, point
+from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.report import read_report
+
+GOLDEN_GOOD, GOLDEN_BAD = 8, 20  # pictures at most: a check takes seconds
+_OPENING = Opening()
+
+
+class Versions:
+    """What was fitted and what runs."""
+
+    def __init__(self, project: Project, *, note: Note = ignore) -> None:
+        self._project, self._note = project, note
+        self._before = project.folder / "fit.before"
+        self._told: tuple[tuple[Signature, ...], dict[str, Any] | None] | None = None
+        if self._before.is_dir() and not project.fit.exists():
+            self._before.rename(project.fit)  # killed between two renames
+
+    @property
+    def model(self) -> Path:
+        """The graph of the last fit."""
+        return self._project.fit / "model.onnx"
+
+    def metadata(self) -> ModelMetadata | None:
+        """Of the last fit; None: there is none."""
+        return file_metadata(self.model) if self.model.is_file() else None
+
+    def facts(self) -> dict[str, Any] | None:
+        """For `state`: what runs, or would; files are read again when they have changed."""
+        models = (self.model, self._project.recipe / self.model.name)
+        key = tuple(signature_of(model) for model in models)
+        if self._told is None or self._told[0] != key:
+            self._told = (key, self._read_facts())
+        return self._told[1]
+
+    def _read_facts(self) -> dict[str, Any] | None:
+        with suppress(EdgesegError):
+            metadata = self.metadata()
+            if metadata is not None:
+                chosen = metadata.threshold
+                return {
+                    "version": (metadata.onnx_sha256 or "")[:12],
+                    "rate_per_thousand": per_thousand(chosen),
+                    "threshold": chosen.score,
+                    "when": read_report(self._project.fit).when,
+                    "installed": self.is_installed(),
+                }
+        return None
+
+    def take_in(self, folder: Path) -> None:
+        """Let a finished folder be the fit; the one before stays beside it."""
+        if self._project.fit.exists():
+            shutil.rmtree(self._before, ignore_errors=True)
+            self._project.fit.rename(self._before)
+        folder.chmod(0o755)
+        folder.rename(self._project.fit)
+
+    def choose(self, rate_per_thousand: float) -> None:
+        """Store another rate of false alarms in the fit: its graph and its artefact."""
+        metadata = self.metadata()
+        if metadata is None:
+            raise UsageError("nothing was fitted yet; fit before a rate is chosen")
+        if not 0 < rate_per_thousand < 1000:
+            raise UsageError(
+                f"{rate_per_thousand} false alarms in a thousand: expected above 0, below 1000"
+            )
+        chosen_point = point(read_report(self._project.fit), rate_per_thousand)
+        chosen = by_rate(metadata.threshold, chosen_point)
+        rule, when = chosen.method.rpartition("; ")[2], utc_now()
+        images = chosen_point.images
+        artefact = self._project.fit / "part.edgeseg"
+        store_thresholds(artefact, chosen, rule=rule, images=images, when=when)
+        store_choice(self.model, chosen, rule=rule, images=images, when=when)
+
+    def is_installed(self) -> bool:
+        """Whether what runs is what was fitted and chosen last."""
+        recipe = self._recipe()
+        return recipe is not None and self._same(recipe.model, self.model)
+
+    def install(self) -> None:
+        """Put the fit into the recipe, with a golden set of its own; refused if one is wrong."""
+        if self.metadata() is None:
+            raise UsageError("nothing was fitted yet; fit before it can run")
+        recipe = self._recipe()
+        if recipe is not None and self._same(recipe.model, self.model):
+            return
+        if recipe is None:
+            recipe = self._new_recipe()
+        else:
+            keep_version(recipe)
+            self._renew(recipe)
+        keep_version(recipe)
+
+    def learned(self, model: Path) -> None:
+        """Put a learned model into the recipe, if it gets all golden pictures right."""
+        recipe = self._recipe()
+        if recipe is None:
+            raise UsageError("nothing runs yet that could learn; run the station first")
+        install_model(recipe, model, _OPENING, note=self._note)
+
+    def check(self) -> str:
+        """The golden check on this computer; a sentence, or an error."""
+        recipe = read_recipe(self._project.recipe)
+        record = check_recipe(recipe, _OPENING, note=self._note)
+        write_record(recipe, record)
+        if not record.passed:
+            raise RuntimeFailure(f"golden check failed: {record.summary}; nothing is inspected")
+        return record.summary
+
+    def rollback(self) -> dict[str, Any]:
+        """Let the version of before run again, and be what the next learning begins with."""
+        recipe = self._recipe()
+        if recipe is None:
+            raise UsageError("nothing runs yet, so there is nothing to go back to")
+        version = roll_back(recipe)
+        if not self._same(recipe.model, self.model) and self._is_before(recipe.model):
+            spare = self._project.folder / ".fit.spare"
+            shutil.rmtree(spare, ignore_errors=True)
+            self._project.fit.rename(spare)
+            self._before.rename(self._project.fit)
+            spare.rename(self._before)
+        return {
+            "version": version.model_sha256[:12],
+            "threshold": file_metadata(recipe.model).threshold.score,
+        }
+
+    def check_learnable(self) -> None:
+        """Learning goes on from the fit: it must be what runs."""
+        if self._recipe() is None:
+            raise UsageError("nothing runs yet that could learn; run the station first")
+        if not self.is_installed():
+            raise UsageError(
+                "what runs is not the last fit, so learning would not go on from it; press Run to "
+                "install the fit, or fit again"
+            )
+
+    def golden_bad(self) -> list[Path]:
+        """Golden pictures of bad parts."""
+        return images_in(self._project.recipe / "golden" / "bad")
+
+    def _recipe(self) -> Recipe | None:
+        there = (self._project.recipe / RECIPE).is_file()
+        return read_recipe(self._project.recipe) if there else None
+
+    def _same(self, one: Path, other: Path) -> bool:
+        """The same model at the same threshold."""
+        if not (one.is_file() and other.is_file()):
+            return False
+        if file_sha256(one) != file_sha256(other):
+            return False
+        return file_metadata(one).threshold == file_metadata(other).threshold
+
+    def _is_before(self, model: Path) -> bool:
+        with suppress(EdgesegError):
+            return self._same(model, self._before / "model.onnx")
+        return False
+
+    def _new_recipe(self) -> Recipe:
+        folder = self._project.recipe
+        number = RecipeStore(folder=folder.parent).free_number()
+        # Where the model looks is fitted into it: the recipe needs no region of its own.
+        settings = Settings(number=number, golden=GoldenBounds(at_start=True))
+        recipe = make_recipe(folder, self.model, settings)
+        try:
+            self._approve(recipe, self.model)
+        except EdgesegError:
+            shutil.rmtree(folder, ignore_errors=True)  # it never was one
+            raise
+        return recipe
+
+    def _renew(self, recipe: Recipe) -> None:
+        """A new fit was judged by people: golden pictures are chosen with it anew."""
+        aside = recipe.folder / ".golden-before"
+        if aside.is_dir():  # killed while this was done
+            shutil.rmtree(recipe.golden, ignore_errors=True)
+            aside.rename(recipe.golden)
+        recipe.golden.rename(aside)
+        try:
+            self._approve(recipe, self.model)
+            put_model(recipe, self.model)
+        except EdgesegError:
+            shutil.rmtree(recipe.golden, ignore_errors=True)
+            aside.rename(recipe.golden)
+            raise
+        if (aside / "master").is_dir():
+            (aside / "master").rename(recipe.golden / "master")
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def _approve(self, recipe: Recipe, model: Path) -> None:
+        """Choose golden pictures that the model gets right, and approve its scores of them."""
+        with opened_judge(recipe, _OPENING, note=self._note, model=model) as judge:
+            for label in LABELS:
+                (recipe.golden / label).mkdir(parents=True, exist_ok=True)
+            passed = self._copy_right(judge, "good", most=GOLDEN_GOOD)
+            self._copy_right(judge, "bad", most=GOLDEN_BAD)
+            if not passed:
+                raise RuntimeFailure("no good picture is judged good by the model; fit again")
+            write_expected(recipe, approve(judge))
+
+    def _copy_right(self, judge: Judge, label: str, *, most: int) -> int:
+        """Pictures from all over the folder whose verdict is right; how many."""
+        folder = self._project.pictures("good" if label == "good" else "bad")
+        paths = images_in(folder)
+        step = max(1, len(paths) // most)
+        copied = 0
+        for path in [*paths[::step], *(p for i, p in enumerate(paths) if i % step)]:
+            if copied == most:
+                break
+            verdict = judge.look(read_image(path), name=path.name).verdict
+            right = verdict == "good" if label == "good" else is_alarming(verdict)
+            if not right:
+                self._note(f"{label}/{path.name}: judged {verdict}, so it is no golden picture")
+                continue
+            with atomic_path(judge.recipe.golden / label / path.name) as temporary:
+                shutil.copyfile(path, temporary)
+            copied += 1
+        return copied

@@ -1,0 +1,158 @@
+"""Teaching with the brightness model: a picture's score is its brightest pixel, so all is known.
+
+`CHILD` is the service's child process with this engine in place of the real one. A good picture
+called slow.png lets it take as long as a test needs; one called broken.png makes it fail.
+"""
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from edgeseg.artefact.container import sealed_header
+from edgeseg.artefact.header import KEY, SCHEMA, calibration_facts, read_floats, read_header
+from edgeseg.contract.images import images_in, read_image, resize_image, write_image
+from edgeseg.contract.metadata import ScoreStatistics
+from edgeseg.contract.seal import seal_file
+from edgeseg.errors import EdgesegError
+from edgeseg.evaluation.planted_scores import PlantedScores
+from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
+from edgeseg.teach import child, engine
+from edgeseg.teach.project import Project, ProjectSettings
+from tests.support import REPO
+from tests.support.brightness_model import brightness_metadata, write_brightness_model
+
+SIZE_HW = (32, 48)
+_START = (
+    f"import sys; sys.path.insert(0, {str(REPO)!r}); "
+    "from tests.support.teach_engine import main; sys.exit(main())"
+)
+CHILD = (sys.executable, "-c", _START)
+
+
+def part(brightest: int, *, seed: int = 0) -> NDArray[np.uint8]:
+    """A picture of the model's own size whose score is known."""
+    image = np.random.default_rng(seed).integers(20, 90, (*SIZE_HW, 1), np.uint8)
+    image = np.repeat(image, 3, axis=2)
+    image[8:16, 12:24] = brightest
+    return image
+
+
+def write_project(
+    folder: Path, *, good: int = 40, bad: tuple[int, ...] = (), source: str = "", rate: float = 0.05
+) -> Project:
+    """Good pictures with scores 100, 101, 102 ..., and bad ones of given scores."""
+    project = Project.begun(folder)
+    for index in range(good):
+        write_image(project.pictures("good") / f"g{index:02d}.png", part(100 + index, seed=index))
+    for score in bad:
+        write_image(project.pictures("bad") / f"b{score}.png", part(score, seed=score))
+    project.store(ProjectSettings(source=source, rate=rate))
+    return project
+
+
+def _scores(paths: list[Path]) -> GoodImageScores:
+    maps = [resize_image(read_image(path), SIZE_HW).mean(axis=2) for path in paths]
+    scores = np.array([each.max() for each in maps], np.float32)
+    grid = np.zeros((4, 6), np.float32)
+    return GoodImageScores(
+        scores=scores,
+        peaks=scores,
+        frame_d2=scores,
+        d2_mean=grid,
+        d2_std=grid,
+        images=tuple(map(str, paths)),
+    )
+
+
+def _artefact(good: GoodImageScores, *, rate: float, fitted: int, planted: bool) -> SimpleNamespace:
+    calibration = calibrate(
+        good, false_alarm_rate=rate, how="cross-conformal", expected_d2=1.0, measured_d2=1.0
+    )
+    scores = np.array([110.0, 150.0, 180.0, 220.0], np.float32)
+    defects = PlantedScores(scores=scores, areas=scores / 1e4, kinds=("blob",) * 4)
+    return SimpleNamespace(
+        calibration=replace(calibration, foreign_limit=None),
+        planted=defects if planted else None,
+        data={"name": "brightness", "fitted": fitted},
+    )
+
+
+def _save(artefact: SimpleNamespace, out: Path) -> None:
+    calibration: Calibration = artefact.calibration
+    empty: dict[str, object] = {}
+    header = {
+        "schema": SCHEMA,
+        "config": empty,
+        "weights": empty,
+        "calibration": calibration.header(),
+        "data": artefact.data,
+        "accuracy": [],
+        "versions": empty,
+    }
+    save_file(
+        {"good.scores": calibration.good.scores, "good.peaks": calibration.good.peaks},
+        out,
+        {KEY: sealed_header(header)},
+    )
+    seal_file(out)
+
+
+def fit_model(images, *, graph, config, options, out):
+    """The threshold of the pictures' own scores."""
+    paths = images_in(images)
+    for path in options.progress(paths, length=len(paths), label="Fitting"):
+        if path.stem == "slow":
+            options.note("now slow")
+            time.sleep(60)
+        if path.stem == "broken":
+            raise EdgesegError("broken.png: cannot be fitted on")
+        if path.stem == "crash":
+            raise ZeroDivisionError("a bug")
+    artefact = _artefact(
+        _scores(paths), rate=config.false_alarm_rate, fitted=len(paths), planted=True
+    )
+    _save(artefact, out)
+    return artefact
+
+
+def update_model(artefact, *, graph, more, forget, options, out):
+    """New scores first, then the earlier ones, as the real update does where they are few."""
+    header = read_header(artefact)
+    new = _scores(images_in(more))
+    earlier = read_floats(artefact, "good.scores")
+    scores = np.concatenate([new.scores, earlier])
+    good = replace(new, scores=scores, peaks=scores, frame_d2=scores, images=())
+    changed = _artefact(
+        good,
+        rate=calibration_facts(header).requested_rate,
+        fitted=header["data"]["fitted"] + new.count,
+        planted=False,
+    )
+    _save(changed, out)
+    return changed
+
+
+def write_graph(artefact, *, graph, out):
+    """The brightness model with the artefact's threshold."""
+    thresholds = calibration_facts(read_header(artefact)).thresholds
+    scores = read_floats(artefact, "good.scores")
+    metadata = replace(
+        brightness_metadata(size_hw=SIZE_HW),
+        threshold=thresholds,
+        good_scores=ScoreStatistics.of(scores, scores),
+    )
+    write_brightness_model(out, metadata=metadata)
+
+
+def main() -> int:
+    """The child process."""
+    engine.fit_model = fit_model
+    engine.update_model = update_model
+    engine.write_graph = write_graph
+    return child.main()
