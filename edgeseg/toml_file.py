@@ -7,6 +7,7 @@ from typing import Any
 
 from edgeseg.errors import UsageError
 
+MAX_BYTES = 1_000_000  # people write these by hand
 _READER = "tomllib" if sys.version_info >= (3, 11) else "tomli"
 
 
@@ -14,7 +15,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a file."""
     reader = importlib.import_module(_READER)
     try:
-        values: dict[str, Any] = reader.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise UsageError(f"{path}: more than {MAX_BYTES} bytes, expected a file of settings")
+        values: dict[str, Any] = reader.loads(data.decode("utf-8"))
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -1,6 +1,6 @@
 """A station in one file: every option of `edgeseg stream` by its name, checked as a whole.
 
-line3.toml --tomllib--> keys and values --the options' own types--> defaults of the command line
+line3.toml --read_toml--> keys and values --the options' own types--> defaults of the command line
 """
 
 import difflib

@@ -19,6 +19,8 @@ def test_values(tmp_path: Path) -> None:
     [
         (None, ": no such file"),
         (b"name = \n", ": not TOML (Invalid value (at line 1, column 8))"),
+        (b"# " + 1_000_000 * b"x", ": more than 1000000 bytes, expected a file of settings"),
+        (b"name = " + 5000 * b"[" + 5000 * b"]", ": not TOML ("),
         (b"\xff\xfe", ": cannot be read ('utf-8' codec can't decode byte 0xff"),
     ],
 )

@@ -142,8 +142,10 @@ def test_all_mistakes_in_one_message(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("model = x\n", "not TOML (Invalid value (at line 1, column 9))"),
-        (None, "no such file"),
+        ("model = x\n", "line3.toml: not TOML (Invalid value (at line 1, column 9))"),
+        ("model = " + 5000 * "[" + 5000 * "]", "line3.toml: not TOML (maximum recursion depth"),
+        ("model = " + "1" * 5000, "line3.toml: not TOML (Exceeds the limit"),
+        (None, "line3.toml: no such file"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path: Path, text: str | None, message: str) -> None:
@@ -151,6 +153,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, text: str | None, message: st
     done = run("--station", path)
     assert done.exit_code == 2
     assert message in done.stderr
+    assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.output
 
 
