@@ -69,8 +69,11 @@ def open_session(
     note: Note = ignore,
 ) -> "Session":
     """Load a .onnx or .plan file; `auto` says which backend it takes and why not a faster one."""
-    from edgeseg.files import file_sha256
-    from edgeseg.runtime.backends.model_file import BackendUnavailable, check_usable
+    from edgeseg.runtime.backends.model_file import (
+        BackendUnavailable,
+        check_usable,
+        opened_sha256,
+    )
 
     model = Path(model)
     if not model.is_file():
@@ -90,7 +93,7 @@ def open_session(
     except RuntimeFailure:
         session.close()
         raise
-    session.model_sha256 = file_sha256(file)
+    session.model_sha256 = opened_sha256(file)
     if not session.metadata.sealed:
         note(f"{model.name} was made before hashes: damage to it may go unnoticed; export it again")
     note(f"{model.name} runs on {session.backend}")

@@ -56,11 +56,21 @@ def _read(sidecar: Path) -> ModelMetadata | None:
 
 
 def _is_of(metadata: ModelMetadata, model: Path) -> bool:
+    return model.is_file() and _stated(metadata, model) == file_sha256(model)
+
+
+def _stated(metadata: ModelMetadata, model: Path) -> str | None:
+    """The hash that a sidecar has of its model."""
     if model.suffix in PLAN_SUFFIXES:
-        expected = None if metadata.plan is None else metadata.plan.plan_sha256
-    else:
-        expected = metadata.onnx_sha256
-    return model.is_file() and expected == file_sha256(model)
+        return None if metadata.plan is None else metadata.plan.plan_sha256
+    return metadata.onnx_sha256
+
+
+def opened_sha256(model: Path) -> str:
+    """The hash of a file that `file_metadata` has let pass: a sidecar's is what it was held to."""
+    sidecar = read_sidecar(model)
+    stated = None if sidecar is None else _stated(sidecar, model)
+    return stated or file_sha256(model)
 
 
 def file_metadata(model: Path) -> ModelMetadata:

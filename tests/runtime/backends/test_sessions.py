@@ -57,6 +57,23 @@ def test_predictions_survive_the_next_run(model: Path, backend: str) -> None:
     assert np.array_equal(first.grid_hw, kept[1])
 
 
+def test_a_large_file_is_hashed_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[Path] = []
+
+    def counting(path: Path) -> str:
+        hashed.append(path)
+        return file_sha256(path)
+
+    monkeypatch.setattr("edgeseg.runtime.backends.model_file.file_sha256", counting)
+    with open_session(model, backend="cpu") as session:
+        assert session.model_sha256 == file_sha256(model)
+    assert hashed == [model]
+    model.with_suffix(".json").unlink()
+    with open_session(model, backend="cpu") as session:
+        assert session.model_sha256 == file_sha256(model)
+    assert hashed == [model, model]
+
+
 def test_a_session_knows_the_hash_of_the_file_that_runs(model: Path) -> None:
     with open_session(model, backend="cpu") as session:
         assert session.model_sha256 == file_sha256(model)
