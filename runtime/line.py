@@ -23,7 +23,7 @@ from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.station.codes import ErrorCode
 from edgeseg.runtime.station.records import Job, StationResult, TriggerEvent
 from edgeseg.runtime.station.station import Station
-from edgeseg.runtime.trigger_kinds import FREE, TRIGGERS, TriggerSetup
+from edgeseg.runtime.trigger_kinds import FREE, TRIGGERS, HardwareOptions, TriggerSetup
 from edgeseg.runtime.triggers.station_sink import StationSink, end_station
 from edgeseg.runtime.triggers.watch import StationWatch
 
@@ -73,8 +73,10 @@ class Line:
             timeout_s=options.trigger_timeout,
             # A live camera's queue drops its oldest frame when it is full, and with it a trigger.
             depth=options.queue_size + (0 if specs[0].live else _READ_AHEAD),
+            part_id_age_s=options.sinks.of(HardwareOptions).part_id_age,
             on_error=faults.count,
         )
+        self.station.takes_part_ids = options.trigger in ("hardware", "part")
         self.outcomes: Counter[str] = Counter()
         self.adapters: list[Adapter] = []
         self.jobs: dict[str, Job] = {}  # by the names of recipes
@@ -91,6 +93,9 @@ class Line:
         sink = StationSink(self.station, sources=len(pipeline.readers), jobs=self.jobs)
         pipeline.add_sink(sink)
         pipeline.on_unscored = sink.on_unscored
+        pipeline.refuse = lambda frame: self.station.no_verdict(
+            triggered=frame.trigger_id is not None
+        )
         pipeline.on_demand = self.triggered
         pipeline.on_tick.append(self.station.beat)
         reader = pipeline.readers[0]
@@ -99,6 +104,11 @@ class Line:
 
     def open_adapters(self, run: StreamRun) -> None:
         """Make every adapter that the options ask for."""
+        from edgeseg.runtime.web.page_sink import PageSink
+
+        page = run.sink(PageSink)
+        if page is not None:
+            page.follow(self.station)
         self.station.subscribe(self._count)
         if self.triggered:
             self.station.subscribe(lambda result: _log(run, result))

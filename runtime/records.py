@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from edgeseg.contract.geometry import Pose, View
 from edgeseg.contract.judgement import Severity, Verdict, severity_of
 from edgeseg.contract.prediction import Prediction, Region
+from edgeseg.runtime.station.codes import Refusal
 
 SourceEventKind = Literal["source_open", "source_lost", "source_back", "source_end", "frame_lost"]
+# no_inspection: a score that no approved model answers for; never good, whatever it is
+FrameVerdict = Literal[Verdict, "no_inspection"]
 SCHEMA = 1  # of the events that sinks write
 STAGES = ("capture_age", "queue", "pre", "infer", "post", "end_to_end")
 
@@ -83,7 +86,8 @@ class FrameResult:
     prediction: Prediction  # map at the model's input size; at frame_hwc's size when tiled
     threshold_score: float
     threshold_pixel: float
-    verdict: Verdict
+    verdict: FrameVerdict
+    refusal: Refusal | None = None  # why it is no_inspection
     p_value: float | None = None  # share of good parts that look this odd; None: not known
     alarm: bool  # k of the last n verdicts of this source were neither good nor unsure
     alarm_started: bool  # true on the first frame of an alarm

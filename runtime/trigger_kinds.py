@@ -54,6 +54,17 @@ def _free(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "In
     return buffer
 
 
+@dataclass(frozen=True, kw_only=True)
+class HardwareOptions:
+    """What `hardware` is told."""
+
+    part_id_age: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not self.part_id_age > 0:
+            raise UsageError(f"part_id_age={self.part_id_age}: expected more than 0 seconds")
+
+
 def _hardware(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "Intake":
     from edgeseg.runtime.triggers.intakes import HardwareIntake
 
@@ -108,7 +119,15 @@ TRIGGERS: dict[str, TriggerKind[Any]] = {
     FREE: TriggerKind(meaning="every frame", record=NoTriggerOptions, intake=_free),
     "hardware": TriggerKind(
         meaning="every frame of a camera that its line triggers",
-        record=NoTriggerOptions,
+        record=HardwareOptions,
+        options=(
+            click.Option(
+                ["--part-id-age"],
+                type=float,
+                default=HardwareOptions.part_id_age,
+                help="Seconds that an announced part id waits for its trigger.",
+            ),
+        ),
         intake=_hardware,
     ),
     "part": TriggerKind(

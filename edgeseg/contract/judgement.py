@@ -45,8 +45,8 @@ def verdict_on(
     return "good"
 
 
-def is_alarming(verdict: Verdict) -> bool:
-    """Whether a part may not pass; a doubt alone is no alarm."""
+def is_alarming(verdict: str) -> bool:
+    """Whether a part may not pass; a doubt alone is no alarm, a word that is not known is."""
     return verdict not in ("good", "unsure")
 
 

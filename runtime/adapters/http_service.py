@@ -2,7 +2,8 @@
 
 POST /trigger {"part_id": "...", "request": "..."}      -> the id; ?wait=1: the result itself
 GET /result, /result?id=7                               -> the last one, or that one
-GET /state    POST /job {"job": 3}
+GET /state    POST /job {"job": 3}    POST /part {"part_id": "..."}
+POST /check                                             -> 202; ?wait=1: passed or failed
 """
 
 import json
@@ -16,13 +17,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from edgeseg.contract.plain import parse_json
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
-from edgeseg.runtime.station.records import StationResult
+from edgeseg.runtime.station.codes import CheckAnswer
+from edgeseg.runtime.station.records import StationResult, StationWords
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import ACTION_HEADER, Access
 from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
 
 KEPT = 4096  # results that may still be asked for
+CHECK_S = 60.0  # that an answer waits for the end of a check
 _MAX_BODY = 4096
+_LOOK_S = 0.02
 
 
 class HttpService:
@@ -75,6 +79,17 @@ class HttpService:
                     return self._results.get(trigger_id)
                 self._changed.wait(left_s)
             return found
+
+    def check_now(self, *, wait: bool) -> StationWords | None:
+        """Ask for the golden check; None: refused."""
+        if not self.station.check_now():
+            return None
+        deadline_s = time.monotonic() + (CHECK_S if wait else 0.0)
+        while (words := self.station.words()).check_answer == CheckAnswer.RUNNING:
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(_LOOK_S)
+        return words
 
     def last(self) -> StationResult | None:
         """The newest result."""
@@ -139,10 +154,14 @@ class _Handler(BoundedHandler):
                 return self._trigger(service, values, wait="wait" in parse_qs(url.query))
             if url.path == "/job":
                 return self._load(service, values["job"])
+            if url.path == "/part":
+                return self._announce(service, values["part_id"])
         except (ValueError, TypeError, KeyError):
             expected = '{"part_id": "...", "request": "..."}, or {"job": 3} for /job'
             return self._error(HTTPStatus.BAD_REQUEST, f"expected {expected}")
-        return self._error(HTTPStatus.NOT_FOUND, "expected /trigger or /job")
+        if url.path == "/check":
+            return self._check(service, wait="wait" in parse_qs(url.query))
+        return self._error(HTTPStatus.NOT_FOUND, "expected /trigger, /part, /job or /check")
 
     def _trigger(self, service: HttpService, values: dict[str, Any], *, wait: bool) -> None:
         part_id, request = values.get("part_id", ""), values.get("request", "")
@@ -164,6 +183,22 @@ class _Handler(BoundedHandler):
         accepted = service.station.load_job(job)
         status = HTTPStatus.ACCEPTED if accepted else HTTPStatus.NOT_FOUND
         return self._json(status, {"accepted": accepted})
+
+    def _announce(self, service: HttpService, part_id: object) -> None:
+        if not isinstance(part_id, str):
+            raise TypeError
+        if not service.station.announce(part_id):
+            sentence = "a part id before its trigger is for --trigger hardware and part"
+            return self._error(HTTPStatus.CONFLICT, sentence)
+        return self._json(HTTPStatus.ACCEPTED, {"accepted": True})
+
+    def _check(self, service: HttpService, *, wait: bool) -> None:
+        words = service.check_now(wait=wait)
+        if words is None:
+            sentence = "nothing can be checked now: no golden pictures, or a recipe is being loaded"
+            return self._error(HTTPStatus.CONFLICT, sentence)
+        done = words.check_answer != CheckAnswer.RUNNING
+        return self._json(HTTPStatus.OK if done else HTTPStatus.ACCEPTED, words.facts())
 
     def _result(self, result: StationResult | None) -> None:
         if result is None:

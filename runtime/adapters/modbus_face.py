@@ -4,10 +4,14 @@ import threading
 from collections.abc import Callable
 
 from edgeseg.runtime.adapters.modbus_map import (
+    CHECK_ANSWER,
+    CHECKS,
     CONTROL,
+    CONTROL_BITS,
     JOB_LOAD,
     MAP_VERSION,
     NEXT_PART_ID,
+    PART_NOTE,
     PART_REGISTERS,
     RESULT_ID,
     SIZE,
@@ -26,6 +30,8 @@ from edgeseg.runtime.station.result_buffer import ResultBuffer
 from edgeseg.runtime.station.station import Station
 
 REFUSED_TRIGGER = "a trigger over Modbus is refused; start with trigger=modbus"
+
+REFUSED_CHECK = "a check is refused: no golden pictures, or a recipe is being loaded"
 
 
 class ModbusFace:
@@ -69,11 +75,13 @@ class ModbusFace:
         with self._lock:
             for at, value in enumerate(values, address):
                 if at == CONTROL:
-                    self._obey(Control(value & 0x1F))
+                    self._obey(Control(value & CONTROL_BITS))
                 elif at == JOB_LOAD:
                     self._job_load = value
                 else:
                     self._next_part[at - NEXT_PART_ID] = value
+            if address == NEXT_PART_ID:  # with its begin: a part id is written in one request
+                self._station.announce(text_of(self._next_part))
         return True
 
     def _obey(self, control: Control) -> None:
@@ -88,6 +96,8 @@ class ModbusFace:
                 self._station.acknowledge(read.trigger.trigger_id)
         if Control.LOAD_JOB in rising:
             self._station.load_job(self._job_load)
+        if Control.CHECK_NOW in rising and not self._station.check_now():
+            self._on_error("modbus", REFUSED_CHECK)
         if Control.TRIGGER in rising:
             if self._may_trigger:
                 self._station.trigger(origin="modbus", part_id=text_of(self._next_part))
@@ -115,6 +125,8 @@ class ModbusFace:
         registers += self._next_part
         registers += [0] * (SIZE - len(registers))
         registers[VERSION] = MAP_VERSION
+        registers[CHECKS], registers[CHECK_ANSWER] = words.checks & 0xFFFF, int(words.check_answer)
+        registers[PART_NOTE] = int(shown.trigger.part_note) if valid and shown is not None else 0
         if not valid and shown is not None:  # read already: its id stays to be seen, no verdict
             registers[RESULT_ID : RESULT_ID + 2] = high_low(shown.trigger.trigger_id)
         return registers

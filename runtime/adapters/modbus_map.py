@@ -1,6 +1,7 @@
 """The register map: frozen, since PLC programs are written against it; docs/line.md explains it.
 
-0-19 what is, 20-35 part id of the result, 36-55 what a PLC writes besides the control word
+0-19 what is, 20-35 part id of the result, 36-55 what a PLC writes besides the control word,
+57-59 added later: golden checks on request, and what there is to say of the part id
 """
 
 import math
@@ -17,6 +18,7 @@ PART_ID = 20
 JOB_LOAD, MISSED, OVERRUNS, RUN = 36, 37, 38, 39
 NEXT_PART_ID = 40
 VERSION = 56
+CHECKS, CHECK_ANSWER, PART_NOTE = 57, 58, 59
 PART_REGISTERS = MAX_PART_ID // 2
 NO_NUMBER = -(2**31)  # for a score that is none
 WRITABLE = {CONTROL, JOB_LOAD, *range(NEXT_PART_ID, NEXT_PART_ID + PART_REGISTERS)}
@@ -40,6 +42,7 @@ class Status(IntFlag):
     JOB_LOAD_ACK = 1 << 12  # follows the load-job bit
     CHECK_PASSED = 1 << 13
     CHECK_FAILED = 1 << 14
+    CHECK_RUNNING = 1 << 15
 
 
 class Control(IntFlag):
@@ -50,6 +53,10 @@ class Control(IntFlag):
     BUFFER_RESULTS = 1 << 2  # a level: results wait for their acknowledgement
     CLEAR_ERRORS = 1 << 3
     LOAD_JOB = 1 << 4
+    CHECK_NOW = 1 << 5
+
+
+CONTROL_BITS = sum(Control)  # others are ignored
 
 
 def high_low(value: int) -> list[int]:
@@ -88,6 +95,7 @@ def station_bits(words: StationWords) -> Status:
         (Status.JOB_LOADING, words.job_loading),
         (Status.CHECK_PASSED, words.check == Check.PASSED),
         (Status.CHECK_FAILED, words.check == Check.FAILED),
+        (Status.CHECK_RUNNING, words.check == Check.RUNNING),
     ):
         bits |= bit if on else Status(0)
     return bits

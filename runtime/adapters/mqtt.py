@@ -1,6 +1,6 @@
 """Triggers and results over an MQTT broker.
 
-    PREFIX/trigger, PREFIX/job in     PREFIX/result out, QoS 1, not retained
+    PREFIX/trigger, job, part, check in     PREFIX/result out, QoS 1, not retained
     PREFIX/state out, retained; the broker itself sets it to offline when the station is gone
 
 A result is not retained: after a restart nobody may take an old one for new. The session is clean,
@@ -32,6 +32,7 @@ QUEUED = 1000  # results that wait for a broker
 _MAX_PAYLOAD = 4096
 _KEEPALIVE_S = 10  # a cable that is cut is noticed, and the last will sent, within 1.5 times this
 _STATE_S = 0.2  # how soon a change of state is told
+_LISTENS = ("trigger", "job", "part", "check")
 _OFFLINE = {"online": False, "state": "offline", "trigger_ready": False}
 
 
@@ -134,7 +135,7 @@ class MqttAdapter:
         if reason.is_failure:
             self._on_error(self.name, f"the broker refuses the connection ({reason})")
             return
-        client.subscribe([(self._topic("trigger"), 1), (self._topic("job"), 1)])
+        client.subscribe([(self._topic(name), 1) for name in _LISTENS])
         self.publish_state()
 
     def _disconnected(
@@ -150,14 +151,24 @@ class MqttAdapter:
         try:
             if len(message.payload) > _MAX_PAYLOAD:
                 raise ValueError("too long")
-            if message.topic == self._topic("trigger"):
-                self._trigger(*read_trigger(bytes(message.payload)))
-            else:
-                text = message.payload.decode("utf-8").strip()
-                self._station.load_job(job_key(text))
-                self.publish_state()
+            self._obey(message.topic, bytes(message.payload))
         except (ValueError, AttributeError):  # a topic that anybody may write to
             self._on_error(self.name, f"a message to {message.topic} is not understood")
+
+    def _obey(self, topic: str, payload: bytes) -> None:
+        if topic == self._topic("trigger"):
+            return self._trigger(*read_trigger(payload))
+        text = payload.decode("utf-8").strip()
+        if topic == self._topic("part"):
+            if not self._station.announce(text):
+                self._on_error(self.name, "a part id is refused: triggers carry their own here")
+            return None
+        if topic == self._topic("check"):
+            if not self._station.check_now():
+                self._on_error(self.name, "a check is refused: nothing can be checked now")
+        else:
+            self._station.load_job(job_key(text))
+        return self.publish_state()
 
     def _trigger(self, part_id: str, request: str) -> None:
         if not self._may_trigger:

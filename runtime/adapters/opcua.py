@@ -3,6 +3,7 @@
 VisionSystem
   VisionStateMachine, AutomaticModeStateMachine: CurrentState    TriggerReady, Error, Heartbeat
   StartSingleJob(MeasId, PartId) -> JobId, Error                 PrepareRecipe(Recipe) -> Error
+  AnnouncePart(PartId) -> Error                                  CheckNow() -> Error
   ResultManagement: ResultId, ResultState, ResultContent         GetResultById(JobId) -> content
 """
 
@@ -134,6 +135,9 @@ class OpcUaAdapter:
             "Heartbeat": (0, ua.VariantType.UInt16),
             "RunId": (self._station.run_id, ua.VariantType.String),
             "Recipe": ("", ua.VariantType.String),
+            "Check": ("", ua.VariantType.String),
+            "CheckAnswer": (0, ua.VariantType.Int32),
+            "Checks": (0, ua.VariantType.UInt32),
         }
         for name, (value, kind) in kinds.items():
             nodes[name] = await system.add_variable(space, name, value, kind)
@@ -178,9 +182,21 @@ class OpcUaAdapter:
             error = OK if self._station.load_job(job_key(recipe or "")) else REFUSED
             return ua.Variant(error, ua.VariantType.Int32)
 
+        @uamethod
+        def announce(parent: object, part_id: str) -> Any:
+            error = OK if self._station.announce(part_id or "") else REFUSED
+            return ua.Variant(error, ua.VariantType.Int32)
+
+        @uamethod
+        def check(parent: object) -> Any:
+            error = OK if self._station.check_now() else REFUSED
+            return ua.Variant(error, ua.VariantType.Int32)
+
         text, number, error = ua.VariantType.String, ua.VariantType.UInt32, ua.VariantType.Int32
         await system.add_method(space, "StartSingleJob", start, [text, text], [number, error])
         await system.add_method(space, "PrepareRecipe", prepare, [text], [error])
+        await system.add_method(space, "AnnouncePart", announce, [text], [error])
+        await system.add_method(space, "CheckNow", check, [], [error])
 
     def _start(self, meas_id: str, part_id: str) -> tuple[int, int]:
         if not self._may_trigger or len(meas_id) > MAX_REQUEST:
@@ -205,6 +221,9 @@ class OpcUaAdapter:
                 "ErrorText": words.reason,
                 "Heartbeat": ua.Variant(words.heartbeat, ua.VariantType.UInt16),
                 "Recipe": words.job.name or str(words.job.number),
+                "Check": words.check.name.lower(),
+                "CheckAnswer": ua.Variant(int(words.check_answer), ua.VariantType.Int32),
+                "Checks": ua.Variant(words.checks, ua.VariantType.UInt32),  # changes last
             }
             for name, value in values.items():
                 if last.get(name) != value:

@@ -3,6 +3,7 @@
 asked -> JOB_LOADING: new triggers are answered so   old ones still get their verdicts
 model warm or opened, golden check if the recipe says so, all beside the running inspection
 no trigger under way -> swap between two frames -> job loaded: triggers are for the new recipe
+a check on request runs between two frames, on the session that inspects
 """
 
 import threading
@@ -14,7 +15,8 @@ from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.changeover.warm_sessions import WarmModel, WarmSessions
-from edgeseg.runtime.golden.check import Judge, check_golden
+from edgeseg.runtime.golden.check import Judge, check_golden, failed_record
+from edgeseg.runtime.golden.expected import golden_files
 from edgeseg.runtime.golden.record import CheckRecord, write_record
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
@@ -26,6 +28,7 @@ from edgeseg.runtime.station.records import Job
 from edgeseg.runtime.station.station import Station
 
 _SWAP_S = 60.0  # for the frame that is being scored, and the check of a model that is in use
+_CHECK_S = 600.0  # for a check on request, of however many pictures
 Event = dict[str, object]
 
 
@@ -65,9 +68,12 @@ class Changeover:
         self.swapping = threading.Lock()  # whoever changes the model holds it
         self._lock = threading.Lock()
         self._wanted: Recipe | None = None
+        self._checking = False
+        self._failed: set[str] = set()  # recipes that have to pass a check before they inspect
         self._asked, self._answered, self._end = (threading.Event() for _ in range(3))
         around.station.subscribe(lambda result: self._answered.set())
         around.station.attach_jobs(self.load)
+        around.station.attach_check(self.check)
         self._thread = threading.Thread(target=self._run, name="changeover", daemon=True)
 
     def begin(self) -> CheckRecord | None:
@@ -98,6 +104,17 @@ class Changeover:
         self._asked.set()
         return True
 
+    def check(self) -> bool:
+        """Begin the golden check of what inspects now; false: nothing to check, or a changeover."""
+        with self._lock:
+            if self._wanted is not None or not any(golden_files(self.running.recipe)):
+                return False
+            if not self._checking:
+                self._checking = True
+                self._around.station.begin_check()
+        self._asked.set()
+        return True
+
     def close(self) -> None:
         """End the thread; the sessions belong to whoever made them."""
         self._end.set()
@@ -111,7 +128,9 @@ class Changeover:
             self._asked.wait()
             self._asked.clear()
             with self._lock:
-                recipe = self._wanted
+                checking, recipe = self._checking, self._wanted
+            if checking and not self._end.is_set():
+                self._check_now()
             if recipe is None or self._end.is_set():
                 continue
             try:
@@ -120,6 +139,22 @@ class Changeover:
                 self._fail(recipe, str(error))
             except Exception as error:  # a surprise of a library must not end all changeovers
                 self._fail(recipe, f"{type(error).__name__}")
+
+    def _check_now(self) -> None:
+        """Between two frames, in the scoring thread: a session serves one thread at a time."""
+        with self.swapping:
+            running, pipeline = self.running, self._around.pipeline
+            session = running.model.session
+
+            def prove() -> None:
+                record = self._checked(running.recipe, session, between=pipeline.tick)
+                with self._lock:
+                    self._checking = False
+                    self._announce(running.recipe, record)
+
+            change = Change(session=session, scorer=pipeline.scorer, then=prove)
+            if not pipeline.change(change, timeout_s=_CHECK_S):
+                self._around.note(f"golden check: not done within {_CHECK_S:g} s")
 
     def _change_to(self, recipe: Recipe) -> None:
         begun_s = time.monotonic()
@@ -192,10 +227,27 @@ class Changeover:
         return time.monotonic() - begun_s
 
     def _check(self, recipe: Recipe, session: Session) -> CheckRecord | None:
-        if not recipe.settings.golden.at_start:
-            return None
-        record = check_golden(Judge(recipe, session))
-        write_record(recipe, record)
+        """At a start or changeover: if the recipe says so, or its last check failed."""
+        if recipe.settings.golden.at_start or recipe.name in self._failed:
+            return self._checked(recipe, session)
+        return None
+
+    def _checked(
+        self, recipe: Recipe, session: Session, *, between: Callable[[], None] = lambda: None
+    ) -> CheckRecord:
+        """Never raises: the scoring thread asks too. What cannot be checked has failed."""
+        try:
+            record = check_golden(Judge(recipe, session, between=between))
+        except EdgesegError as error:
+            record = failed_record(recipe, error)
+        except Exception as error:
+            surprise = RuntimeFailure(f"the check ended with {type(error).__name__}")
+            record = failed_record(recipe, surprise)
+        try:
+            write_record(recipe, record)
+        except OSError as error:  # a full disk does not make the model another
+            self._around.note(f"golden check of {recipe.name}: not kept ({error.strerror})")
+        (self._failed.discard if record.passed else self._failed.add)(recipe.name)
         return record
 
     def _announce(self, recipe: Recipe, record: CheckRecord | None) -> None:

@@ -5,7 +5,7 @@ pictures --the stream's own Scorer, n times--> verdicts, scores, spread --bounds
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,14 +38,18 @@ Image = NDArray[np.uint8]
 class Judge:
     """A recipe's session, as the stream uses it, for single pictures."""
 
-    def __init__(self, recipe: Recipe, session: Session) -> None:
+    def __init__(
+        self, recipe: Recipe, session: Session, *, between: Callable[[], None] = lambda: None
+    ) -> None:
         self.recipe, self.session = recipe, session
+        self._between = between  # pictures: a loop that checks in its own thread stays alive
         self.scorer = Scorer(
             session, [recipe.name], config=recipe.scorer_config(), meters=Meters(1)
         )
 
     def look(self, image_hwc: Image, *, name: str) -> FrameResult:
         """Score one picture like a captured frame."""
+        self._between()
         self.scorer.check(image_hwc.shape[:2], source=name)
         now_ns = time.monotonic_ns()
         frame = Frame(

@@ -4,9 +4,8 @@ import threading
 import time
 from collections import Counter, deque
 
-from edgeseg.contract.judgement import Verdict
 from edgeseg.progress import Note
-from edgeseg.runtime.records import STAGES, StageSummary
+from edgeseg.runtime.records import STAGES, FrameVerdict, StageSummary
 
 SINKS = "sinks"  # after the verdict, so in no frame's own times; it limits the rate all the same
 # 128 linear buckets per power of two: a bucket is at most 1/128 of its values wide, and its middle
@@ -118,7 +117,9 @@ class Meters:
         self._records = tuple(self._stages[stage].record for stage in STAGES)
         self._in, self._out = RateMeter(), RateMeter()
 
-    def record_frame(self, source_index: int, verdict: Verdict, times_ns: tuple[int, ...]) -> None:
+    def record_frame(
+        self, source_index: int, verdict: FrameVerdict, times_ns: tuple[int, ...]
+    ) -> None:
         """Take one scored frame; times in the order of STAGES."""
         for record, value_ns in zip(self._records, times_ns, strict=True):
             record(value_ns)

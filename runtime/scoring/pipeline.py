@@ -30,6 +30,7 @@ from edgeseg.runtime.records import (
 from edgeseg.runtime.scoring.meters import Faults, Meters
 from edgeseg.runtime.scoring.report import status_line
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
+from edgeseg.runtime.station.codes import Refusal
 
 WRONG_SIZE = "wrong_size"  # the stream changed to a size that the ROI or the tiles do not fit
 _WAIT_S = 0.1  # for frames; also how soon a stop is noticed when none come
@@ -81,10 +82,12 @@ class Pipeline:
         self.on_demand = False  # whether frames are scored only when somebody triggers
         # Told of frames that were taken and cannot be scored, and of every tick.
         self.on_unscored: Callable[[Frame, str], None] = lambda frame, reason: None
+        # Why a frame may get no verdict now: no approved model answers for it.
+        self.refuse: Callable[[Frame], Refusal | None] = lambda frame: None
         self.on_tick: list[Callable[[], None]] = []
         self._events: queue.SimpleQueue[SourceEvent] = queue.SimpleQueue()
-        names = [spec.name for spec in specs]
-        self.scorer = Scorer(session, names, config=config.scorer, meters=self.meters)
+        self._names = [spec.name for spec in specs]
+        self.scorer = self._scorer(session, config.scorer)
         self.buffer = FrameBuffer(
             [spec.policy(config.policy) for spec in specs], queue_size=config.queue_size
         )
@@ -126,7 +129,7 @@ class Pipeline:
                 self._pass_events_on()
                 if taken:
                     self._score(taken)
-                self._tick()
+                self.tick()
         finally:
             self.meters.ended_s = time.monotonic()
             self._finish()
@@ -134,13 +137,21 @@ class Pipeline:
 
     def new_scorer(self, session: Session, config: ScorerConfig) -> Scorer:
         """For `change`; refuses a region that the frames so far do not hold. From any thread."""
-        names = [reader.spec.name for reader in self.readers]
-        scorer = Scorer(session, names, config=config, meters=self.meters)
+        scorer = self._scorer(session, config)
         for reader in self.readers:
             if reader.size_hw is not None:
                 scorer.check(reader.size_hw, source=reader.spec.name)
         scorer.warm_up()
         return scorer
+
+    def _scorer(self, session: Session, config: ScorerConfig) -> Scorer:
+        return Scorer(
+            session,
+            self._names,
+            config=config,
+            meters=self.meters,
+            refuse=lambda frame: self.refuse(frame),
+        )
 
     def change(self, change: Change, *, timeout_s: float) -> bool:
         """Score with another model from the next frame on; false: not within that time."""
@@ -225,7 +236,8 @@ class Pipeline:
         # A foreign message may hold anything, a URL too.
         self.faults.count(sink.name, redact(f"{type(error).__name__}: {error}"))
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """A sign of life, at most once a second; from the scoring thread."""
         now_s = time.monotonic()
         if now_s < self._next_tick_s:
             return

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,7 +19,8 @@ from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, StageTimes, Trace
 from edgeseg.runtime.scoring.meters import Meters
 from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into
-from edgeseg.runtime.scoring.verdict import Alarm, Debounce
+from edgeseg.runtime.scoring.verdict import Alarm, Debounce, called
+from edgeseg.runtime.station.codes import Refusal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +48,21 @@ class _Look:
 
 
 class Scorer:
-    """Holds what lasts from frame to frame: the input array and the alarms."""
+    """Holds what lasts from frame to frame: the input array and the alarms.
+
+    `refuse` says why a frame may get no verdict now; None: it may.
+    """
 
     def __init__(
-        self, session: Session, names: list[str], *, config: ScorerConfig, meters: Meters
+        self,
+        session: Session,
+        names: list[str],
+        *,
+        config: ScorerConfig,
+        meters: Meters,
+        refuse: Callable[[Frame], Refusal | None] = lambda frame: None,
     ) -> None:
+        self._refuse = refuse
         self._session, self._names, self._config, self._meters = session, names, config, meters
         self._channels = session.metadata.input.channels.lower()
         self.thresholds = session.metadata.thresholds(config.threshold)
@@ -175,16 +187,18 @@ class Scorer:
     ) -> FrameResult:
         index, view, found = frame.source_index, look.view, look.found
         crop_hwc = view.crop(frame.image_hwc)
-        verdict = verdict_on(
+        found_verdict = verdict_on(
             prediction.score, self.thresholds, map_hw=prediction.map_hw, found=found
         )
         regions, region_count = marked_regions(
-            prediction.map_hw, verdict, self.thresholds.pixel, view=view
+            prediction.map_hw, found_verdict, self.thresholds.pixel, view=view
         )
         if self._config.min_area:
             min_area = self._config.min_area
-            verdict, regions = large_enough(verdict, regions, min_area=min_area)
+            found_verdict, regions = large_enough(found_verdict, regions, min_area=min_area)
             region_count = min(region_count, len(regions))
+        refusal = self._refuse(frame)
+        verdict = called(found_verdict, refusal)
         alarm = self.alarms[index]
         started = alarm.update(verdict)
         times_ns = _times_ns(frame.grabbed_ns, buffered_ns, marks, time.monotonic_ns())
@@ -206,6 +220,7 @@ class Scorer:
             threshold_score=self.thresholds.score,
             threshold_pixel=self.thresholds.pixel,
             verdict=verdict,
+            refusal=refusal,
             p_value=self._chance(prediction.score),
             alarm=alarm.active,
             alarm_started=started,

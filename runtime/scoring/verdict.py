@@ -1,10 +1,17 @@
-"""From verdicts to a debounced alarm."""
+"""What a frame is called, and from verdicts to a debounced alarm."""
 
 from collections import deque
 from dataclasses import dataclass
 
 from edgeseg.contract.judgement import Verdict, is_alarming
 from edgeseg.errors import UsageError
+from edgeseg.runtime.records import FrameVerdict
+from edgeseg.runtime.station.codes import Refusal
+
+
+def called(verdict: Verdict, refusal: Refusal | None) -> FrameVerdict:
+    """The one rule for every output: without an approved model nothing is good, nor a defect."""
+    return verdict if refusal is None else "no_inspection"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +43,7 @@ class Alarm:
         self._recent: deque[bool] = deque(maxlen=debounce.n)
         self.active = False
 
-    def update(self, verdict: Verdict) -> bool:
+    def update(self, verdict: FrameVerdict) -> bool:
         """Take one verdict; true when the alarm starts with it."""
         self._recent.append(is_alarming(verdict))
         before, self.active = self.active, sum(self._recent) >= self._needed

@@ -1,6 +1,6 @@
 """Parts of the shift and of each recipe, counted over restarts.
 
-parts = good + defect + unsure + invalid + not_found + missed, at any moment
+parts = good + defect + unsure + invalid + not_found + missed + no_inspection, at any moment
 """
 
 import threading
@@ -13,10 +13,11 @@ from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.files import write_json
 from edgeseg.runtime.records import SCHEMA, FrameResult, SourceEvent
 from edgeseg.runtime.sinks.shift_times import ShiftTimes
+from edgeseg.runtime.station.codes import UNAPPROVED
 from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station
 
-VERDICTS = ("good", "defect", "unsure", "invalid", "not_found", "missed")
+VERDICTS = ("good", "defect", "unsure", "invalid", "not_found", "missed", "no_inspection")
 _SAVE_S = 1.0  # between savings: what a kill can cost
 _YEAR_3000_S = 32_503_680_000.0  # calendars end somewhere
 _SHIFTS = 100  # that are remembered
@@ -33,6 +34,7 @@ class Tally:
     invalid: int = 0
     not_found: int = 0
     missed: int = 0  # passed without an inspection: missed trigger, time-out, lost camera
+    no_inspection: int = 0  # came while no approved model could judge it
 
     def plus(self, verdict: str) -> "Tally":
         """With one part more; a word that is not known is no verdict to trust."""
@@ -126,8 +128,9 @@ class Counters:
         station.subscribe(self._on_result)
 
     def _on_result(self, result: StationResult) -> None:
-        verdict = "missed" if result.inspection is None else result.verdict
-        self.count(verdict, result.trigger.job.name)
+        unapproved = result.error in UNAPPROVED
+        missed = result.inspection is None and not unapproved
+        self.count("missed" if missed else result.verdict, result.trigger.job.name)
 
     def on_frame(self, result: FrameResult) -> None:
         """A frame of a free-running camera counts as a part."""

@@ -39,6 +39,8 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "score": _finite(result.prediction.score),
         "threshold": result.threshold_score,
         "verdict": result.verdict,
+        "error": "none" if result.refusal is None else result.refusal[0].name.lower(),
+        "reason": "" if result.refusal is None else result.refusal[1],
         "p_value": result.p_value,
         "oddness": words_of(result.p_value),
         "alarm": result.alarm,

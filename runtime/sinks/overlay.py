@@ -4,21 +4,21 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.judgement import Verdict
 from edgeseg.contract.prediction import Region
-from edgeseg.runtime.records import FrameResult
+from edgeseg.runtime.records import FrameResult, FrameVerdict
 
 Colour = tuple[int, int, int]  # RGB
 
 _GOOD: Colour = (46, 160, 87)
 _DEFECT: Colour = (226, 50, 54)
 _DOUBT: Colour = (214, 142, 18)
-_COLOURS: dict[Verdict, Colour] = {
+_COLOURS: dict[FrameVerdict, Colour] = {
     "good": _GOOD,
     "unsure": _DOUBT,
     "defect": _DEFECT,
     "invalid": _DOUBT,
     "not_found": _DOUBT,
+    "no_inspection": _DEFECT,
 }
 _STRIP: Colour = (22, 25, 30)
 _TRACK: Colour = (58, 64, 73)
@@ -41,7 +41,7 @@ def annotate(
     score: float,
     threshold_score: float,
     threshold_pixel: float,
-    verdict: Verdict,
+    verdict: FrameVerdict,
     alarm: bool = False,
     strip: bool = True,
 ) -> NDArray[np.uint8]:
@@ -176,7 +176,7 @@ def _unit(picture: NDArray[np.uint8]) -> int:
 
 
 def _draw_strip(
-    strip: NDArray[np.uint8], *, score: float, threshold: float, verdict: Verdict
+    strip: NDArray[np.uint8], *, score: float, threshold: float, verdict: FrameVerdict
 ) -> None:
     strip[:] = _STRIP
     height, width = strip.shape[:2]

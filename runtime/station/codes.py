@@ -53,6 +53,29 @@ class Check(IntEnum):
     FAILED = 3
 
 
+class CheckAnswer(IntEnum):
+    """What the last request for a golden check was answered with."""
+
+    NONE = 0  # never asked for
+    RUNNING = 1
+    PASSED = 2
+    FAILED = 3
+    REFUSED = 4  # nothing to check, or a recipe is being loaded; the station is as before
+
+
+class PartNote(IntEnum):
+    """What there is to say of the part id of a trigger that no adapter made."""
+
+    NONE = 0  # as announced, or nobody announces ids
+    MISSING = 1  # none was announced for it
+    STALE = 2  # the one announced was too old, and is not taken
+
+
+Refusal = tuple[ErrorCode, str]  # why there is no inspection; the text is redacted
+NO_INSPECTION = "no_inspection"  # the verdict of whatever nothing was allowed to judge
+# Errors of a station that has no approved model for what comes, whatever its camera does.
+UNAPPROVED = frozenset({ErrorCode.UNKNOWN_JOB, ErrorCode.CHECK_FAILED, ErrorCode.JOB_LOADING})
+
 # Verdicts of edgeseg/contract/judgement.py; a word that is not here is never good.
 CODES: Mapping[str, VerdictCode] = MappingProxyType(
     {

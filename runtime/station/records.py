@@ -5,7 +5,18 @@ from dataclasses import dataclass, replace
 
 from edgeseg.contract.geometry import Pose
 from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.station.codes import Check, ErrorCode, State, VerdictCode, code_of
+from edgeseg.runtime.station.codes import (
+    NO_INSPECTION,
+    UNAPPROVED,
+    Check,
+    CheckAnswer,
+    ErrorCode,
+    PartNote,
+    Refusal,
+    State,
+    VerdictCode,
+    code_of,
+)
 
 MAX_ID = 2**32 - 1  # two registers
 MAX_PART_ID = 32  # characters: sixteen registers
@@ -40,6 +51,7 @@ class TriggerEvent:
 
     trigger_id: int  # acquisition id: 1, 2, 3 ... of this run
     part_id: str = ""
+    part_note: PartNote = PartNote.NONE
     origin: str  # who triggered: an adapter, "hardware", "part" or "free"
     monotonic_ns: int
     wall_s: float
@@ -50,7 +62,7 @@ class TriggerEvent:
 class Inspection:
     """What the scoring of a trigger's frame found."""
 
-    verdict: str  # a word of edgeseg/contract/judgement.py
+    verdict: str  # a word of edgeseg/contract/judgement.py, or NO_INSPECTION
     score: float
     threshold: float
     region_count: int = 0
@@ -61,6 +73,7 @@ class Inspection:
     frames: int = 1  # that were scored for it
     trace: Mapping[str, object] | None = None  # what judged it, for the log
     pose: Pose | None = None  # where the part lies, if it is looked for
+    refusal: Refusal | None = None  # why its verdict is NO_INSPECTION
 
 
 def vote(seen: Sequence[Inspection], *, needed: int) -> Inspection:
@@ -100,7 +113,7 @@ class StationResult:
     @property
     def verdict(self) -> str:
         """The verdict as a word."""
-        return "no_inspection" if self.inspection is None else self.inspection.verdict
+        return NO_INSPECTION if self.inspection is None else self.inspection.verdict
 
     def facts(self) -> dict[str, object]:
         """As plain values, for messages and events."""
@@ -108,6 +121,7 @@ class StationResult:
         return {
             "trigger_id": trigger.trigger_id,
             "part_id": trigger.part_id,
+            "part_note": trigger.part_note.name.lower(),
             "origin": trigger.origin,
             "job": trigger.job.number,
             "job_name": trigger.job.name,
@@ -149,11 +163,18 @@ class StationWords:
     job: Job
     job_loading: bool
     check: Check
+    check_answer: CheckAnswer  # to the last request for a check
+    checks: int  # requests that have been answered
     heartbeat: int
     triggers: int
     results: int
     missed: int  # triggers that came while trigger ready was off
     late: int  # inspections that came after their trigger was answered
+
+    @property
+    def unapproved(self) -> bool:
+        """Whether no approved model could judge what comes: nothing may be shown as good."""
+        return self.error in UNAPPROVED
 
     def facts(self) -> dict[str, object]:
         """As plain values, for messages."""
@@ -171,6 +192,8 @@ class StationWords:
             "job_name": self.job.name,
             "job_loading": self.job_loading,
             "check": self.check.name.lower(),
+            "check_answer": self.check_answer.name.lower(),
+            "checks": self.checks,
             "triggers": self.triggers,
             "results": self.results,
             "missed": self.missed,

@@ -11,13 +11,14 @@ call any method.
 import secrets
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from edgeseg.errors import UsageError
-from edgeseg.runtime.station.codes import Check, ErrorCode, State
+from edgeseg.runtime.station.codes import Check, CheckAnswer, ErrorCode, PartNote, Refusal, State
 from edgeseg.runtime.station.delivery import Delivery
+from edgeseg.runtime.station.part_ids import AnnouncedPart
+from edgeseg.runtime.station.pending import Pending, PendingTriggers
+from edgeseg.runtime.station.readiness import Readiness
 from edgeseg.runtime.station.records import (
     MAX_ID,
     Inspection,
@@ -29,28 +30,16 @@ from edgeseg.runtime.station.records import (
     vote,
 )
 
-Refusal = tuple[ErrorCode, str]
 JobLoader = Callable[[int | str], bool]  # number or name -> whether it is there and will be loaded
-
-
-@dataclass
-class _Pending:
-    """A trigger whose result has not left yet."""
-
-    event: TriggerEvent
-    acquired: bool = False
-    frames: int = 1  # that answer for it
-    needed: int = 1  # of them not good, for the part not to be
-    seen: list[Inspection] = field(default_factory=list)
-    result: StationResult | None = None  # waits for those before it
+Checker = Callable[[], bool]  # whether there is something to check, and the check has begun
 
 
 class Station:
     """One inspection station.
 
     Trigger ready is off while a trigger waits for its frame, and while `depth` of them are under
-    way. `timeout_s` is the longest that a trigger waits for its result. `on_error` counts what a
-    listener raises.
+    way. `timeout_s` is the longest that a trigger waits for its result, `part_id_age_s` that an
+    announced part id waits for its trigger. `on_error` counts what a listener raises.
     """
 
     def __init__(
@@ -58,6 +47,7 @@ class Station:
         *,
         timeout_s: float = 2.0,
         depth: int = 1,
+        part_id_age_s: float = 10.0,
         on_error: Callable[[str, str], None] = lambda name, message: None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -69,16 +59,16 @@ class Station:
         self._timeout_ns, self._depth = int(timeout_s * 1e9), depth
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
-        self._pending: deque[_Pending] = deque()
+        self._pending = PendingTriggers()
         self._delivery = Delivery(on_error)
         self._on_trigger: list[Callable[[TriggerEvent], None]] = []
         self._holds: list[Callable[[], bool]] = []
         self._loader: JobLoader | None = None
-        self._job, self._job_loading = Job(), False
-        self._offline: Refusal | None = (ErrorCode.OFFLINE, "not started")
-        self._source: Refusal | None = None
-        self._job_error: Refusal | None = None
-        self._check, self._check_reason = Check.NONE, ""
+        self._checker: Checker | None = None
+        self._ready = Readiness()
+        self._part = AnnouncedPart(part_id_age_s, on_error)
+        self.takes_part_ids = False  # whether its triggers come without ids of their own
+        self._answer, self._checks = CheckAnswer.NONE, 0
         self._heartbeat = self._triggers = self._results = self._missed = self._late = 0
         self._trigger_id = self._result_id = 0
         self._unread = False
@@ -101,13 +91,24 @@ class Station:
         """Who loads recipes; it answers at once, and later says `job_loaded` or `job_failed`."""
         self._loader = loader
 
+    def attach_check(self, checker: Checker) -> None:
+        """Who checks on request; it says `begin_check` at once, and later `set_check`."""
+        self._checker = checker
+
     # Triggers.
+
+    def announce(self, part_id: str) -> bool:
+        """The id of the next part; false: triggers carry their own here."""
+        with self._lock:
+            if self.takes_part_ids:
+                self._part.announce(part_id_of(part_id), self._clock_ns())
+            return self.takes_part_ids
 
     def trigger(
         self,
         *,
         origin: str,
-        part_id: str = "",
+        part_id: str | None = None,
         at_ns: int | None = None,
         acquired: bool = False,
         frames: int = 1,
@@ -115,7 +116,8 @@ class Station:
     ) -> TriggerEvent:
         """Take a trigger; `acquired` when its frames are there already.
 
-        Of several, `needed` must not be good for the part not to be.
+        Without a part id it is the part that was announced, if one was. Of several frames,
+        `needed` must not be good for the part not to be.
         """
         with self._lock:
             refusal = self._refusal(acquired=acquired)
@@ -135,15 +137,15 @@ class Station:
         """Take the inspection of a frame that nobody had to trigger."""
         with self._lock:
             pending = self._add("free", "", at_ns, acquired=True)
-            refusal = self._distrust(pending.event, inspection) or self._job_error
+            refusal = self._ready.distrust(pending.event, inspection, triggered=False)
             self._end(pending, inspection=inspection, refusal=refusal)
         self._delivery.flush()
 
     def acquire(self, *, grabbed_ns: int) -> TriggerEvent | None:
         """The oldest trigger that waits for a frame grabbed then: after the trigger, not before."""
         with self._lock:
-            for pending in self._pending:
-                if pending.acquired or pending.result is not None:
+            for pending in self._pending.open():
+                if pending.acquired:
                     continue
                 if pending.event.monotonic_ns >= grabbed_ns:
                     return None
@@ -154,16 +156,16 @@ class Station:
     def waits_for(self, trigger_id: int) -> bool:
         """Whether that trigger still has no result."""
         with self._lock:
-            return self._find(trigger_id) is not None
+            return self._pending.find(trigger_id) is not None
 
     def complete(self, trigger_id: int, inspection: Inspection) -> bool:
         """Take the inspection of a trigger; false when it was answered already."""
         with self._lock:
-            pending = self._find(trigger_id)
+            pending = self._pending.find(trigger_id)
             if pending is None or not pending.acquired:
                 self._late += 1
                 return False
-            refusal = self._distrust(pending.event, inspection)
+            refusal = self._ready.distrust(pending.event, inspection, triggered=True)
             pending.seen.append(inspection)
             if refusal is None and len(pending.seen) < pending.frames:
                 return True
@@ -175,7 +177,7 @@ class Station:
     def fail(self, trigger_id: int, error: ErrorCode, reason: str) -> bool:
         """Answer a trigger without an inspection; false when it was answered already."""
         with self._lock:
-            pending = self._find(trigger_id)
+            pending = self._pending.find(trigger_id)
             if pending is None:
                 return False
             self._end(pending, refusal=(error, reason))
@@ -185,8 +187,8 @@ class Station:
     def fail_acquiring(self, error: ErrorCode, reason: str) -> None:
         """Answer every trigger that still waits for a frame."""
         with self._lock:
-            for pending in tuple(self._pending):
-                if pending.result is None and not pending.acquired:
+            for pending in self._pending.open():
+                if not pending.acquired:
                     self._end(pending, refusal=(error, reason))
         self._delivery.flush()
 
@@ -194,8 +196,8 @@ class Station:
         """Answer triggers whose time is over; from a thread that no inference can hold up."""
         with self._lock:
             limit_ns = self._clock_ns() - self._timeout_ns
-            for pending in tuple(self._pending):
-                if pending.result is None and pending.event.monotonic_ns <= limit_ns:
+            for pending in self._pending.open():
+                if pending.event.monotonic_ns <= limit_ns:
                     waited = "no verdict" if pending.acquired else "no frame"
                     reason = f"{waited} within {self._timeout_ns / 1e9:g} s"
                     self._end(pending, refusal=(ErrorCode.TIMEOUT, reason))
@@ -206,27 +208,26 @@ class Station:
     def start(self) -> None:
         """Go online."""
         with self._lock:
-            self._offline = None
+            self._ready.offline = None
 
     def stop(self, error: ErrorCode = ErrorCode.STOPPED, reason: str = "the run ended") -> None:
         """Go offline and answer every trigger under way."""
         with self._lock:
-            self._offline = (error, reason)
-            for pending in tuple(self._pending):
-                if pending.result is None:
-                    self._end(pending, refusal=(error, reason))
+            self._ready.offline = (error, reason)
+            for pending in self._pending.open():
+                self._end(pending, refusal=(error, reason))
         self._delivery.flush()
 
     def source_lost(self, reason: str) -> None:
         """The camera is gone; frames that are being scored are still answered for."""
         with self._lock:
-            self._source = (ErrorCode.SOURCE_LOST, reason)
+            self._ready.source = (ErrorCode.SOURCE_LOST, reason)
         self.fail_acquiring(ErrorCode.SOURCE_LOST, reason)
 
     def source_back(self) -> None:
         """The camera delivers again."""
         with self._lock:
-            self._source = None
+            self._ready.source = None
 
     def beat(self) -> None:
         """A sign of life from the scoring loop."""
@@ -249,22 +250,44 @@ class Station:
     def hold_for_job(self) -> None:
         """Refuse triggers until `job_loaded` or `job_failed`."""
         with self._lock:
-            self._job_loading = True
+            self._ready.job_loading = True
 
     def job_loaded(self, job: Job) -> None:
         """From now on triggers are for this recipe."""
         with self._lock:
-            self._job, self._job_loading, self._job_error = job, False, None
+            ready = self._ready
+            ready.job, ready.job_loading, ready.job_error = job, False, None
 
     def job_failed(self, reason: str) -> None:
         """Nobody knows which part comes next: inspect none until a recipe is loaded."""
         with self._lock:
-            self._job_loading, self._job_error = False, (ErrorCode.UNKNOWN_JOB, reason)
+            self._ready.job_loading = False
+            self._ready.job_error = (ErrorCode.UNKNOWN_JOB, reason)
+
+    def check_now(self) -> bool:
+        """Ask for the golden check of the recipe in use; false: nothing can be checked now."""
+        if self._checker is not None and self._checker():
+            return True
+        with self._lock:
+            self._answer, self._checks = CheckAnswer.REFUSED, self._checks + 1
+        return False
+
+    def begin_check(self) -> None:
+        """A check was asked for: from now on, until it has passed, nothing is good."""
+        with self._lock:
+            self._ready.check, self._answer = Check.RUNNING, CheckAnswer.RUNNING
 
     def set_check(self, check: Check, reason: str = "") -> None:
         """Where the golden check stands; while it runs and after it failed nothing is good."""
         with self._lock:
-            self._check, self._check_reason = check, reason
+            self._ready.check, self._ready.check_reason = check, reason
+            if self._answer == CheckAnswer.RUNNING and check in (Check.PASSED, Check.FAILED):
+                self._answer, self._checks = CheckAnswer(int(check)), self._checks + 1
+
+    def no_verdict(self, *, triggered: bool) -> Refusal | None:
+        """Why a frame that is judged now may get no verdict; None: it may."""
+        with self._lock:
+            return self._ready.no_verdict(triggered=triggered)
 
     # What there is to see.
 
@@ -272,13 +295,13 @@ class Station:
     def current_job(self) -> Job:
         """The recipe that triggers are for."""
         with self._lock:
-            return self._job
+            return self._ready.job
 
     @property
     def busy(self) -> bool:
         """Whether a trigger still has no result."""
         with self._lock:
-            return any(pending.result is None for pending in self._pending)
+            return bool(self._pending.open())
 
     def acknowledge(self, result_id: int) -> None:
         """Somebody has read that result."""
@@ -290,19 +313,21 @@ class Station:
         """The state now."""
         with self._lock:
             refusal = self._refusal()
-            block = self._block()
+            ready, block = self._ready, self._ready.block()
             return StationWords(
                 run_id=self.run_id,
                 state=self._state(),
-                online=self._offline is None and self._source is None,
+                online=ready.offline is None and ready.source is None,
                 trigger_ready=refusal is None,
                 trigger_id=self._trigger_id,
                 result_id=self._result_id,
                 error=ErrorCode.NONE if block is None else block[0],
                 reason="" if block is None else block[1],
-                job=self._job,
-                job_loading=self._job_loading,
-                check=self._check,
+                job=ready.job,
+                job_loading=ready.job_loading,
+                check=ready.check,
+                check_answer=self._answer,
+                checks=self._checks,
                 heartbeat=self._heartbeat,
                 triggers=self._triggers,
                 results=self._results,
@@ -313,70 +338,46 @@ class Station:
     # Inside, with the lock held.
 
     def _state(self) -> State:
-        if self._offline is not None or self._source is not None:
+        if self._ready.offline is not None or self._ready.source is not None:
             return State.OFFLINE
-        head = next((pending for pending in self._pending if pending.result is None), None)
-        if head is not None:
-            return State.INSPECTING if head.acquired else State.ACQUIRING
+        if waiting := self._pending.open():
+            return State.INSPECTING if waiting[0].acquired else State.ACQUIRING
         return State.RESULT if self._unread else State.READY
-
-    def _block(self, *, acquired: bool = False) -> Refusal | None:
-        """Why the station cannot inspect at all; a frame that is there needs no camera."""
-        if self._offline is not None:
-            return self._offline
-        if self._job_loading:
-            return ErrorCode.JOB_LOADING, "a recipe is being loaded"
-        if self._check == Check.RUNNING:
-            return ErrorCode.CHECK_FAILED, "the golden check runs"
-        if self._check == Check.FAILED:
-            return ErrorCode.CHECK_FAILED, self._check_reason or "the golden check failed"
-        return self._job_error or (None if acquired else self._source)
 
     def _refusal(self, *, acquired: bool = False) -> Refusal | None:
         """Why a trigger would not be taken now."""
-        block = self._block(acquired=acquired)
+        block = self._ready.block(acquired=acquired)
         if block is not None:
             return block
         if any(full() for full in self._holds):
             return ErrorCode.BUFFER_FULL, "results wait to be acknowledged"
-        open_ones = [pending for pending in self._pending if pending.result is None]
+        open_ones = self._pending.open()
         # Two triggers before the next frame would want the same one: the second came too soon.
         if len(open_ones) >= self._depth or not all(each.acquired for each in open_ones):
             return ErrorCode.MISSED, "the trigger came while trigger ready was off"
         return None
 
-    def _distrust(self, event: TriggerEvent, inspection: Inspection) -> Refusal | None:
-        """Why an inspection does not count for this trigger."""
-        if inspection.job is not None and inspection.job != event.job:
-            names = f"{inspection.job.name or inspection.job.number}"
-            return ErrorCode.UNKNOWN_JOB, f"inspected as job {names}, triggered for another"
-        if self._check in (Check.RUNNING, Check.FAILED):
-            return self._block()
-        return None
-
-    def _add(self, origin: str, part_id: str, at_ns: int | None, *, acquired: bool) -> _Pending:
+    def _add(
+        self, origin: str, part_id: str | None, at_ns: int | None, *, acquired: bool
+    ) -> Pending:
         self._triggers += 1
         self._trigger_id = self._trigger_id % MAX_ID + 1
+        moment_ns = self._clock_ns() if at_ns is None else at_ns
+        told, note = (part_id, PartNote.NONE) if part_id is not None else self._part.take(moment_ns)
         event = TriggerEvent(
             trigger_id=self._trigger_id,
-            part_id=part_id_of(part_id),
+            part_id=part_id_of(told),
+            part_note=note,
             origin=origin,
-            monotonic_ns=self._clock_ns() if at_ns is None else at_ns,
+            monotonic_ns=moment_ns,
             wall_s=time.time(),
-            job=self._job,
+            job=self._ready.job,
         )
-        self._pending.append(_Pending(event, acquired))
-        return self._pending[-1]
-
-    def _find(self, trigger_id: int) -> _Pending | None:
-        for pending in self._pending:
-            if pending.event.trigger_id == trigger_id:
-                return pending if pending.result is None else None
-        return None
+        return self._pending.add(event, acquired=acquired)
 
     def _end(
         self,
-        pending: _Pending,
+        pending: Pending,
         *,
         inspection: Inspection | None = None,
         refusal: Refusal | None = None,
@@ -390,8 +391,7 @@ class Station:
             wall_s=time.time(),
             latency_ms=max(0, self._clock_ns() - pending.event.monotonic_ns) / 1e6,
         )
-        while self._pending and (ended := self._pending[0].result) is not None:
-            self._pending.popleft()
+        for ended in self._pending.leaving():
             self._results += 1
             self._result_id = ended.trigger.trigger_id
             self._unread = True

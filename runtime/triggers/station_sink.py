@@ -31,6 +31,7 @@ def inspection_of(result: FrameResult, *, job: Job | None = None, frames: int = 
         frames=frames,
         trace=None if result.trace is None else result.trace.facts(),
         pose=result.pose,
+        refusal=result.refusal,
     )
 
 

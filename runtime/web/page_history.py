@@ -61,6 +61,7 @@ class AlarmCard:
     threshold: float
     verdict: str
     oddness: str | None
+    reason: str  # why there is no verdict
     region_count: int
     jpeg: bytes
 
@@ -133,6 +134,7 @@ def _card(number: int, result: FrameResult, jpeg: bytes) -> AlarmCard:
         threshold=result.threshold_score,
         verdict=result.verdict,
         oddness=words_of(result.p_value),
+        reason="" if result.refusal is None else result.refusal[1],
         region_count=result.region_count,
         jpeg=jpeg,
     )

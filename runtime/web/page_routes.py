@@ -55,6 +55,9 @@ class Page(Protocol):
     def load_recipe(self, name: str) -> bool:
         """Ask for a recipe; false: there is none of that name, and none is inspected with."""
 
+    def check_now(self) -> bool:
+        """Ask for the golden check; false: nothing can be checked now."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
@@ -68,6 +71,13 @@ class RecipeWish:
     """What /recipe takes."""
 
     recipe: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckWish:
+    """What /check takes."""
+
+    check: bool
 
 
 def routes_of(page: Page) -> tuple[Route, ...]:
@@ -100,6 +110,10 @@ def routes_of(page: Page) -> tuple[Route, ...]:
         name = asked.values(RecipeWish, '{"recipe": "NAME"}').recipe
         return json_answer({"accepted": page.load_recipe(name)})
 
+    def check(asked: Asked) -> Answer:
+        asked.values(CheckWish, '{"check": true}')
+        return json_answer({"accepted": page.check_now()})
+
     reads: dict[str, Callable[[Asked], Answer | LivePictures]] = {
         "/": lambda asked: html_answer(page.html()),
         "/state": state,
@@ -108,7 +122,7 @@ def routes_of(page: Page) -> tuple[Route, ...]:
         r"/stream\.mjpg": stream,
         r"/(alarms|drift)/(\d{1,9})\.jpg": picture,
     }
-    actions = {"/recording": record, "/recipe": load}
+    actions = {"/recording": record, "/recipe": load, "/check": check}
     return (
         # Open without the token: it says little.
         Route(

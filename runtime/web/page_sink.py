@@ -22,6 +22,9 @@ from edgeseg.runtime.records import (
 )
 from edgeseg.runtime.sinks.event_log import frame_event, source_event
 from edgeseg.runtime.sinks.video import Recorder
+from edgeseg.runtime.station.codes import NO_INSPECTION
+from edgeseg.runtime.station.records import StationWords
+from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.live_view import LiveView
 from edgeseg.runtime.web.page_history import BUCKET_S, AlarmHistory, EventHistory, ScoreHistory
@@ -73,6 +76,7 @@ class PageSink:
         self._metadata, self._view, self._title = metadata, view, title
         self._drift, self._recorder = drift, recorder
         self._recipes: RecipeChoice | None = None
+        self._station: Station | None = None
         self._stale_after_s = stale_after_s
         self._snapshot: tuple[float, PipelineSnapshot | None] = (0.0, None)
         self._html = files(__package__).joinpath("page.html").read_bytes()
@@ -85,6 +89,7 @@ class PageSink:
             drift=self._drift_states,
             viewers=lambda: self._live.viewers,
             recording=lambda: recorder is not None and recorder.active,
+            station=self._words,
         )
         self._server = SiteServer(routes_of(self), access=self.access, port=port, on_error=on_error)
         self._live.start()
@@ -133,7 +138,7 @@ class PageSink:
     def state(self, *, source_index: int, after: int) -> dict[str, object]:
         """Live numbers for the page; scores of one source from a bucket on."""
         now = self._recent_snapshot()
-        scores = self._scores.get(source_index)
+        scores, words = self._scores.get(source_index), self._words()
         return {
             "title": self._title or self._metadata.name,
             "model": now.model,
@@ -151,6 +156,8 @@ class PageSink:
             "errors": dict(now.errors),
             "recording": None if self._recorder is None else self._recorder.active,
             "recipes": None if self._recipes is None else self._recipes.facts(),
+            "station": None if words is None else words.facts(),
+            "unapproved": words is not None and words.unapproved,
             "alarms": self._alarms.summaries(),
             "viewers": self._live.viewers,
             "bucket_s": BUCKET_S,
@@ -221,6 +228,19 @@ class PageSink:
             raise UsageError("this stream runs one model; start it with recipes=FOLDER")
         return self._recipes.load(name)
 
+    def follow(self, station: Station) -> None:
+        """Show what the station says of itself; before the run begins."""
+        self._station = station
+
+    def check_now(self) -> bool:
+        """Ask for the golden check."""
+        if self._station is None:
+            raise UsageError("this stream has no station to check")
+        return self._station.check_now()
+
+    def _words(self) -> StationWords | None:
+        return None if self._station is None else self._station.words()
+
     def _recent_snapshot(self) -> PipelineSnapshot:
         """One snapshot serves all viewers for a moment: making it holds up scoring a little."""
         taken_s, snapshot = self._snapshot
@@ -240,13 +260,21 @@ class PageSink:
             "dropped": dict(source.dropped),
             "verdicts": dict(source.verdicts),
             "score": score if math.isfinite(score) else None,
-            "verdict": newest.verdict if newest is not None else None,
+            "verdict": self._verdict(newest),
             "p_value": newest.p_value if newest is not None else None,
             "oddness": words_of(newest.p_value) if newest is not None else None,
+            "reason": newest.refusal[1] if newest is not None and newest.refusal else "",
             "regions": newest.region_count if newest is not None else 0,
             "severity": newest.severity if newest is not None else None,
             "drift": drift.facts() if drift is not None else None,
         }
+
+    def _verdict(self, newest: FrameResult | None) -> str | None:
+        """Of the newest frame, unless the station has stopped since."""
+        words = self._words()
+        if words is not None and words.unapproved:
+            return NO_INSPECTION
+        return None if newest is None else newest.verdict
 
 
 def _age_s(last_monotonic_s: float | None) -> float | None:

@@ -8,6 +8,7 @@ from edgeseg.errors import RuntimeFailure
 from edgeseg.extras import install_command
 from edgeseg.runtime.drift.watch import DriftState
 from edgeseg.runtime.records import PipelineSnapshot
+from edgeseg.runtime.station.records import StationWords
 
 
 class Exporter:
@@ -20,6 +21,7 @@ class Exporter:
         drift: Callable[[], Mapping[int, DriftState]],
         viewers: Callable[[], int],
         recording: Callable[[], bool],
+        station: Callable[[], StationWords | None],
     ) -> None:
         try:
             import prometheus_client
@@ -31,6 +33,7 @@ class Exporter:
             ) from None
         self._snapshot, self._drift = snapshot, drift
         self._viewers, self._recording = viewers, recording
+        self._station = station
         self._core = core
         # A registry of our own: the default one is global to the process.
         registry = prometheus_client.CollectorRegistry(auto_describe=False)
@@ -58,6 +61,9 @@ class Exporter:
             yield self._gauge("last_frame_age_seconds", "Since the last verdict.", {}, age)
         yield self._gauge("page_viewers", "Live views open.", {}, self._viewers())
         yield self._gauge("recording", "1 while a video is written.", {}, float(self._recording()))
+        triggered = float(state.on_demand)
+        yield self._gauge("triggered", "1 where frames are scored on demand.", {}, triggered)
+        yield from self._station_families()
         yield self._latency(state)
         yield self._errors(state)
         yield from self._sources(state)
@@ -67,6 +73,20 @@ class Exporter:
         family = self._core.GaugeMetricFamily(f"edgeseg_{name}", text, labels=list(labels))
         family.add_metric(list(labels.values()), value)
         return family
+
+    def _station_families(self) -> Iterator[Any]:
+        words = self._station()
+        if words is None:
+            return
+        blocked = "1 while no approved model can judge: check failed, recipe unknown or loading."
+        yield self._gauge("no_inspection", blocked, {}, float(words.unapproved))
+        for name, text, count in (
+            ("triggers", "Triggers; free running, every frame is one.", words.triggers),
+            ("triggers_missed", "Triggers that came too early.", words.missed),
+        ):
+            family = self._core.CounterMetricFamily(f"edgeseg_{name}", text)
+            family.add_metric([], count)
+            yield family
 
     def _latency(self, state: PipelineSnapshot) -> Any:
         family = self._core.GaugeMetricFamily(

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from edgeseg.runtime.records import STAGES, PipelineSnapshot, SourceState, StageSummary
+from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.prometheus import Exporter
 from tests.support import REPO
 
@@ -49,6 +50,7 @@ def exported() -> set[str]:
         drift=lambda: {0: drift},  # type: ignore[dict-item,return-value]
         viewers=lambda: 0,
         recording=lambda: False,
+        station=Station().words,
     )
     return set(re.findall(r"^(edgeseg_\w+)", exporter.text().decode(), re.M))
 

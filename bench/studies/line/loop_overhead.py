@@ -137,7 +137,7 @@ def one_thread_us(frames: int) -> dict[str, tuple[float, float]]:
         pipeline.buffer.count_scored(0)
         pipeline._pass_on(result)
         pipeline._room()
-        pipeline._tick()
+        pipeline.tick()
         marks.append(time.perf_counter_ns())
         frame_event(result)
         marks.append(time.perf_counter_ns())

@@ -22,7 +22,7 @@ from edgeseg.runtime.product import Product, RecipeChanges, scorer_config
 from edgeseg.runtime.run import triggered_config
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline
-from edgeseg.runtime.sink_kinds import StreamRun
+from edgeseg.runtime.sink_kinds import StreamRun, attach_sinks
 from edgeseg.runtime.station.records import StationResult
 
 START_S = 30.0
@@ -81,6 +81,7 @@ class Rig:
     opener: Callable[..., Capture] | None = None
     fired: bool = False  # the camera takes a frame when software asks
     product: Product | None = None  # with recipes, whose session this is
+    sinks: bool = False  # make those that the values ask for too
 
     def __post_init__(self) -> None:
         self.results: list[StationResult] = []
@@ -120,6 +121,8 @@ class Rig:
             pipeline=self.pipeline, options=self.options.sinks, specs=[spec], note=self.note
         )
         self.run.listeners.append(self.events.append)
+        if self.sinks:
+            attach_sinks(self.run)
         self.line.open_adapters(self.run)
         self.changes = RecipeChanges(self._product, self.run, self.line)
         self._thread = threading.Thread(target=self._run, name="rig", daemon=True)

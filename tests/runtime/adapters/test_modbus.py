@@ -19,6 +19,8 @@ from edgeseg.runtime.adapters.modbus import MAX_CONNECTIONS, ModbusServer, answe
 from edgeseg.runtime.adapters.modbus_face import ModbusFace
 from edgeseg.runtime.adapters.modbus_map import (
     BOX,
+    CHECK_ANSWER,
+    CHECKS,
     CONTROL,
     ERROR,
     HEARTBEAT,
@@ -30,6 +32,7 @@ from edgeseg.runtime.adapters.modbus_map import (
     NO_NUMBER,
     OVERRUNS,
     PART_ID,
+    PART_NOTE,
     REGIONS,
     RESULT_ID,
     RUN,
@@ -105,10 +108,12 @@ def test_the_map_is_frozen() -> None:
     places = (
         STATUS, CONTROL, TRIGGER_ID, RESULT_ID, VERDICT, JOB, SCORE, THRESHOLD, REGIONS, BOX,
         LATENCY, HEARTBEAT, ERROR, PART_ID, JOB_LOAD, MISSED, OVERRUNS, RUN, NEXT_PART_ID, VERSION,
+        CHECKS, CHECK_ANSWER, PART_NOTE,
     )  # fmt: skip
-    assert places == (0, 1, 2, 4, 6, 7, 8, 10, 12, 13, 17, 18, 19, 20, 36, 37, 38, 39, 40, 56)
-    assert [bit.bit_length() - 1 for bit in map(int, Status)] == list(range(15))
-    assert [bit.bit_length() - 1 for bit in map(int, Control)] == list(range(5))
+    first = (0, 1, 2, 4, 6, 7, 8, 10, 12, 13, 17, 18, 19, 20, 36, 37, 38, 39, 40, 56)
+    assert places == (*first, 57, 58, 59)
+    assert [bit.bit_length() - 1 for bit in map(int, Status)] == list(range(16))
+    assert [bit.bit_length() - 1 for bit in map(int, Control)] == list(range(6))
 
 
 def test_before_the_first_result_nothing_is_valid() -> None:

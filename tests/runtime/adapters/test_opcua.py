@@ -2,50 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from edgeseg.bench.studies.line.broker import free_port
 from edgeseg.bench.studies.line.rig import Rig
-from edgeseg.runtime.adapters.opcua import NAMESPACE
 from tests.support.fakes import BrightnessSession
+from tests.support.opcua_peer import Peer, visit
 
 asyncua = pytest.importorskip("asyncua", reason="needs asyncua: pip install edgeseg[opcua]")
-
-
-class Peer:
-    """A client's view of the vision system."""
-
-    def __init__(self, client: Any, space: int) -> None:
-        self.client, self._space = client, space
-
-    async def node(self, *names: str) -> Any:
-        path = [f"{self._space}:{name}" for name in ("VisionSystem", *names)]
-        return await self.client.nodes.objects.get_child(path)
-
-    async def value(self, *names: str) -> Any:
-        return await (await self.node(*names)).read_value()
-
-    async def call(self, method: str, *arguments: Any, on: tuple[str, ...] = ()) -> Any:
-        system, function = await self.node(*on), await self.node(*on, method)
-        return await system.call_method(function, *arguments)
-
-    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        for _ in range(3000):
-            if await condition():
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError("waited in vain")
-
-
-def visit(line: Rig, story: Callable[[Peer], Awaitable[None]]) -> None:
-    async def told() -> None:
-        async with asyncua.Client(line.adapter("opcua").url) as client:
-            await story(Peer(client, await client.get_namespace_index(NAMESPACE)))
-
-    asyncio.run(told())
 
 
 @pytest.fixture(scope="module")

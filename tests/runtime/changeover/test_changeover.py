@@ -3,9 +3,7 @@
 import http.client
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,22 +14,18 @@ from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.contract.images import write_image
 from edgeseg.contract.signature import check_signature, make_keys, sign
 from edgeseg.files import file_sha256
-from edgeseg.progress import ignore
 from edgeseg.runtime.adapters.modbus_map import CONTROL, JOB_LOAD, Control
-from edgeseg.runtime.changeover.changeover import Running
-from edgeseg.runtime.changeover.warm_sessions import WarmSessions
 from edgeseg.runtime.golden.expected import read_expected
 from edgeseg.runtime.golden.record import records_of
-from edgeseg.runtime.product import Product, offer_recipes
+from edgeseg.runtime.product import offer_recipes
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import put_model, roll_back, versions_of
 from edgeseg.runtime.station.codes import Check, ErrorCode
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.fakes import wait
 from tests.support.page_site import running as page_site
-from tests.support.recipe_folders import CPU, approve_now, edit, new_recipe, part
-
-LEVEL = 150  # of the camera's frames: good for `high`, a defect for `low`
+from tests.support.recipe_folders import approve_now, edit, new_recipe, part
+from tests.support.recipe_line import change, inspect, line
 
 
 @pytest.fixture
@@ -40,50 +34,6 @@ def folder(tmp_path: Path) -> Path:
     new_recipe(tmp_path / "high", number=1, threshold=200.0)
     new_recipe(tmp_path / "low", number=2, threshold=145.0, good=(120, 140), bad=(150,))
     return tmp_path
-
-
-@contextmanager
-def line(
-    folder: Path, *, first: str = "high", trust: tuple[Path, ...] = (), **values: object
-) -> Iterator[Rig]:
-    """A line that is triggered by the test and begins with one recipe."""
-    store = RecipeStore(folder=folder)
-    opening = replace(CPU, session=replace(CPU.session, trust=trust))
-    warm = WarmSessions(opening, limit_mb=500.0, note=ignore)
-    recipe = store.find(first)
-    assert recipe is not None
-    model, _ = warm.take(recipe)
-    warm.keep(recipe.name, model)
-    product = Product(
-        session=model.session,
-        scorer=recipe.scorer_config(),
-        running=Running(recipe=recipe, model=model),
-        store=store,
-        warm=warm,
-    )
-    options = {"trigger": "modbus", "modbus": "0", **values}
-    rig = Rig(session=model.session, values=options, product=product)
-    rig.camera.level = LEVEL
-    try:
-        with rig:
-            rig.wait(lambda: rig.station.current_job.name == first, "the first recipe")
-            yield rig
-    finally:
-        warm.close()
-
-
-def inspect(rig: Rig) -> tuple[str, str]:
-    """Trigger once: the recipe and the verdict of the answer."""
-    event = rig.station.trigger(origin="test")
-    rig.wait(lambda: not rig.station.waits_for(event.trigger_id), "a result")
-    (result,) = [each for each in rig.results if each.trigger.trigger_id == event.trigger_id]
-    return result.trigger.job.name, result.verdict
-
-
-def change(rig: Rig, key: int | str, name: str) -> None:
-    assert rig.station.load_job(key)
-    rig.wait(lambda: not rig.station.words().job_loading, "the recipe")
-    assert rig.station.current_job.name == name, rig.station.words().reason
 
 
 def kinds(rig: Rig) -> list[object]:

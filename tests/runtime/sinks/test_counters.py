@@ -11,6 +11,7 @@ import pytest
 from edgeseg.errors import UsageError
 from edgeseg.runtime.sinks.counters import VERDICTS, Counters, Tally
 from edgeseg.runtime.sinks.shift_times import ShiftTimes
+from edgeseg.runtime.station.codes import Check
 from edgeseg.runtime.station.records import Inspection, Job
 from edgeseg.runtime.station.station import Station
 from tests.support.scored_frames import make_result
@@ -41,7 +42,7 @@ class Desk:
 def test_the_parts_are_the_sum_of_all_verdicts(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "c.json", now_s=at(17, 10))
     for index in range(60):
-        desk.counters.count([*VERDICTS, "never heard of"][index % 7], f"recipe {index % 3}")
+        desk.counters.count([*VERDICTS, "never heard of"][index % 8], f"recipe {index % 3}")
     desk.counters.close()
     counts = desk.counters.counts
     for period in (counts.shift, counts.total):
@@ -50,7 +51,7 @@ def test_the_parts_are_the_sum_of_all_verdicts(tmp_path: Path) -> None:
             assert facts.pop("parts") == sum(facts.values())
         assert period.all.parts == 60
         assert sum(tally.parts for tally in period.recipes.values()) == 60
-    assert counts.shift.all.invalid == 9 + 8, "an unknown word is no verdict to trust"
+    assert counts.shift.all.invalid == 8 + 7, "an unknown word is no verdict to trust"
 
 
 def test_counters_survive_a_restart(tmp_path: Path) -> None:
@@ -174,3 +175,35 @@ def test_times_that_are_none(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         ShiftTimes.parse(text)
     assert str(refused.value) == (f"shifts={text!r}: expected times such as 06:00,14:00,22:00")
+
+
+def test_a_part_that_no_approved_model_could_judge_has_its_own_word(tmp_path: Path) -> None:
+    desk, station = Desk(tmp_path / "c.json", now_s=at(17, 10)), Station()
+    desk.counters.follow(station)
+    station.start()
+    station.set_check(Check.FAILED)
+    station.trigger(origin="test")
+    station.set_check(Check.PASSED)
+    station.source_lost("unplugged")
+    station.trigger(origin="test")
+    desk.counters.close()
+    counted = asdict(desk.counters.counts.shift.all)
+    assert {word: count for word, count in counted.items() if count} == {
+        "parts": 2,
+        "missed": 1,
+        "no_inspection": 1,
+    }
+
+
+def test_a_file_of_before_that_word_is_read_on(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    desk = Desk(path, now_s=at(17, 10))
+    desk.counters.count("good")
+    desk.counters.close()
+    values = json.loads(path.read_text())
+    for period in (values["shift"], values["total"]):
+        for tally in (period["all"], *period["recipes"].values()):
+            del tally["no_inspection"]
+    path.write_text(json.dumps(values))
+    again = Desk(path, now_s=at(17, 11))
+    assert again.counters.counts.total.all.parts == 1

@@ -87,6 +87,8 @@ def test_a_line_says_everything(tmp_path: Path) -> None:
         "score": 3.0,
         "threshold": 2.0,
         "verdict": "defect",
+        "error": "none",
+        "reason": "",
         "p_value": 0.0125,
         "oddness": "one good part in 80 looks this odd",
         "alarm": False,

@@ -18,8 +18,7 @@ def test_no_frame_of_a_trigger_falls_out_of_the_queue() -> None:
         gate.clear()
 
         def has_frames() -> bool:
-            pending = [each for each in rig.station._pending if each.result is None]
-            return all(each.acquired for each in pending)
+            return all(each.acquired for each in rig.station._pending.open())
 
         for _ in range(3 * QUEUE):
             rig.station.trigger(origin="test")

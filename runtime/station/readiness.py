@@ -1,0 +1,52 @@
+"""Why nothing may be inspected now: the run, its recipe, its golden check, its camera."""
+
+from edgeseg.runtime.station.codes import Check, ErrorCode, Refusal
+from edgeseg.runtime.station.records import Inspection, Job, TriggerEvent
+
+
+class Readiness:
+    """What the station has been told; whoever asks or tells holds the station's lock."""
+
+    def __init__(self) -> None:
+        self.offline: Refusal | None = (ErrorCode.OFFLINE, "not started")
+        self.source: Refusal | None = None
+        self.job, self.job_loading = Job(), False
+        self.job_error: Refusal | None = None
+        self.check, self.check_reason = Check.NONE, ""
+
+    def block(self, *, acquired: bool = False) -> Refusal | None:
+        """Why the station cannot inspect at all; a frame that is there needs no camera."""
+        return self.offline or self.unapproved() or (None if acquired else self.source)
+
+    def unapproved(self) -> Refusal | None:
+        """Why no approved model could judge what comes now."""
+        if self.job_loading:
+            return ErrorCode.JOB_LOADING, "a recipe is being loaded"
+        return self.unproven() or self.job_error
+
+    def unproven(self) -> Refusal | None:
+        """Why the model that runs may call nothing good."""
+        if self.check == Check.RUNNING:
+            return ErrorCode.CHECK_FAILED, "the golden check runs"
+        if self.check == Check.FAILED:
+            return ErrorCode.CHECK_FAILED, self.check_reason or "the golden check failed"
+        return None
+
+    def no_verdict(self, *, triggered: bool) -> Refusal | None:
+        """Why a frame that is judged now gets no verdict.
+
+        A trigger under way is still answered by the recipe that it was for; a frame that nobody
+        triggered is for whatever comes next.
+        """
+        return self.unproven() if triggered else self.unapproved()
+
+    def distrust(
+        self, event: TriggerEvent, inspection: Inspection, *, triggered: bool
+    ) -> Refusal | None:
+        """Why an inspection does not count for this trigger."""
+        if inspection.refusal is not None:
+            return inspection.refusal
+        if inspection.job is not None and inspection.job != event.job:
+            name = inspection.job.name or inspection.job.number
+            return ErrorCode.UNKNOWN_JOB, f"inspected as job {name}, triggered for another"
+        return self.no_verdict(triggered=triggered)

@@ -1,0 +1,65 @@
+"""A line that begins with one recipe of a folder, and what tests do with it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from edgeseg.bench.studies.line.rig import Rig
+from edgeseg.progress import ignore
+from edgeseg.runtime.changeover.changeover import Running
+from edgeseg.runtime.changeover.warm_sessions import WarmSessions
+from edgeseg.runtime.product import Product
+from edgeseg.runtime.recipes.store import RecipeStore
+from tests.support.recipe_folders import CPU
+
+LEVEL = 150  # of the camera's frames: good for `high`, a defect for `low`
+
+
+@contextmanager
+def line(
+    folder: Path,
+    *,
+    first: str = "high",
+    trust: tuple[Path, ...] = (),
+    sinks: bool = False,
+    **values: object,
+) -> Iterator[Rig]:
+    """A line that is triggered by the test and begins with one recipe."""
+    store = RecipeStore(folder=folder)
+    opening = replace(CPU, session=replace(CPU.session, trust=trust))
+    warm = WarmSessions(opening, limit_mb=500.0, note=ignore)
+    recipe = store.find(first)
+    assert recipe is not None
+    model, _ = warm.take(recipe)
+    warm.keep(recipe.name, model)
+    product = Product(
+        session=model.session,
+        scorer=recipe.scorer_config(),
+        running=Running(recipe=recipe, model=model),
+        store=store,
+        warm=warm,
+    )
+    options = {"trigger": "modbus", "modbus": "0", **values}
+    rig = Rig(session=model.session, values=options, product=product, sinks=sinks)
+    rig.camera.level = LEVEL
+    try:
+        with rig:
+            rig.wait(lambda: rig.station.current_job.name == first, "the first recipe")
+            yield rig
+    finally:
+        warm.close()
+
+
+def inspect(rig: Rig) -> tuple[str, str]:
+    """Trigger once: the recipe and the verdict of the answer."""
+    event = rig.station.trigger(origin="test")
+    rig.wait(lambda: not rig.station.waits_for(event.trigger_id), "a result")
+    (result,) = [each for each in rig.results if each.trigger.trigger_id == event.trigger_id]
+    return result.trigger.job.name, result.verdict
+
+
+def change(rig: Rig, key: int | str, name: str) -> None:
+    assert rig.station.load_job(key)
+    rig.wait(lambda: not rig.station.words().job_loading, "the recipe")
+    assert rig.station.current_job.name == name, rig.station.words().reason
