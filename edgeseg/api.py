@@ -77,7 +77,7 @@ class Model:
         config.geometry.check(frame_hw)
         found = config.geometry.find(frame_hwc)
         view = config.geometry.view(
-            frame_hw, config.image_hw, None if found is None else found.pose
+            frame_hw, config.image_hw, None if found is None else found.look
         )
         resized_hwc = view.picture(frame_hwc)
         input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.images import resize_image, resize_mask
 from edgeseg.contract.locate import Anchor, Blob, Found
+from edgeseg.contract.places import Places
 from edgeseg.contract.pose import Matrix, Pose, Roi, chained, of_centres, warped
 from edgeseg.errors import UsageError
 
@@ -166,7 +167,27 @@ class Geometry:
 
     def find(self, image_hwc: NDArray[np.uint8]) -> Found | None:
         """Where the part lies in this picture, in RGB or BGR; None where all lie alike."""
-        return None if self.locator is None else self.locator.find(image_hwc)
+        if self.locator is None:
+            return None
+        found, usual = self.locator.find(image_hwc), self.usual
+        return found if usual is None else found.since(usual)
+
+    @property
+    def usual(self) -> Pose | None:
+        """What inputs show: a part as it usually lies, so that least of it is beyond the picture.
+
+        None: as it lies in the picture that places are named in, where a region is named too.
+        """
+        places = None if self.locator is None else self.locator.places
+        if self.locator is None or places is None or self.roi is not None:
+            return None
+        return places.usual(self.locator.home_xy)
+
+    @property
+    def places(self) -> Places | None:
+        """Where good parts lay, as `find` tells poses; None: not known, or not followed."""
+        places = None if self.locator is None else self.locator.places
+        return places if places is None or self.usual is None else replace(places, degrees=0.0)
 
     def view(
         self, frame_hw: tuple[int, int], size_hw: tuple[int, int], pose: Pose | None = None

@@ -174,7 +174,7 @@ def hidden_of(geometry: Geometry, size_hw: tuple[int, int]) -> Hidden | None:
     """What a geometry ignores of inputs of this size; None: nothing."""
     if not geometry.ignore or geometry.camera_hw is None:
         return None
-    drawn = drawn_regions(geometry.ignore, geometry.camera_hw)
+    drawn = drawn_regions(_as_shown(geometry), geometry.camera_hw)
     roi = geometry.roi
     if roi is not None:
         drawn = drawn[roi.y : roi.y + roi.h, roi.x : roi.x + roi.w]
@@ -185,6 +185,18 @@ def hidden_of(geometry: Geometry, size_hw: tuple[int, int]) -> Hidden | None:
         interpolation=cv2.INTER_AREA if drawn.shape > size_hw else cv2.INTER_LINEAR,
     )
     return Hidden(area > 0) if (area > 0).any() else None
+
+
+def _as_shown(geometry: Geometry) -> tuple[Polygon, ...]:
+    """Polygons are named where the first good part lay, and inputs may show the usual one."""
+    usual = geometry.usual
+    if usual is None:
+        return geometry.ignore
+    turn, shift = usual.matrix[:, :2], usual.matrix[:, 2]
+    return tuple(
+        tuple((float(x), float(y)) for x, y in np.asarray(polygon) @ turn.T + shift)
+        for polygon in geometry.ignore
+    )
 
 
 def drawn_regions(polygons: tuple[Polygon, ...], size_hw: tuple[int, int]) -> NDArray[np.bool_]:

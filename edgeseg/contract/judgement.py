@@ -30,16 +30,20 @@ def verdict_on(
     """The one rule for every frame; without its map a foreign one goes by its score alone.
 
     What is no part of ours comes before the score: a covered lens may have no high place at all,
-    and is not good for that.
+    and is not good for that. A part that looks odd at a place of good parts is not found unless
+    its score says more: that it is a defect.
     """
-    if found is not None and not found.ok:
+    lost = found is not None and not found.ok
+    if found is not None and lost and not found.placed:
         return "not_found"
     limit = thresholds.foreign
     foreign = limit is not None and map_hw is not None and map_floor(map_hw) > limit
     if foreign or not math.isfinite(score):
-        return "invalid"
+        return "not_found" if lost else "invalid"
     if is_anomalous(score, thresholds.score):
         return "defect"
+    if lost:
+        return "not_found"
     if thresholds.unsure is not None and is_anomalous(score, thresholds.unsure):
         return "unsure"
     return "good"
@@ -62,7 +66,11 @@ def severity_of(region: Region, *, pixel_threshold: float, picture_px: int) -> S
 
 
 def large_enough(
-    verdict: Verdict, regions: tuple[Region, ...], *, min_area: float
+    verdict: Verdict,
+    regions: tuple[Region, ...],
+    *,
+    min_area: float,
+    found: Found | None = None,
 ) -> tuple[Verdict, tuple[Region, ...]]:
     """Regions below an area do not decide: without another one the part is good.
 
@@ -71,7 +79,7 @@ def large_enough(
     large = tuple(region for region in regions if region.area_px >= min_area)
     if large or verdict not in ("defect", "unsure"):
         return verdict, large if verdict in ("defect", "unsure") else regions
-    return "good", ()
+    return "good" if found is None or found.ok else "not_found", ()
 
 
 def chance(score: float, good: ScoreStatistics) -> float | None:
@@ -100,7 +108,7 @@ def marked_regions(
     """
     size_hw = view.shown_hw
     regions, count = find_regions(map_hw, pixel_threshold, size_hw=size_hw, view=view)
-    if count or verdict in ("good", "not_found"):
+    if count or verdict == "good":
         return regions, count
     peak = float(map_hw.max())
     below = min(_AROUND_PEAK * peak, float(np.nextafter(np.float32(peak), np.float32(-np.inf))))

@@ -4,12 +4,13 @@
     picture --Anchor--> the place of a rectangle that all parts have: correlation, then ECC
 
 Both work on a shrunken picture and never on the whole part: a defect must not move it. What is less
-like the good images than they are like each other is not found.
+like the good images than they are like each other, or lies where none of them lay, is not found. It
+is looked at all the same, at its place or where it should be: what is wrong with it has to show.
 """
 
 import base64
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.images import encode_png
+from edgeseg.contract.places import Places
 from edgeseg.contract.pose import Matrix, Pose, Roi, chained, warped
 from edgeseg.errors import UsageError
 
@@ -29,6 +31,11 @@ _FINE = 64  # pixels of a rectangle's longer side where its place is refined
 _COARSE = 16  # and of its shorter side where it is searched for
 _MARGIN = 1 / 4  # of the rectangle: how far it may be from where it was searched for
 _FLAT = 0.1  # of the rectangle's contrast: less is nothing to look at
+_STARTS = 3  # angles that a rectangle is refined from where the best does not do
+_DOUBT = 2 / 3  # of the limit: less like a part than good ones were
+_TRUSTED = (
+    4 / 3
+)  # times the limit: what is less like a part than that was hardly found at its place
 _STEPS = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 1e-4)  # of the refinement
 
 
@@ -39,11 +46,40 @@ class Found:
     pose: Pose | None  # None: nothing there that could be one
     oddness: float  # against the good images; above 1 it is outside their limits
     reason: str = ""  # why it is not found
+    look: Pose | None  # where to look: at the part, or where it should be; None: at all there is
 
     @property
     def ok(self) -> bool:
         """Whether this is a part where it may be."""
         return self.pose is not None and self.oddness <= 1.0
+
+    @property
+    def placed(self) -> bool:
+        """Whether a part lies there, odd as it may look: what is odd about it is its defect."""
+        return self.pose is not None and self.look == self.pose
+
+    def since(self, usual: Pose) -> "Found":
+        """The same against a picture whose part lies as usual."""
+        pose, look = (None if at is None else at.since(usual) for at in (self.pose, self.look))
+        return replace(self, pose=pose, look=look)
+
+
+def held(pose: Pose, oddness: float, reason: str, places: Places | None) -> Found:
+    """A pose held against where good parts lay."""
+    if places is None:  # learned before places were
+        return Found(pose=pose, oddness=oddness, reason=reason, look=pose)
+    away = places.oddness(pose)
+    if away > 1.0:
+        reason = reason or places.reason(pose)
+    trusted = away <= 1.0 and oddness <= _TRUSTED
+    look = pose if trusted else places.usual(pose.home_xy)
+    return Found(pose=pose, oddness=max(oddness, away), reason=reason, look=look)
+
+
+def nothing(reason: str, home_xy: tuple[float, float], places: Places | None) -> Found:
+    """No pose at all."""
+    look = None if places is None else places.usual(home_xy)
+    return Found(pose=None, oddness=math.inf, reason=reason, look=look)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,12 +172,13 @@ class Blob:
     length_spread: float
     limit: float  # of the larger of both deviations, in spreads
     free: bool  # whether no good part reaches the border of its picture
+    places: Places | None = None  # where good parts lay; None: not looked at
 
     def find(self, image_hwc: NDArray[np.uint8]) -> Found:
         """Look for the part."""
         piece = piece_of(image_hwc)
         if piece is None:
-            return Found(pose=None, oddness=math.inf, reason="nothing stands out from the border")
+            return nothing("nothing stands out from the border", self.home_xy, self.places)
         pose = Pose(x=piece.x, y=piece.y, degrees=self.turn(piece), home_xy=self.home_xy)
         deviation = self.deviation(piece)
         reason = ""
@@ -149,7 +186,7 @@ class Blob:
             reason = f"a piece of {piece.area / self.area:.2f} times the usual area"
         if self.free and piece.at_border:
             deviation, reason = math.inf, "it reaches beyond the picture"
-        return Found(pose=pose, oddness=deviation / max(self.limit, 1e-9), reason=reason)
+        return held(pose, deviation / max(self.limit, 1e-9), reason, self.places)
 
     def turn(self, piece: Piece) -> float:
         """How far a piece has turned, in degrees between -180 and 180."""
@@ -176,6 +213,7 @@ class Anchor:
     reach: float  # how far it is searched for, in pixels of the camera each way
     pictures: tuple[str, ...]  # PNG, base64: the rectangle turned by each angle, small; then larger
     limit: float  # of 1 - correlation
+    places: Places | None = None  # where good parts lay; None: not looked at
 
     def __post_init__(self) -> None:
         if len(self.pictures) != len(self.angles) + 1:
@@ -195,32 +233,49 @@ class Anchor:
 
     def find(self, image_hwc: NDArray[np.uint8]) -> Found:
         """Look for the rectangle: everywhere within reach, then exactly where it is."""
-        pose = self._searched(image_hwc)
-        if pose is None:
-            return Found(pose=None, oddness=math.inf, reason="its rectangle is out of reach")
-        pose, likeness = self._refined(image_hwc, pose)
+        match = self.matched(image_hwc)
+        if match is None:
+            return nothing("its rectangle is out of reach", self.home_xy, self.places)
+        pose, likeness = match
         oddness = (1 - likeness) / max(self.limit, 1e-9)
         reason = f"its rectangle is like that of the good images by {likeness:.2f} only"
-        return Found(pose=pose, oddness=oddness, reason="" if oddness <= 1 else reason)
+        return held(pose, oddness, "" if oddness <= 1 else reason, self.places)
 
-    def _searched(self, image_hwc: NDArray[np.uint8]) -> Pose | None:
-        """The best of all shifts and angles, to a pixel of the small picture."""
+    def matched(self, image_hwc: NDArray[np.uint8]) -> tuple[Pose, float] | None:
+        """Where a picture is most like the rectangle, and how much; None: it does not fit in."""
+        starts = self._searched(image_hwc)
+        if not starts:
+            return None
+        pose, likeness = self._refined(image_hwc, starts[0])
+        out = self.places is not None and self.places.oddness(pose) > 1.0
+        if out or 1 - likeness > _DOUBT * self.limit:
+            # The small picture may have misled: other angles, and where it usually is.
+            usual = [] if self.places is None else [self.places.usual(self.home_xy)]
+            for start in [*usual, *starts[1:_STARTS]]:
+                other, as_like = self._refined(image_hwc, start)
+                if as_like > likeness:
+                    pose, likeness = other, as_like
+        return pose, likeness
+
+    def _searched(self, image_hwc: NDArray[np.uint8]) -> list[Pose]:
+        """The best shift of every angle to a pixel of the small picture, the best angle first."""
         (x, y), (height, width) = self.home_xy, image_hwc.shape[:2]
         step = coarse_step(self.box)
         half_w, half_h = self.reach + self.box.w / 2, self.reach + self.box.h / 2
         left, top = (max(0, int(value)) // step * step for value in (x - half_w, y - half_h))
         right, bottom = min(width, math.ceil(x + half_w)), min(height, math.ceil(y + half_h))
         window = _shrunk_green(image_hwc[top:bottom, left:right], step)
-        best = (-2.0, 0.0, 0.0, 0.0)
+        found = []
         for angle, template in zip(self.angles, self._templates, strict=False):
-            if template.shape[0] > window.shape[0] or template.shape[1] > window.shape[1]:
-                return None
+            rows, columns = template.shape
+            if rows > window.shape[0] or columns > window.shape[1]:
+                return []
             likeness = cv2.matchTemplate(window, template, cv2.TM_CCOEFF_NORMED)
             _, highest, _, (at_x, at_y) = cv2.minMaxLoc(likeness)
-            if highest > best[0]:
-                middle_x, middle_y = at_x + template.shape[1] / 2, at_y + template.shape[0] / 2
-                best = (highest, left + middle_x * step, top + middle_y * step, angle)
-        return Pose(x=best[1], y=best[2], degrees=best[3], home_xy=self.home_xy)
+            middle = (left + (at_x + columns / 2) * step, top + (at_y + rows / 2) * step)
+            pose = Pose(x=middle[0], y=middle[1], degrees=angle, home_xy=self.home_xy)
+            found.append((highest, pose))
+        return [pose for _, pose in sorted(found, key=lambda one: -one[0])]
 
     def _refined(self, image_hwc: NDArray[np.uint8], pose: Pose) -> tuple[Pose, float]:
         """Shift and turn of the rectangle alone by ECC; as it was where that does not settle."""

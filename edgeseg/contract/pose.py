@@ -70,6 +70,11 @@ class Pose:
         values = {"x": self.x, "y": self.y, "degrees": self.degrees, "right": right, "down": down}
         return {name: round(value, 2) for name, value in values.items()}
 
+    def since(self, other: "Pose") -> "Pose":
+        """The same against another picture, in which the part lies as `other` says."""
+        turned = wrapped(self.degrees - other.degrees)
+        return Pose(x=self.x, y=self.y, degrees=turned, home_xy=(other.x, other.y))
+
     @cached_property
     def matrix(self) -> Matrix:
         """From places of the first picture to places of this one."""
@@ -77,6 +82,11 @@ class Pose:
         cos, sin = math.cos(angle), math.sin(angle)
         turn = np.array([[cos, sin], [-sin, cos]])  # y points down
         return np.hstack([turn, (np.array([self.x, self.y]) - turn @ self.home_xy)[:, None]])
+
+
+def wrapped(degrees: float) -> float:
+    """The same turn between -180 and 180."""
+    return (degrees + 180) % 360 - 180
 
 
 def chained(after: Matrix, before: Matrix) -> Matrix:

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from edgeseg.contract.geometry import Geometry
 from edgeseg.contract.locate import Anchor, Blob, Piece, Turns, anchor_pictures, piece_of
 from edgeseg.contract.operating_point import conformal_threshold
-from edgeseg.contract.pose import Roi
+from edgeseg.contract.places import Places
+from edgeseg.contract.pose import Pose, Roi, wrapped
+from edgeseg.data.following import MOVED_AND_FOUND, follow_errors, follows, scatter_located
 from edgeseg.data.samples import Sample, read_picture
 from edgeseg.errors import UsageError
 from edgeseg.progress import Note
@@ -27,17 +29,48 @@ _REACH = 0.25  # of the picture's longer side: how far an anchor is searched for
 _SMALLEST = 1 / 40  # of it: a smaller anchor takes too long to search for
 _UNLIKE = 0.7  # 1 - correlation: at more the rectangle was found nowhere
 _LEAST_LIMIT = 0.05  # of 1 - correlation: noise and light of another day
+# Times what good parts needed: they are few, feeders wear, and how a part looks is for the score to
+# judge. What is found at the wrong place is much farther off.
+_ROOM = 1.5
+_LEAST_SHIFT, _LEAST_TURN = 0.02, 2.0  # share of the longer side, degrees: a locator's own errors
 _STEP = 5.0  # degrees between angles that are tried
 
 
 def learned(geometry: Geometry, samples: Sequence[Sample], *, rate: float, note: Note) -> Geometry:
     """The geometry with a locator, and the region that it looks at around the part."""
-    step = max(1, math.ceil(len(samples) / LOOKED_AT))
-    images = (read_picture(sample) for sample in samples[::step])
+    images = (read_picture(sample) for sample in spaced(samples, LOOKED_AT))
     if geometry.locate == "blob":
-        return _with_blob(geometry, list(map(piece_of, images)), rate=rate, note=note)
-    box, angles = parse_anchor(geometry.locate)
-    return _with_anchor(geometry, images, box, angles, rate=rate, note=note)
+        found = _with_blob(geometry, list(map(piece_of, images)), rate=rate, note=note)
+    else:
+        box, angles = parse_anchor(geometry.locate)
+        found = _with_anchor(geometry, images, box, angles, rate=rate, note=note)
+    _check_following(found, spaced(samples, MOVED_AND_FOUND), note=note)
+    return found
+
+
+def spaced(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
+    """At most so many, from all over the list."""
+    return samples[:: max(1, math.ceil(len(samples) / most))]
+
+
+def _check_following(geometry: Geometry, samples: Sequence[Sample], *, note: Note) -> None:
+    """Move some good images on purpose: what is found must be the part and not its background."""
+    images = [read_picture(sample) for sample in samples]
+    errors = sorted(follow_errors(geometry, images))
+    worse = errors[math.ceil(0.75 * len(errors)) - 1]
+    if not follows(worse, images[0].shape[:2]):
+        raise UsageError(
+            f"locate={geometry.locate}: does not follow the part: of {len(errors)} good images "
+            f"moved on purpose a quarter was found {worse:.1f} pixels or more off; try a mark that "
+            "all parts have, locate=anchor:x,y,w,h, or leave locate out"
+        )
+    note(f"good images moved on purpose are found again to {worse:.1f} pixels in 3 of 4 cases")
+    ratio = scatter_located(geometry, images)
+    if ratio > 1.0:
+        note(
+            f"located, good images differ {ratio:.2f} times as much as they do unlocated: what is "
+            "followed moves by itself; choose another mark, or leave locate out"
+        )
 
 
 def check_locate(text: str) -> None:
@@ -93,12 +126,19 @@ def _with_blob(
         free=not any(piece.at_border for piece in found),
     )
     deviations = [blob.deviation(piece) for piece in found]
-    limit = conformal_threshold(deviations, false_alarm_rate=rate).value
+    limit = max(_ROOM * conformal_threshold(deviations, false_alarm_rate=rate).value, 1.0)
     note(
         f"parts are found by their outline in {len(found)} of {len(pieces)} good images; "
         + _TURNS[blob.turns]
     )
-    return replace(geometry, locator=replace(blob, limit=max(limit, 1.0)))
+    # What is odd among the good ones does not tell where they usually lie.
+    usual = [piece for piece in found if blob.deviation(piece) <= limit]
+    poses = [
+        Pose(x=piece.x, y=piece.y, degrees=blob.turn(piece), home_xy=blob.home_xy)
+        for piece in usual
+    ]
+    places = _places_of(poses, longest=_longest(geometry), rate=rate)
+    return replace(geometry, locator=replace(blob, limit=limit, places=places))
 
 
 _TURNS: dict[Turns, str] = {
@@ -143,9 +183,10 @@ def _with_anchor(
         angles=angles,
         reach=_REACH * longest,
         pictures=anchor_pictures(first, box, angles),
-        limit=1.0,
+        limit=0.0,  # so that every start is tried
     )
-    oddness = [anchor.find(image).oddness for image in images]
+    matches = [match for match in map(anchor.matched, images) if match is not None]
+    oddness = [1 - likeness for _, likeness in matches]
     limit = conformal_threshold(oddness or [0.5], false_alarm_rate=rate).value
     if limit > _UNLIKE:
         raise UsageError(
@@ -156,7 +197,40 @@ def _with_anchor(
         f"parts are found by a rectangle of the first image: in {len(oddness)} others its "
         f"correlation is {1 - max(oddness, default=0.0):.2f} or more"
     )
-    return replace(geometry, locator=replace(anchor, limit=max(limit, _LEAST_LIMIT)))
+    limit = min(max(_ROOM * limit, _LEAST_LIMIT), _UNLIKE)
+    home = Pose(x=anchor.home_xy[0], y=anchor.home_xy[1], degrees=0.0, home_xy=anchor.home_xy)
+    poses = [home, *(pose for pose, likeness in matches if 1 - likeness <= limit)]
+    places = _places_of(poses, longest=longest, rate=rate)
+    return replace(geometry, locator=replace(anchor, limit=limit, places=places))
+
+
+def _places_of(poses: Sequence[Pose], *, longest: int, rate: float) -> Places:
+    """Learned from the poses of good parts in pictures of so many pixels."""
+    at = np.array([(pose.x, pose.y) for pose in poses])
+    angles = np.radians([pose.degrees for pose in poses])
+    usual = np.median(at, axis=0)
+    degrees = math.degrees(math.atan2(np.sin(angles).mean(), np.cos(angles).mean()))
+    turned = [wrapped(pose.degrees - degrees) for pose in poses]
+    away = np.hypot(*(at - usual).T)
+    farthest, most = (
+        _ROOM * conformal_threshold(np.abs(values).tolist(), false_alarm_rate=rate).value
+        for values in (away, turned)
+    )
+    return Places(
+        x=float(usual[0]),
+        y=float(usual[1]),
+        degrees=degrees,
+        spread_right=float(at[:, 0].std()),
+        spread_down=float(at[:, 1].std()),
+        spread_degrees=float(np.std(turned)),
+        farthest=max(farthest, _LEAST_SHIFT * longest),
+        most_turned=min(max(most, _LEAST_TURN), 180.0),
+        count=len(poses),
+    )
+
+
+def _longest(geometry: Geometry) -> int:
+    return max(geometry.camera_hw or (1, 1))
 
 
 def _spread(values: NDArray[np.float64]) -> float:

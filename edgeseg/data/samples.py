@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.geometry import PLAIN, Geometry, View
+from edgeseg.contract.geometry import PLAIN, Found, Geometry, View
 from edgeseg.contract.ignored import hidden_of, painted
 from edgeseg.contract.images import (
     read_image,
@@ -63,7 +63,7 @@ class Batch:
     masks: NDArray[np.bool_]  # (N, H, W); all False where nothing is marked
     sizes_hw: tuple[tuple[int, int], ...]  # of the pictures as they are
     views: tuple[View, ...]  # how each was looked at
-    found: tuple[bool, ...]  # whether its part is where it may be; all are where none is looked for
+    found: tuple[Found | None, ...]  # what came of looking for its part; None: it is not looked for
 
 
 def read_sample(
@@ -81,7 +81,7 @@ class _Decoded:
     mask_hw: NDArray[np.bool_]
     size_hw: tuple[int, int]  # of the picture as it is
     view: View
-    found: bool
+    found: Found | None
 
 
 def _decode(
@@ -101,7 +101,7 @@ def _decode(
     found = geometry.find(image_hwc)
     if found is not None and found.pose is None and not lenient:
         raise DatasetError(f"{sample.image}: no part is found in it ({found.reason})")
-    view = geometry.view((height, width), size_hw, None if found is None else found.pose)
+    view = geometry.view((height, width), size_hw, None if found is None else found.look)
     mask_hw = _read_mask(sample, view, max_pixels=max_pixels)
     hidden = hidden_of(geometry, size_hw)
     return _Decoded(
@@ -110,7 +110,7 @@ def _decode(
         mask_hw=mask_hw if hidden is None else mask_hw & ~hidden.pixels_hw,
         size_hw=(height, width),
         view=view,
-        found=found is None or found.ok,
+        found=found,
     )
 
 

@@ -185,8 +185,7 @@ def _measured(
             evaluator.add(maps[i], batch.masks[i], name=sample.image.name)
             samples.append(sample)
             scores.append(float(batch_scores[i]))
-            verdict = verdict_on(scores[-1], limits, map_hw=maps[i])
-            verdicts.append(verdict if batch.found[i] else "not_found")
+            verdicts.append(verdict_on(scores[-1], limits, map_hw=maps[i], found=batch.found[i]))
             _, count = find_regions(maps[i], limits.pixel, size_hw=maps[i].shape)
             regions.append(count)
             if visit is not None:

@@ -101,6 +101,22 @@ class PositionWatch:
 
 def _solver(mean: NDArray[np.float64]) -> NDArray[np.float64]:
     """The rows (3, pixels) that give right, down and turn of a change of the picture."""
+    columns, units = movement_columns(mean)
+    inside = np.zeros((SIDE, SIDE), bool)
+    inside[1:-1, 1:-1] = True  # a one-sided gradient is a poor one
+    design = np.where(inside.ravel()[:, None], columns, 0.0)
+    # Directions that the picture does not show, such as the turn of a disc, are left at zero.
+    solved = np.linalg.pinv(design, rcond=1e-6)[:3] * inside.ravel()
+    scaled: NDArray[np.float64] = solved * units[:, None]
+    return scaled
+
+
+def movement_columns(mean: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How a picture (32, 32) changes (pixels, 7) with shift, turn and light, and the units.
+
+    The first three are right, down and turn: their coefficients times the units (3,) are shares of
+    the frame and degrees.
+    """
     grad_y, grad_x = np.gradient(mean)
     y, x = np.mgrid[:SIDE, :SIDE] - (SIDE - 1) / 2
     columns = [
@@ -112,11 +128,5 @@ def _solver(mean: NDArray[np.float64]) -> NDArray[np.float64]:
         x * mean,
         y * mean,
     ]
-    inside = np.zeros((SIDE, SIDE), bool)
-    inside[1:-1, 1:-1] = True  # a one-sided gradient is a poor one
-    design = np.stack([np.where(inside, column, 0.0).ravel() for column in columns], axis=1)
-    # Directions that the picture does not show, such as the turn of a disc, are left at zero.
-    units = np.array([-1 / SIDE, -1 / SIDE, 180 / np.pi])  # shares of the frame, degrees
-    solved = np.linalg.pinv(design, rcond=1e-6)[:3] * inside.ravel()
-    scaled: NDArray[np.float64] = solved * units[:, None]
-    return scaled
+    units = np.array([-1 / SIDE, -1 / SIDE, 180 / np.pi])
+    return np.stack([column.ravel() for column in columns], axis=1), units

@@ -31,7 +31,7 @@ class DriftSink:
         on_change: Callable[[FrameResult, DriftState], None] | None = None,
     ) -> None:
         self._baseline = metadata.drift
-        self._counted_hw = counted_cells(metadata)
+        self._counted_hw, self._places = counted_cells(metadata), metadata.looks.places
         DriftWatch(self._baseline, window=window)  # refuse a bad window now, not at the first frame
         self._window = window
         self._on_change = on_change
@@ -43,6 +43,7 @@ class DriftSink:
     def change_model(self, metadata: ModelMetadata, *, key: str) -> None:
         """Watch by another model's baseline; what was learned under the same key is kept."""
         self._baseline, self._counted_hw = metadata.drift, counted_cells(metadata)
+        self._places = metadata.looks.places
         self._watches = self._of_models.setdefault(key, {})
         self.states = {}
         try:
@@ -60,11 +61,17 @@ class DriftSink:
         watch = self._watches.get(index)
         if watch is None:
             watch = self._watches[index] = DriftWatch(
-                self._baseline, window=self._window, counted_hw=self._counted_hw
+                self._baseline,
+                window=self._window,
+                counted_hw=self._counted_hw,
+                places=self._places,
             )
         before = watch.state.level
         state = watch.update(
-            grid_hw, anomalous=result.verdict != "good", frame_hwc=result.frame_hwc
+            grid_hw,
+            anomalous=result.verdict != "good",
+            frame_hwc=result.frame_hwc,
+            pose=result.pose,
         )
         self.states[index] = state
         if state.level != before and self._on_change is not None:

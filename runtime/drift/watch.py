@@ -8,23 +8,28 @@ must not look like drift.
 The warning asks how many cells have risen, and how far the median cell has; a few cells are enough
 when they alarm in most views, as dirt on the lens does. Less light or less focus can also lower
 distances and hide defects, and a camera that has moved a little may not raise them: so brightness,
-sharpness and position of the picture are followed too.
+sharpness and position of the picture are followed too. Where the model follows its parts, a camera
+that moved is told from parts that lie elsewhere.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.metadata import DriftBaseline
+from edgeseg.contract.places import Places
+from edgeseg.contract.pose import Pose
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.drift.appearance import Look, LookWatch, look_at, same_view
+from edgeseg.runtime.drift.following import FollowingWatch
 from edgeseg.runtime.drift.position import Movement, PositionWatch, picture_of
 
 DriftLevel = Literal["ok", "warn"]
-DriftKind = Literal["none", "light", "focus", "position", "spot", "unknown"]
+DriftKind = Literal["none", "light", "focus", "position", "camera", "parts", "spot", "unknown"]
+DRIFT_KINDS: tuple[DriftKind, ...] = get_args(DriftKind)
 
 WINDOW = 200  # frames that the smoothed figures look back on
 _EVERY = 8  # frames between evaluations and looks: the tracked medians cannot move much within
@@ -42,6 +47,8 @@ _HEADLINES: dict[DriftKind, str] = {
     "light": "the light has changed",
     "focus": "the focus has changed",
     "position": "the camera or the parts have moved",
+    "camera": "the camera has moved",
+    "parts": "the parts lie elsewhere",
     "spot": "the same spot is anomalous in most views",
     "unknown": "the picture is not as on the good images",
 }
@@ -50,6 +57,8 @@ _ADVICE: dict[DriftKind, str] = {
     "light": "check lamps, exposure and stray light",
     "focus": "check the lens: focus, dirt, condensation",
     "position": "check the mounting of the camera and the position of the parts",
+    "camera": "check the mounting of the camera",
+    "parts": "check the feeder, stops and fixtures",
     "spot": "look there for dirt on the lens, a fixture in view, or the same defect in every part",
     "unknown": "compare light, focus and position with the images the model was fitted on",
 }
@@ -71,7 +80,8 @@ class DriftState:
     ratio_hw: NDArray[np.float32]  # (h, w): each cell's typical d^2 over its baseline
     brightness: float | None  # mean grey level now over that of the first good window
     sharpness: float | None
-    movement: Movement | None  # of the view since the first good ones
+    movement: Movement | None  # of the view since the first good ones; None: not known
+    parts: Movement | None  # of the parts, where they are followed
     headline: str
     message: str  # the headline and its evidence
     advice: str  # what to check; empty when all is well
@@ -79,7 +89,8 @@ class DriftState:
     def facts(self) -> dict[str, object]:
         """Everything but the map, as plain values."""
         values: dict[str, object] = {k: v for k, v in vars(self).items() if k != "ratio_hw"}
-        return values | {"movement": self.movement and dict(vars(self.movement))}
+        moves = {"movement": self.movement, "parts": self.parts}
+        return values | {name: move and dict(vars(move)) for name, move in moves.items()}
 
 
 class DriftWatch:
@@ -94,6 +105,7 @@ class DriftWatch:
         share: float = 0.3,
         cell_sigmas: float = 1.5,
         counted_hw: NDArray[np.bool_] | None = None,  # cells that are not ignored; None: all
+        places: Places | None = None,  # where good parts lay; None: they are not followed
     ) -> None:
         if window < 2 * _EVERY:
             raise UsageError(f"drift window: got {window} frames, expected {2 * _EVERY} or more")
@@ -124,6 +136,9 @@ class DriftWatch:
         looks = window // _EVERY
         self._looks = LookWatch(reference=looks, recent=max(2, looks // 4))
         self._position = PositionWatch(reference=looks, recent=looks)
+        self._following = (
+            None if places is None else FollowingWatch(places, reference=looks, recent=looks)
+        )
         self._state = self._evaluate("ok")
 
     @property
@@ -137,6 +152,7 @@ class DriftWatch:
         *,
         anomalous: bool,
         frame_hwc: NDArray[np.uint8] | None = None,
+        pose: Pose | None = None,  # of a part that was found
     ) -> DriftState:
         """Take one frame's distances d.
 
@@ -162,7 +178,7 @@ class DriftWatch:
             if frame_hwc is not None:
                 good = self._state.level == "ok" and not anomalous
                 self._look(look_at(frame_hwc), good=good)
-                self._position.update(picture_of(frame_hwc), good=good, weight=self._weight)
+                self._place(frame_hwc, pose, good=good)
             self._state = self._evaluate(self._state.level)
         return self._state
 
@@ -174,6 +190,27 @@ class DriftWatch:
             self._weight = _STILL
         self._looks.update(look, good=good, weight=self._weight)
 
+    def _place(self, frame_hwc: NDArray[np.uint8], pose: Pose | None, *, good: bool) -> None:
+        picture, weight = picture_of(frame_hwc), self._weight
+        if self._following is None:
+            self._position.update(picture, good=good, weight=weight)
+        else:
+            height, width = frame_hwc.shape[:2]
+            self._following.update(
+                picture, pose, frame_hw=(height, width), good=good, weight=weight
+            )
+
+    def _kind(self, *, evidence: bool, limit: float) -> DriftKind:
+        """What has changed, if anything has."""
+        place = self._following or self._position
+        moved = place.pressure()
+        if not evidence and max(self._looks.pressure(), moved) < limit:
+            return "none"
+        kind: DriftKind = self._looks.kind(moved=moved)
+        if kind == "position" and self._following is not None:
+            return self._following.cause(limit=limit) or "unknown"
+        return kind
+
     def _evaluate(self, level: DriftLevel) -> DriftState:
         typical = self._typical_hw.ravel()[self._counted]
         middle = typical.size // 2  # np.median takes five times as long
@@ -184,10 +221,7 @@ class DriftWatch:
         # Only the rise above the baseline is drift, so hysteresis acts on that.
         broad = max((median - 1.0) / (self._median_limit - 1.0), share / self._share_limit) >= limit
         spot = self._anomalous > _SPOT_FRAMES * limit and self._spot_cells() >= _SPOT_CELLS
-        kind: DriftKind = "none"
-        moved = self._position.pressure()
-        if broad or spot or max(self._looks.pressure(), moved) >= limit:
-            kind = self._looks.kind(moved=moved)
+        kind = self._kind(evidence=broad or spot, limit=limit)
         if spot and not broad and kind in ("position", "unknown"):
             kind = "spot"
         brightness, sharpness = self._looks.change() if self._looks.ready else (None, None)
@@ -204,19 +238,28 @@ class DriftWatch:
             ratio_hw=self._typical_hw.copy(),
             brightness=brightness,
             sharpness=sharpness,
-            movement=self._position.movement if self._position.ready else None,
+            movement=self._movement(),
+            parts=self._following.parts if self._following and self._following.ready else None,
             headline=_HEADLINES[kind],
             message=_HEADLINES[kind],
             advice=_ADVICE[kind],
         )
-        facts = _evidence(state, broad=broad, spot=spot)
+        facts = _evidence(state, broad=broad, spot=spot, apart=self._apart())
         return replace(state, message=f"{state.headline}: {facts}") if facts else state
+
+    def _movement(self) -> Movement | None:
+        if self._following is not None:
+            return self._following.surroundings
+        return self._position.movement if self._position.ready else None
+
+    def _apart(self) -> bool:
+        return self._following is not None and self._following.apart
 
     def _spot_cells(self) -> int:
         return int(np.count_nonzero(self._typical_hw > self._spot_hw))
 
 
-def _evidence(state: DriftState, *, broad: bool, spot: bool) -> str:
+def _evidence(state: DriftState, *, broad: bool, spot: bool, apart: bool) -> str:
     """The figures behind a warning."""
     facts = []
     if state.kind == "none":
@@ -225,17 +268,31 @@ def _evidence(state: DriftState, *, broad: bool, spot: bool) -> str:
         facts.append(f"brightness x{state.brightness:.2f}")
     if state.kind == "focus" and state.sharpness is not None:
         facts.append(f"sharpness x{state.sharpness:.2f}")
-    if state.kind == "position" and state.movement is not None:
-        facts.append(str(state.movement))
+    facts += _moves(state, apart=apart)
     if state.kind == "spot":
         facts.append(f"{state.anomalous_share:.0%} of the frames are anomalous")
     if state.moved_share > 0 and (broad or spot):
         facts.append(f"{state.moved_share:.0%} of the cells have risen and stayed high")
     if not (broad or spot):
-        hidden = state.kind != "position"  # less light or focus lowers distances
+        hidden = state.kind in ("light", "focus")  # less of them lowers distances
         facts.append(
             f"distances have not risen{', so defects may be missed' if hidden else ' yet'}"
         )
     if broad and state.median_ratio > 1.0:
         facts.append(f"d^2 of the median cell is x{state.median_ratio:.2f} of its good level")
     return ", ".join(facts)
+
+
+def _moves(state: DriftState, *, apart: bool) -> list[str]:
+    """What has moved how far."""
+    view, parts = state.movement, state.parts
+    if state.kind == "parts":
+        return [f"they {parts}, and their surroundings stay"]
+    if state.kind == "camera":
+        own = f", and the parts {parts}" if apart else ", and the parts with them"
+        return [f"the surroundings {view}{own}"]
+    if state.kind != "position":
+        return []
+    if parts is not None:
+        return [f"the parts {parts}, and no surroundings tell whether the camera did"]
+    return [] if view is None else [str(view)]

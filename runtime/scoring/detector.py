@@ -57,7 +57,7 @@ class Detector:
         """
         check_frame(frame_hwc, channels)
         found = self._inputs.found(frame_hwc)
-        view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.pose)
+        view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
         prediction = self._scored(frame_hwc, view, channels=channels)
         return judged(
             prediction,
@@ -71,7 +71,7 @@ class Detector:
         """The same without a verdict; of a part that is not found, as if it were."""
         check_frame(frame_hwc, channels)
         found = self._inputs.found(frame_hwc)
-        view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.pose)
+        view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
         return self._scored(frame_hwc, view, channels=channels)
 
     def _scored(

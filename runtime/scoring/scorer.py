@@ -168,7 +168,7 @@ class Scorer:
 
     def _look(self, frame: Frame) -> _Look:
         found = self._inputs.found(frame.image_hwc)
-        pose = None if found is None else found.pose
+        pose = None if found is None else found.look
         return _Look(self._inputs.view(frame.image_hwc.shape[:2], pose), found)
 
     def _slots(self, count: int) -> NDArray[np.uint8]:
@@ -195,7 +195,9 @@ class Scorer:
         )
         if self._config.min_area:
             min_area = self._config.min_area
-            found_verdict, regions = large_enough(found_verdict, regions, min_area=min_area)
+            found_verdict, regions = large_enough(
+                found_verdict, regions, min_area=min_area, found=found
+            )
             region_count = min(region_count, len(regions))
         refusal = self._refuse(frame)
         verdict = called(found_verdict, refusal)

@@ -6,7 +6,7 @@ from typing import Any
 
 from edgeseg.errors import RuntimeFailure
 from edgeseg.extras import install_command
-from edgeseg.runtime.drift.watch import DriftState
+from edgeseg.runtime.drift.watch import DRIFT_KINDS, DriftState
 from edgeseg.runtime.records import PipelineSnapshot
 from edgeseg.runtime.station.records import StationWords
 
@@ -155,3 +155,11 @@ class Exporter:
                 if index in states:
                     family.add_metric([source.name, str(index)], measure(states[index]))
             yield family
+        kinds = self._core.GaugeMetricFamily(
+            "edgeseg_drift_kind", "1 for what has changed.", labels=["source", "index", "kind"]
+        )
+        for index, source in enumerate(state.sources):
+            for kind in DRIFT_KINDS if index in states else ():
+                labels = [source.name, str(index), kind]
+                kinds.add_metric(labels, float(states[index].kind == kind))
+        yield kinds

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.contract.geometry import View
+from edgeseg.contract.geometry import Found, Pose, View
 from edgeseg.contract.judgement import (
     Verdict,
     chance,
@@ -128,3 +128,42 @@ def test_regions_below_an_area_do_not_decide(
 )
 def test_severity_is_of_area_and_peak(area_px: int, peak: float, severity: str) -> None:
     assert severity_of(region(area_px, peak), pixel_threshold=1.0, picture_px=10_000) == severity
+
+
+HERE = Pose(x=5.0, y=6.0, degrees=0.0, home_xy=(5.0, 6.0))
+FOUND = Found(pose=HERE, oddness=0.5, look=HERE)
+ODD = replace(FOUND, oddness=1.2, reason="its mark is worn")
+ELSEWHERE = replace(FOUND, oddness=1.2, look=replace(HERE, x=50.0))
+NOTHING = Found(pose=None, oddness=math.inf, look=HERE)
+
+
+@pytest.mark.parametrize(
+    ("found", "score", "verdict"),
+    [
+        (FOUND, 9.0, "good"),
+        (FOUND, 11.0, "defect"),
+        (ODD, 11.0, "defect"),
+        (ODD, 9.0, "not_found"),
+        (ODD, math.nan, "not_found"),
+        (ELSEWHERE, 11.0, "not_found"),
+        (ELSEWHERE, 9.0, "not_found"),
+        (NOTHING, 11.0, "not_found"),
+        (NOTHING, 9.0, "not_found"),
+    ],
+)
+def test_a_part_that_looks_odd_is_never_good(found: Found, score: float, verdict: str) -> None:
+    assert verdict_on(score, LIMITS, found=found) == verdict
+    assert verdict_on(min(score, 9.0), BAND, found=found) != "good" or found.ok
+
+
+def test_small_regions_of_a_part_that_looks_odd_do_not_make_it_good() -> None:
+    small = (region(5),)
+    assert large_enough("defect", small, min_area=25, found=ODD) == ("not_found", ())
+    assert large_enough("defect", small, min_area=25, found=FOUND) == ("good", ())
+
+
+def test_a_part_that_is_not_found_has_a_region_all_the_same() -> None:
+    map_hw = np.zeros((20, 20), np.float32)
+    map_hw[4:7, 8:12] = 5.0
+    regions, count = marked_regions(map_hw, "not_found", LIMITS.pixel, view=TWENTY)
+    assert (regions[0].box_xywh, count) == ((8, 4, 4, 3), 1)

@@ -7,7 +7,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import edgeseg
 from edgeseg.api import Model
@@ -15,50 +14,22 @@ from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.contract.geometry import Geometry, Pose
 from edgeseg.contract.images import write_image
-from edgeseg.contract.pose import of_centres
+from edgeseg.contract.pose import chained, wrapped
 from edgeseg.data.datasets import open_dataset
-from edgeseg.data.locating import learned, parse_anchor
+from edgeseg.data.locating import parse_anchor
 from edgeseg.errors import UsageError
 from edgeseg.fitting.fitting import fit
 from tests.support.commands import succeed
+from tests.support.moving_parts import (
+    ANCHOR,
+    HOME,
+    SIZE_HW,
+    folder_of,
+    geometry_of,
+    part,
+    scattered,
+)
 from tests.support.small_models import RANDOM, SMALL
-
-SIZE_HW = (120, 160)
-HOME = (80.0, 60.0)
-
-
-def part(
-    x: float = 80.0, y: float = 60.0, degrees: float = 0.0, *, noise: int = 0, defect: bool = False
-) -> NDArray[np.uint8]:
-    """A dark wedge with a hole and a mark at its thick end, on a light table."""
-    picture = np.full((*SIZE_HW, 3), 205, np.uint8)
-    outline = np.array([[45, 45], [118, 55], [118, 65], [45, 75]], np.int32)
-    cv2.fillPoly(picture, [outline * 16 - 8], (70, 80, 90), lineType=cv2.LINE_AA, shift=4)
-    cv2.rectangle(picture, (50, 52), (58, 58), (160, 60, 50), -1)
-    cv2.circle(picture, (90, 60), 3, (30, 30, 30), -1, cv2.LINE_AA)
-    if defect:
-        picture[62:68, 66:74] = (240, 240, 60)
-    pose = Pose(x=x, y=y, degrees=degrees, home_xy=HOME)
-    moved = cv2.warpAffine(
-        picture, of_centres(pose.matrix), SIZE_HW[::-1], borderMode=cv2.BORDER_REPLICATE
-    )
-    grain = np.random.default_rng(noise).normal(0, 2, moved.shape)
-    return np.clip(moved + grain, 0, 255).astype(np.uint8)
-
-
-def scattered(count: int, *, turn: float = 180.0, shift: float = 12.0) -> list[NDArray[np.uint8]]:
-    rng = np.random.default_rng(5)
-    draws = [(0.0, 0.0, 0.0), *rng.uniform(-1, 1, (count - 1, 3)).tolist()]
-    return [
-        part(80 + shift * x, 60 + shift * y, turn * angle, noise=number)
-        for number, (x, y, angle) in enumerate(draws)
-    ]
-
-
-def folder_of(folder: Path, images: list[NDArray[np.uint8]]) -> Path:
-    for number, image in enumerate(images):
-        write_image(folder / f"{number:03}.png", image)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -71,21 +42,11 @@ def anchors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder_of(tmp_path_factory.mktemp("anchors"), scattered(12, turn=9.0))
 
 
-def geometry_of(folder: Path, locate: str, said: list[str] | None = None) -> Geometry:
-    note = (lambda _: None) if said is None else said.append
-    return learned(
-        Geometry(camera_hw=SIZE_HW, locate=locate), open_dataset(folder).train, rate=0.1, note=note
-    )
-
-
-def corner_error(found: Pose, wanted: Pose) -> float:
-    """Farthest that a corner of the picture is from where it should be."""
+def corner_error(found: Pose, planted: Pose, start: Pose) -> float:
+    """Farthest that a corner of the picture is from where a planted move should put it."""
     corners = np.array([[0, 0, 1], [160, 0, 1], [0, 120, 1], [160, 120, 1.0]])
-    offset = corners @ found.matrix.T - corners @ wanted.matrix.T
+    offset = corners @ found.matrix.T - corners @ chained(planted.matrix, start.matrix).T
     return float(np.hypot(*offset.T).max())
-
-
-ANCHOR = "anchor:42,44,34,32,angles=10"
 
 
 @pytest.mark.parametrize("defect", [False, True])
@@ -106,9 +67,7 @@ def test_a_part_is_found_where_it_was_put(
         assert found is not None
         assert found.pose is not None
         assert found.ok or defect
-        start_error = corner_error(start.pose, Pose(x=80, y=60, degrees=0, home_xy=HOME))
-        assert start_error < 1.5
-        assert corner_error(found.pose, planted) < 2.5
+        assert corner_error(found.pose, planted, start.pose) < 2.5
 
 
 def test_what_is_learned_is_said_in_words(blobs: Path, tmp_path: Path) -> None:
@@ -116,7 +75,8 @@ def test_what_is_learned_is_said_in_words(blobs: Path, tmp_path: Path) -> None:
     geometry_of(blobs, "blob", said)
     assert said == [
         "parts are found by their outline in 12 of 12 good images; their angle is known from their "
-        "axis and their ends"
+        "axis and their ends",
+        "good images moved on purpose are found again to 0.3 pixels in 3 of 4 cases",
     ]
     discs, bars = [], []
     for number in range(8):
@@ -128,8 +88,8 @@ def test_what_is_learned_is_said_in_words(blobs: Path, tmp_path: Path) -> None:
         bars.append(bar)
     geometry_of(folder_of(tmp_path / "discs", discs), "blob", said)
     geometry_of(folder_of(tmp_path / "bars", bars), "blob", said)
-    assert said[1].endswith("they are round or nearly so: their angle is left out")
-    assert said[2].endswith("an angle and the opposite one are the same")
+    assert said[2].endswith("they are round or nearly so: their angle is left out")
+    assert said[4].endswith("an angle and the opposite one are the same")
 
 
 def test_what_is_not_there_is_not_found(blobs: Path, anchors: Path) -> None:
@@ -219,7 +179,10 @@ def test_the_stream_says_the_pose_and_what_it_does_not_find(
     assert wanted.pose is not None
     assert first["pose"]["x"] == pytest.approx(wanted.pose.x, abs=0.01)
     assert first["pose"]["down"] == pytest.approx(wanted.pose.shift_xy[1], abs=0.01)
-    assert abs(first["pose"]["degrees"] - 140) < 2
+    at_rest = located.config.geometry.find(part())
+    assert at_rest is not None
+    assert at_rest.pose is not None
+    assert abs(wrapped(first["pose"]["degrees"] - at_rest.pose.degrees - 140)) < 2
     assert (second["verdict"], second["pose"], second["alarm"]) == ("not_found", None, True)
 
 

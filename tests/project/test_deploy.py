@@ -44,7 +44,9 @@ EVERYTHING = PipelineSnapshot(
 
 
 def exported() -> set[str]:
-    drift = SimpleNamespace(level="warn", ratio=1.0, median_ratio=1.0, moved_share=0.1)
+    drift = SimpleNamespace(
+        level="warn", kind="light", ratio=1.0, median_ratio=1.0, moved_share=0.1
+    )
     exporter = Exporter(
         snapshot=lambda: EVERYTHING,
         drift=lambda: {0: drift},  # type: ignore[dict-item,return-value]

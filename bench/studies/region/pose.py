@@ -26,9 +26,9 @@ from edgeseg.bench.harness.tabular import column, table_of
 from edgeseg.config import AUTO, FitConfig
 from edgeseg.contract.geometry import Geometry, Pose, View
 from edgeseg.contract.images import read_image, read_mask, write_image
-from edgeseg.contract.pose import of_centres
 from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset, Sample, open_dataset
+from edgeseg.data.following import drawn, follow_error, moved
 from edgeseg.errors import EdgesegError
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.files import write_json, write_text
@@ -36,9 +36,11 @@ from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.predictor import torch_predictor
 
 # How each category is found, in shares of the picture: a mark for those that do not stand out.
+# Chosen on good images: with the transistor's body alone they are less alike than as they lie,
+# since it moves against its board.
 ANCHORS = {
     "cable": (0.12, 0.12, 0.76, 0.76),
-    "transistor": (0.3, 0.15, 0.4, 0.5),
+    "transistor": (0.15, 0.1, 0.7, 0.85),
     "bracket_brown": (0.25, 0.25, 0.5, 0.5),
     "toothbrush": (0.3, 0.2, 0.4, 0.6),
     "grid": (0.25, 0.25, 0.5, 0.5),
@@ -82,23 +84,6 @@ class Step:
 
     step: str = field(metadata=column("step, 1920x1080"))
     ms: float = field(metadata=column("ms, median", digits=3))
-
-
-def drawn(rng: np.random.Generator, size_hw: tuple[int, int], shift: float, turn: float) -> Pose:
-    """A pose within the jitter."""
-    x, y, degrees = rng.uniform(-1, 1, 3) * (shift, shift, turn)
-    home = (size_hw[1] / 2, size_hw[0] / 2)
-    return Pose(x=home[0] + x, y=home[1] + y, degrees=degrees, home_xy=home)
-
-
-def moved(picture: NDArray[np.uint8], pose: Pose, *, nearest: bool = False) -> NDArray[np.uint8]:
-    """A picture whose part has taken a pose; beyond its border it goes on as it ends."""
-    height, width = picture.shape[:2]
-    how = cv2.INTER_NEAREST if nearest else cv2.INTER_CUBIC
-    border = cv2.BORDER_CONSTANT if nearest else cv2.BORDER_REPLICATE
-    matrix = of_centres(pose.matrix)
-    done = cv2.warpAffine(picture, matrix, (width, height), flags=how, borderMode=border)
-    return np.asarray(done, np.uint8)
 
 
 def jittered(dataset: Dataset, folder: Path, *, shift: float, turn: float, seed: int) -> Dataset:
@@ -209,7 +194,11 @@ def pose_errors(
         rng = np.random.default_rng(seed)
         for label, name in enumerate(("good", "defective")):
             samples = [sample for sample in dataset.test if sample.label == label]
-            found = [_error(geometry, sample, rng, shift, turn) for sample in samples]
+            images = [read_image(sample.image) for sample in samples]
+            found = [
+                follow_error(geometry, image, drawn(rng, image.shape[:2], shift, turn))
+                for image in images
+            ]
             errors = [error for error in found if error is not None]
             p50, p90, worst = np.quantile(errors, (0.5, 0.9, 1.0)) if errors else (None,) * 3
             yield PoseError(
@@ -222,24 +211,6 @@ def pose_errors(
                 worst=worst,
                 not_found=1 - len(errors) / max(len(samples), 1),
             )
-
-
-def _error(
-    geometry: Geometry, sample: Sample, rng: np.random.Generator, shift: float, turn: float
-) -> float | None:
-    """Of one part: from where it was found at rest to where it was found moved; None: not found."""
-    image = read_image(sample.image)
-    height, width = image.shape[:2]
-    planted = drawn(rng, (height, width), shift, turn)
-    before, after = geometry.find(image), geometry.find(moved(image, planted))
-    if before is None or after is None or not (before.ok and after.ok):
-        return None
-    if before.pose is None or after.pose is None:
-        return None
-    home = np.array([[0, 0, 1], [width, 0, 1], [0, height, 1], [width, height, 1.0]])
-    at_rest = np.hstack([home @ before.pose.matrix.T, np.ones((4, 1))])
-    offset = home @ after.pose.matrix.T - at_rest @ planted.matrix.T
-    return float(np.hypot(*offset.T).max())
 
 
 def steps(geometries: dict[str, Geometry], image: NDArray[np.uint8]) -> Iterator[Step]:

@@ -8,12 +8,14 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.drift.position import Movement
 from edgeseg.runtime.records import SourceEvent
 from edgeseg.runtime.web.page_sink import PageSink
 from tests.support.brightness_model import brightness_metadata
@@ -194,6 +196,18 @@ def test_metrics_are_valid_and_equal_the_snapshot(site: Site) -> None:
     p99 = (("quantile", "0.99"), ("stage", "end_to_end"))
     assert samples["edgeseg_stage_seconds", p99] == pytest.approx(0.01225)
     assert samples["edgeseg_last_frame_age_seconds", ()] < 60
+
+
+def test_page_and_metrics_say_whether_camera_or_parts_moved(site: Site) -> None:
+    site.drift.on_frame(make_result(grid_hw=np.full((4, 6), 100.0, np.float32)))
+    moved = Movement(right=0.05, down=0.0, turn=0.0)
+    state = replace(site.drift.states[0], level="warn", kind="parts", parts=moved)
+    site.drift.states[0] = state
+    body = site.ask("/metrics")[2].decode()
+    assert 'edgeseg_drift_kind{index="0",kind="parts",source="camera 0"} 1.0' in body
+    assert 'edgeseg_drift_kind{index="0",kind="camera",source="camera 0"} 0.0' in body
+    drift = site.page.state(source_index=0, after=0)["sources"][0]["drift"]
+    assert (drift["kind"], drift["parts"]["right"]) == ("parts", 0.05)
 
 
 def test_drift_picture(site: Site) -> None:

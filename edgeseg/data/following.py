@@ -1,0 +1,90 @@
+"""Good images moved on purpose: whether a locator finds again what it is given."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.geometry import PLAIN, Geometry, Pose
+from edgeseg.contract.locate import Anchor, Blob
+from edgeseg.contract.pose import of_centres
+
+MOVED_AND_FOUND = 16  # good images
+_SHIFT, _TURN = 0.04, 5.0  # share of the shorter side, degrees
+_OFF = 0.02  # of the longer side: at more the part is not what is followed
+_SMALL = 128  # pixels of a side that images are compared at
+_SEED = 15
+
+
+def drawn(rng: np.random.Generator, size_hw: tuple[int, int], shift: float, turn: float) -> Pose:
+    """A pose within so many pixels and degrees, about the middle of the picture."""
+    x, y, degrees = rng.uniform(-1, 1, 3) * (shift, shift, turn)
+    home = (size_hw[1] / 2, size_hw[0] / 2)
+    return Pose(x=home[0] + x, y=home[1] + y, degrees=degrees, home_xy=home)
+
+
+def moved(picture: NDArray[np.uint8], pose: Pose, *, nearest: bool = False) -> NDArray[np.uint8]:
+    """A picture whose part has taken a pose; beyond its border it goes on as it ends."""
+    height, width = picture.shape[:2]
+    how = cv2.INTER_NEAREST if nearest else cv2.INTER_CUBIC
+    border = cv2.BORDER_CONSTANT if nearest else cv2.BORDER_REPLICATE
+    matrix = of_centres(pose.matrix)
+    done = cv2.warpAffine(picture, matrix, (width, height), flags=how, borderMode=border)
+    return np.asarray(done, np.uint8)
+
+
+def follow_error(geometry: Geometry, image_hwc: NDArray[np.uint8], planted: Pose) -> float | None:
+    """Farthest corner from where a planted move puts it, in pixels; None: the part is not found."""
+    height, width = image_hwc.shape[:2]
+    if geometry.locator is not None:  # where good parts lay is another question
+        geometry = replace(geometry, locator=replace(geometry.locator, places=None))
+    before, after = geometry.find(image_hwc), geometry.find(moved(image_hwc, planted))
+    if before is None or after is None or before.pose is None or after.pose is None:
+        return None
+    if not (before.ok and after.ok):
+        return None
+    home = np.array([[0, 0, 1], [width, 0, 1], [0, height, 1], [width, height, 1.0]])
+    at_rest = np.hstack([home @ before.pose.matrix.T, np.ones((4, 1))])
+    offset = home @ after.pose.matrix.T - at_rest @ planted.matrix.T
+    return float(np.hypot(*offset.T).max())
+
+
+def follow_errors(geometry: Geometry, images: Iterable[NDArray[np.uint8]]) -> Iterator[float]:
+    """Of moves that every locator should follow; infinite where the part is lost."""
+    rng = np.random.default_rng(_SEED)
+    for image_hwc in images:
+        height, width = image_hwc.shape[:2]
+        turn = _turn(geometry.locator)
+        planted = drawn(rng, (height, width), _SHIFT * min(height, width), turn)
+        error = follow_error(geometry, image_hwc, planted)
+        yield math.inf if error is None else error
+
+
+def follows(error: float, size_hw: tuple[int, int]) -> bool:
+    """Whether that is near enough for the same places to be compared."""
+    return error <= _OFF * max(size_hw)
+
+
+def scatter_located(geometry: Geometry, images: Sequence[NDArray[np.uint8]]) -> float:
+    """How much good images differ from each other where parts are followed, over as they lie."""
+    looks = [geometry.find(image) for image in images]
+    located = [None if found is None else found.look for found in looks]
+    return _scatter(images, located) / max(_scatter(images, [None] * len(images)), 1e-9)
+
+
+def _scatter(images: Sequence[NDArray[np.uint8]], poses: Sequence[Pose | None]) -> float:
+    size_hw = (_SMALL, _SMALL)
+    inputs = [
+        PLAIN.view(image.shape[:2], size_hw, pose).picture(image)
+        for image, pose in zip(images, poses, strict=True)
+    ]
+    return float(np.stack(inputs).astype(np.float32).std(axis=0).mean())
+
+
+def _turn(locator: Blob | Anchor | None) -> float:
+    if isinstance(locator, Blob):
+        return 0.0 if locator.turns == "none" else _TURN
+    return 0.0 if locator is None else min(_TURN, max(locator.angles))
