@@ -1,5 +1,6 @@
 """Is this file the model its metadata speaks of, and may it be used?"""
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,18 @@ def settle_sidecar(model: Path) -> Path:
     target = model.with_suffix(".json")
     announced_sidecar(model).replace(resolved(target))
     return target
+
+
+def settle_left(model: Path) -> None:
+    """Do what a killed run would have done next: its announced metadata get their name, or go."""
+    left = announced_sidecar(model)
+    if not left.is_file():
+        return
+    with suppress(RuntimeFailure):  # one that cannot be read is nobody's
+        metadata = _read(left)
+        if metadata is not None and _is_of(metadata, model):
+            settle_sidecar(model)
+    left.unlink(missing_ok=True)
 
 
 def _read(sidecar: Path) -> ModelMetadata | None:

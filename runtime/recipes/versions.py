@@ -15,7 +15,12 @@ from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.contract.signature import OF_FOLDER
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.files import atomic_path, file_sha256, temporary_folder, write_json
-from edgeseg.runtime.backends.model_file import announce_sidecar, file_metadata, settle_sidecar
+from edgeseg.runtime.backends.model_file import (
+    announce_sidecar,
+    file_metadata,
+    settle_left,
+    settle_sidecar,
+)
 from edgeseg.runtime.recipes.recipe import Recipe
 
 _KEPT = 5
@@ -106,6 +111,7 @@ def keep_version(recipe: Recipe) -> Path:
 
 def roll_back(recipe: Recipe) -> Version:
     """Put the version before the present one back; one that was never kept goes to the newest."""
+    settle_left(recipe.model)
     kept, at = versions_of(recipe), None
     with suppress(EdgesegError):  # a damaged model is no version
         now = version_of(recipe)
@@ -117,9 +123,9 @@ def roll_back(recipe: Recipe) -> Version:
             "kept when a stream loads it or `edgeseg recipe install` replaces it"
         )
     path, version = kept[at - 1]
-    put_model(recipe, path / version.model)
-    for name in _ALONG:
+    for name in _ALONG:  # first: killed behind it, this goes back to the same version again
         _copy(path / Path(name).name, recipe.folder / name)
+    put_model(recipe, path / version.model)
     return version
 
 

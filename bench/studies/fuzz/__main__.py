@@ -19,7 +19,8 @@ from pathlib import Path
 
 import click
 
-from edgeseg.bench.studies.fuzz.cases import Finding, Tally, limit_memory, run_cases, scratch
+from edgeseg.bench.harness.scratch import scratch
+from edgeseg.bench.studies.fuzz.cases import Finding, Tally, limit_memory, run_cases
 from edgeseg.bench.studies.fuzz.formats import FORMATS
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
@@ -82,7 +83,7 @@ def isolated(
     """All cases, in as many processes as it takes."""
     total, waiting = Tally(), [range(first, first + count)]
     deadline = time.monotonic() + (60 * minutes if minutes else 1e9)
-    with scratch() as place:
+    with scratch("fuzz") as place:
         state = State(place)
         while waiting and time.monotonic() < deadline:
             cases = waiting.pop()

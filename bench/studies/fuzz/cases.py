@@ -4,7 +4,6 @@ import json
 import random
 import resource
 import signal
-import tempfile
 import time
 import traceback
 from collections import Counter
@@ -14,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from edgeseg.bench.harness.scratch import scratch
 from edgeseg.bench.studies.fuzz.format import Format
 from edgeseg.bench.studies.fuzz.formats import FORMATS
 from edgeseg.bench.studies.fuzz.mutators import BLIND, change_json, sealed_again
@@ -22,7 +22,6 @@ from edgeseg.errors import EdgesegError
 
 LONGEST_S = 5.0  # of the processor, for one case
 _WAITING = 20.0  # times as long by the clock
-_IN_MEMORY = Path("/dev/shm")  # files are written and read thousands of times
 MOST_BYTES = 2_000_000_000  # of address space above what the process has after its first loads
 
 
@@ -82,7 +81,7 @@ def run_cases(
 ) -> Tally:
     """Try some cases of a format; files that end as none may are kept in a folder."""
     kind, tally = FORMATS[name], Tally()
-    with scratch() as folder:
+    with scratch("fuzz") as folder:
         whole = list(kind.seeds(folder))
         for one in whole:
             _check_whole(kind, one, folder)
@@ -90,14 +89,6 @@ def run_cases(
             at(case)
             _try(kind, whole, folder, name=name, case=case, seed=seed, tally=tally, keep=keep)
     return tally
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder for the files of cases, in memory where that is a file system."""
-    parent = _IN_MEMORY if _IN_MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="edgeseg-fuzz-", dir=parent) as place:
-        yield Path(place)
 
 
 def _check_whole(kind: Format, seed: Seed, folder: Path) -> None:

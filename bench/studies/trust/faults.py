@@ -22,7 +22,6 @@ from edgeseg.bench.studies.trust.jobs import (
     JOBS,
     Job,
     close_enough,
-    command,
     lay_out,
     make_bench,
     names_in,
@@ -108,7 +107,7 @@ def _measured(job: Job, folder: Path) -> dict[str, float]:
 
     begin_s, begin = time.monotonic(), address_bytes()
     try:
-        command(*job.arguments(folder))
+        job.run(folder)
     except SystemExit as end:
         if end.code not in (0, None):
             raise
@@ -131,7 +130,7 @@ def meet_once(
 
         def disturbed() -> None:
             fault.in_child(calm.need, share)
-            command(*job.arguments(folder))
+            job.run(folder)
 
         with disturbed_disk(folder, fault, calm.need, share):
             ended = run_forked(disturbed, folder=folder.parent)
@@ -145,10 +144,8 @@ def meet_once(
                 met.damaged.append(f"{where}: neither old nor new: {facts}")
         except RuntimeError as error:
             met.damaged.append(f"{where}: {error}")
-        again = run_forked(
-            lambda: command(*job.arguments(folder), *job.again), folder=folder.parent
-        )
-        if again.code != 0:
+        again = run_forked(lambda: job.run(folder, *job.again), folder=folder.parent)
+        if not job.ended_well(again):
             met.not_repeatable.append(f"{where}: {again.said[-500:]}")
             return
         try:

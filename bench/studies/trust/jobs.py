@@ -7,21 +7,31 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from edgeseg.bench.studies.trust.forked import Ended
+from edgeseg.bench.studies.trust.recipe_jobs import (
+    is_approved,
+    make_recipe_folder,
+    recipe_facts,
+    replaced_model,
+)
 from edgeseg.data.synthetic.scene import SceneGenerator, write_dataset
 
 _SIZE = 96
 FIT = (
     "--backbone", "mobilenet_v3_small", "--weights", "random", "--size", str(_SIZE), "-k", "16",
-    "--rank", "10", "--folds", "3", "--false-alarm-rate", "0.1", "--planted", "0", "-q",
+    "--rank", "10", "--layers", "1", "--folds", "3", "--false-alarm-rate", "0.1",
+    "--planted", "0", "-q",
 )  # fmt: skip
 _OURS = ("said.txt", "answer.json")  # of the process that runs it
 _RANDOM = "--allow-random-weights"
+_OPENING = (_RANDOM, "--threads", "1", "--backend", "cpu")
 _CAMERA = f"synthetic:fps=0,frames=24,defects=0.5,height={_SIZE},width={_SIZE}"
 
 
@@ -49,8 +59,19 @@ class Job:
     facts: Callable[[Path], Any]  # of all outputs, as a reader sees them; raises if one is damaged
     prepare: tuple[str, ...]  # files of the bench to begin with, as NAME or NAME=SOURCE
     again: tuple[str, ...] = ()  # added when it is repeated after a kill
+    done: str = ""  # what it says when there is nothing left to do, though it fails
     repeatable: bool = True  # a second run gives what the first gave
     after: Callable[[Path], Any] = lambda at: None  # once the next run has ended
+    beside: Callable[[Path], AbstractContextManager[None]] = lambda at: nullcontext()
+
+    def run(self, folder: Path, *more: str) -> None:
+        """The command in this process, with whoever acts beside it; ends with SystemExit."""
+        with self.beside(folder):
+            command(*self.arguments(folder), *more)
+
+    def ended_well(self, ended: Ended) -> bool:
+        """Whether a repeated run did its work, or found that there was none."""
+        return ended.code == 0 or (bool(self.done) and self.done in ended.said)
 
 
 def make_bench(bench: Path) -> None:
@@ -73,6 +94,15 @@ def make_bench(bench: Path) -> None:
     (bench / "median.txt").write_text(str(scores[len(scores) // 2]), encoding="utf-8")
     stream_once(bench, bench / "streamed")
     shutil.copytree(more, bench / "more")
+    make_recipes(bench)
+
+
+def make_recipes(bench: Path) -> None:
+    """A recipe of before, and one whose model has been replaced already."""
+    succeed("export", bench / "new.edgeseg", "--out", bench / "new.onnx", _RANDOM, "-q")
+    make_recipe_folder(bench / "recipes/part", bench / "old.onnx", bench / "more")
+    shutil.copytree(bench / "recipes", bench / "replaced")
+    succeed("recipe", "install", bench / "replaced/part", bench / "new.onnx", *_OPENING)
 
 
 def stream_arguments(bench: Path, folder: Path) -> tuple[object, ...]:
@@ -225,6 +255,34 @@ JOBS: dict[str, Job] = {
 }
 
 
+JOBS |= {
+    "recipe install": Job(
+        arguments=lambda at: ("recipe", "install", at / "recipes/part", at / "new.onnx", *_OPENING),
+        facts=lambda at: recipe_facts(at / "recipes/part"),
+        prepare=("recipes", "new.onnx", "new.json"),
+        after=lambda at: is_approved(at / "recipes/part"),
+    ),
+    "recipe rollback": Job(
+        arguments=lambda at: ("recipe", "rollback", at / "replaced/part"),
+        facts=lambda at: recipe_facts(at / "replaced/part"),
+        prepare=("replaced",),
+        after=lambda at: is_approved(at / "replaced/part"),
+        done="no version before this one",
+    ),
+    "swap": Job(
+        arguments=lambda at: (
+            *("stream", "--recipes", at / "recipes", *_OPENING, "--status-every", 0),
+            *("--source", f"synthetic:fps=20,height={_SIZE},width={_SIZE}", "--duration", 60),
+            *("--events", at / "events.jsonl"),
+        ),
+        facts=lambda at: recipe_facts(at / "recipes/part"),
+        prepare=("recipes", "new.onnx", "new.json"),
+        beside=lambda at: replaced_model(at / "recipes/part", at / "new.onnx", at / "events.jsonl"),
+        after=lambda at: is_approved(at / "recipes/part"),
+    ),
+}
+
+
 def lay_out(bench: Path, folder: Path, job: Job, *, made: bool = False) -> None:
     """A folder with what the command finds."""
     folder.mkdir(exist_ok=made)
@@ -238,9 +296,10 @@ def lay_out(bench: Path, folder: Path, job: Job, *, made: bool = False) -> None:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Everything below, but for what counts itself: snapshots of the stream."""
+    """Everything below, but for what has the time in its name: snapshots, records of checks."""
     paths = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
-    return {path for path in paths if "/alarm-" not in path and path not in _OURS}
+    dated = ("/alarm-", "/check-")
+    return {path for path in paths if path not in _OURS and not any(mark in path for mark in dated)}
 
 
 def close_enough(facts: Any, others: Any) -> bool:

@@ -15,19 +15,18 @@ from typing import Any
 
 import click
 
+from edgeseg.bench.harness.scratch import scratch
 from edgeseg.bench.studies.trust.forked import Ended, answer_forked, prepared, run_forked
 from edgeseg.bench.studies.trust.jobs import (
     JOBS,
     Job,
     close_enough,
-    command,
     lay_out,
     make_bench,
     names_in,
 )
 from edgeseg.bench.studies.trust.report import OUT, markdown, write_rows
 from edgeseg.bench.studies.trust.warm import warm
-from edgeseg.files import temporary_folder
 
 LOSSES = ("damaged", "left_after_next_run", "not_repeatable")  # fields of Tried
 _ROUND = 5  # the report is written after so many kills of every command
@@ -61,7 +60,7 @@ def run_whole(job: Job, bench: Path, folder: Path) -> Whole:
     """Run the command to its end and see what it changes."""
     lay_out(bench, folder, job)
     old = answer_forked(lambda: job.facts(folder), folder=folder)
-    ended = run_forked(lambda: command(*job.arguments(folder)), folder=folder)
+    ended = run_forked(lambda: job.run(folder), folder=folder)
     if ended.code != 0:
         raise SystemExit(f"the undisturbed run failed: {ended.said[-2000:]}")
     new = answer_forked(lambda: job.facts(folder), folder=folder)
@@ -74,7 +73,7 @@ def kill_once(job: Job, whole: Whole, folder: Path, moment: float, tried: Tried)
     where = f"{moment:.3f}"
     by_operation = tried.tried % 2 == 1
     ended = run_forked(
-        lambda: command(*job.arguments(folder)),
+        lambda: job.run(folder),
         folder=folder,
         kill_at=int(moment * whole.ended.operations) if by_operation else None,
         kill_after_s=None if by_operation else moment * whole.ended.seconds,
@@ -89,8 +88,8 @@ def kill_once(job: Job, whole: Whole, folder: Path, moment: float, tried: Tried)
             tried.damaged.append(f"{where}: neither old nor new: {facts}")
     except RuntimeError as error:
         tried.damaged.append(f"{where}: {error}")
-    again = run_forked(lambda: command(*job.arguments(folder), *job.again), folder=folder)
-    if again.code != 0:
+    again = run_forked(lambda: job.run(folder, *job.again), folder=folder)
+    if not job.ended_well(again):
         tried.not_repeatable.append(f"{where}: {again.said[-500:]}")
         return
     try:
@@ -130,13 +129,13 @@ class Siege:
 def main(count: int, names: tuple[str, ...], seed: int, bench: Path | None, out: Path) -> None:
     """Kill every command that writes, count what is lost, and fail if it is anything."""
     warm()
-    with temporary_folder(out, name="kills") as scratch:
-        bench = prepared(make_bench, bench, scratch)
+    with scratch("kills") as place:
+        bench = prepared(make_bench, bench, place)
         sieges: dict[str, Siege] = {}
         for done in range(0, count, _ROUND):
             for name in names or JOBS:
                 if name not in sieges:
-                    sieges[name] = Siege(name, bench=bench, scratch=scratch, seed=seed)
+                    sieges[name] = Siege(name, bench=bench, scratch=place, seed=seed)
                 sieges[name].go_on(min(_ROUND, count - done))
                 rows = [asdict(siege.tried) for siege in sieges.values()]
                 write_rows(out, "kills", title="SIGKILL at random moments", rows=rows)

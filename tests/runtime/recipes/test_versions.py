@@ -104,6 +104,37 @@ def test_killed_anywhere_the_pair_is_whole(
     assert file_metadata(bottle.model).threshold.score == 190.0
 
 
+@pytest.mark.parametrize("where", ["announce_sidecar", "settle_sidecar"])
+def test_going_back_can_be_killed_and_repeated(
+    bottle: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    before, approved = file_sha256(bottle.model), (bottle.golden / "expected.json").read_text()
+    keep_version(bottle)
+    install(bottle, 190.0, tmp_path)
+    (bottle.golden / "expected.json").write_text("of the new model")
+    keep_version(bottle)
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*arguments: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(module, where, kill)
+    with pytest.raises(Killed):
+        roll_back(bottle)
+    monkeypatch.undo()
+    if file_sha256(bottle.model) == before:
+        with pytest.raises(UsageError, match="no version before this one"):
+            roll_back(bottle)
+    else:
+        roll_back(bottle)
+    assert file_sha256(bottle.model) == before
+    assert (bottle.golden / "expected.json").read_text() == approved
+    assert not list(bottle.folder.glob(".model*"))
+    assert file_metadata(bottle.model).threshold.score == 200.0
+
+
 def test_models_that_do_not_fit(bottle: Recipe, tmp_path: Path) -> None:
     plan = tmp_path / "part.plan"
     plan.write_bytes(b"plan")
