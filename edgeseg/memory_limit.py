@@ -17,7 +17,9 @@ _LITTLE = 1_000_000_000  # bytes: libraries of a fit are larger
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error, whoever raised it, says that memory has ended."""
+    """Whether an error, whoever raised it, says that memory has ended, or was raised from one."""
+    if error.__cause__ is not None and out_of_memory(error.__cause__):
+        return True  # a library that calls it a failure of its own
     if isinstance(error, MemoryError):
         return True
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:

@@ -20,6 +20,7 @@ from edgeseg.contract.metadata import MODEL_SUFFIXES, Thresholds
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.errors import ArtefactError, EdgesegError, UsageError
 from edgeseg.evaluation.threshold import CalibrationFacts
+from edgeseg.memory_limit import out_of_memory
 
 SCHEMA = 2
 KEY = "edgeseg"  # of our header among the metadata of the file
@@ -92,7 +93,17 @@ def calibration_facts(header: dict[str, Any]) -> CalibrationFacts:
 
 def damaged(path: Path, error: Exception) -> ArtefactError:
     """Of a file that is ours, and wrong."""
-    return ArtefactError(f"{path}: damaged or edited artefact ({error}); fit the model again")
+    return unusable(path, error, what="damaged or edited artefact", then="fit the model again")
+
+
+def unusable(path: Path, error: Exception, *, what: str, then: str) -> ArtefactError:
+    """What is wrong with a file; a whole one may need more memory than there is."""
+    if out_of_memory(error):
+        return ArtefactError(
+            f"{path}: needs more memory than this process gets ({str(error)[:200]}); close other "
+            f"programs or raise the limit (ulimit -v); if it is damaged, {then}"
+        )
+    return ArtefactError(f"{path}: {what} ({error}); {then}")
 
 
 def read_floats(path: Path, name: str) -> NDArray[np.float32] | None:

@@ -112,7 +112,7 @@ class LazyGroup(click.Group):
             if out_of_memory(error):
                 _stop(
                     ctx,
-                    f"`edgeseg {ctx.invoked_subcommand}` ran out of memory ({_first_line(error)}); "
+                    f"`edgeseg {ctx.invoked_subcommand}` ran out of memory ({_origin(error)}); "
                     "close other programs, raise the limit (ulimit -v), or take smaller images or "
                     "batches",
                 )
@@ -126,7 +126,10 @@ class LazyGroup(click.Group):
             _stop(ctx, "interrupted", exit_code=130)
 
 
-def _first_line(error: BaseException) -> str:
+def _origin(error: BaseException) -> str:
+    """The first line of what began it."""
+    if error.__cause__ is not None:
+        return _origin(error.__cause__)
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 

@@ -62,6 +62,9 @@ def test_a_limit_is_refused_before_the_fit() -> None:
 )
 def test_what_libraries_say_of_memory(error: BaseException) -> None:
     assert out_of_memory(error)
+    failure = ValueError("the export failed")
+    failure.__cause__ = error
+    assert out_of_memory(failure), "whoever raises it on"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from edgeseg.bench.harness.scratch import scratch
 from edgeseg.bench.studies.trust.forked import Ended, answer_forked, prepared, run_forked
 from edgeseg.bench.studies.trust.jobs import (
     JOBS,
@@ -38,7 +39,6 @@ from edgeseg.bench.studies.trust.shortage import (
     small_disk,
 )
 from edgeseg.bench.studies.trust.warm import warm
-from edgeseg.files import temporary_folder
 
 
 @dataclass(kw_only=True)
@@ -175,10 +175,10 @@ def main(
     warm()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     jobs = list(names or JOBS)
-    with temporary_folder(out, name="faults") as scratch:
-        if not can_mount(scratch):
+    with scratch("faults") as place:
+        if not can_mount(place):
             raise SystemExit("full and read-only disks are mounted for this: run it as root")
-        bench, folder = prepared(make_bench, bench, scratch), scratch / "run"
+        bench, folder = prepared(make_bench, bench, place), place / "run"
         calm = {name: undisturbed(JOBS[name], bench, folder) for name in jobs}
         results = [Met(fault=fault) for fault in faults or FAULTS]
         for met in results:
