@@ -93,17 +93,20 @@ def calibration_facts(header: dict[str, Any]) -> CalibrationFacts:
 
 def damaged(path: Path, error: Exception) -> ArtefactError:
     """Of a file that is ours, and wrong."""
-    return unusable(path, error, what="damaged or edited artefact", then="fit the model again")
+    return unless_memory(
+        error,
+        ArtefactError(f"{path}: damaged or edited artefact ({error}); fit the model again"),
+    )
 
 
-def unusable(path: Path, error: Exception, *, what: str, then: str) -> ArtefactError:
+def unless_memory(error: Exception, otherwise: ArtefactError) -> ArtefactError:
     """What is wrong with a file; a whole one may need more memory than there is."""
-    if out_of_memory(error):
-        return ArtefactError(
-            f"{path}: needs more memory than this process gets ({str(error)[:200]}); close other "
-            f"programs or raise the limit (ulimit -v); if it is damaged, {then}"
-        )
-    return ArtefactError(f"{path}: {what} ({error}); {then}")
+    if not out_of_memory(error):
+        return otherwise
+    return ArtefactError(
+        "needs more memory than this process gets; close other programs or raise the limit "
+        f"(ulimit -v), and only if that does not help: {otherwise}"
+    )
 
 
 def read_floats(path: Path, name: str) -> NDArray[np.float32] | None:

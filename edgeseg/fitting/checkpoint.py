@@ -13,7 +13,7 @@ from safetensors import safe_open
 
 from edgeseg.artefact.artefact import WRONG_VALUES, write_tensors
 from edgeseg.artefact.container import UNSEALED, read_container
-from edgeseg.artefact.header import unusable
+from edgeseg.artefact.header import unless_memory
 from edgeseg.artefact.values import check_values
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.data.datasets import Sample
@@ -157,8 +157,10 @@ class Checkpoint:
         except UsageError:
             raise
         except WRONG_VALUES as error:
-            then = f"remove {self.where.folder}"
-            raise unusable(self.path, error, what="not a checkpoint", then=then) from None
+            none = ArtefactError(
+                f"{self.path}: not a checkpoint ({error}); remove {self.where.folder}"
+            )
+            raise unless_memory(error, none) from None
         if not collected.seen.restore(header.seen):
             raise ArtefactError(
                 f"{self.store_path}: shorter than its checkpoint says; remove {self.where.folder}"

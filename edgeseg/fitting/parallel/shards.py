@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgeseg.artefact.artefact import WRONG_VALUES, Artefact, under, write_tensors
 from edgeseg.artefact.container import UNSEALED, read_container
-from edgeseg.artefact.header import unusable
+from edgeseg.artefact.header import unless_memory
 from edgeseg.artefact.history import FittedData
 from edgeseg.artefact.values import check_values
 from edgeseg.config import FitConfig
@@ -139,7 +139,8 @@ def _joined(
             else:
                 collected.moments = collected.moments.merge(moments)
         except WRONG_VALUES as error:
-            raise unusable(path, error, what="damaged shard", then="make it again") from None
+            shard = ArtefactError(f"{path}: damaged shard ({error}); make it again")
+            raise unless_memory(error, shard) from None
         collected.bad |= set(header.bad)
         collected.newest = max(collected.newest, header.newest)
     if space is None or collected is None:
