@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from edgeseg.errors import UsageError
 
-COOKIE = "edgeseg"
+COOKIE = "edgeseg"  # and edgeseg-supervisor, which can be given back alone
 MIN_TOKEN = 16  # characters: guessing over the network stays hopeless
 ACTION_HEADER = "X-Edgeseg"  # other sites cannot send it without a preflight, which we refuse
 
@@ -61,10 +61,9 @@ class Access:
             return None  # another site may link to the page, but not embed its pictures
         scheme, _, bearer = headers.get("Authorization", "").partition(" ")
         offered = bearer.strip() if scheme.lower() == "bearer" else query_token
-        cookie = _cookie_of(headers)
         for token, role in self._tokens():
             by_token = offered is not None and _same(offered, token)
-            if by_token or _same(cookie, cookie_value(token)):
+            if by_token or _same(_cookie_of(headers, self.cookie_name(role)), cookie_value(token)):
                 return role
         # A page of another site can resolve its own name to 127.0.0.1 (DNS rebinding); its
         # requests then arrive here, and only the Host header gives it away.
@@ -86,9 +85,15 @@ class Access:
         return origin is None or _place(origin) == headers.get("Host", "")
 
     def cookie_for(self, offered: str) -> str | None:
-        """What a browser keeps in the place of a token; None: it opens nothing."""
-        opens = any(_same(offered, token) for token, _ in self._tokens())
-        return cookie_value(offered) if opens else None
+        """`name=value`, which a browser keeps in the place of a token; None: it opens nothing."""
+        for token, role in self._tokens():
+            if _same(offered, token):
+                return f"{self.cookie_name(role)}={cookie_value(token)}"
+        return None
+
+    def cookie_name(self, role: Role) -> str:
+        """One for each token."""
+        return COOKIE if role == self._least else f"{COOKIE}-{role}"
 
     @property
     def _least(self) -> Role:
@@ -135,9 +140,9 @@ def _place(origin: str) -> str | None:
         return None
 
 
-def _cookie_of(headers: Headers) -> str:
+def _cookie_of(headers: Headers, name: str) -> str:
     try:
-        cookie = SimpleCookie(headers.get("Cookie", "")).get(COOKIE)
+        cookie = SimpleCookie(headers.get("Cookie", "")).get(name)
     except CookieError:
         return ""
     return cookie.value if cookie is not None else ""

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from edgeseg.errors import EdgesegError
-from edgeseg.runtime.web.access import COOKIE, Access, Role
+from edgeseg.runtime.web.access import Access, Role
 from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
 from edgeseg.runtime.web.routes import (
     MAX_BODY,
@@ -112,7 +112,8 @@ class SiteHandler(BoundedHandler):
         if role is None or not self.server.access.may_act(self.headers):
             raise Refused(HTTPStatus.FORBIDDEN, "not from this page")
         if path == "/logout":
-            return self._see_page("", seconds=0)
+            name = self.server.access.cookie_name(role)  # what is left may be the operator's
+            return self._see_page(f"{name}=", seconds=0)
         found, caught = self._find("POST", path)
         route = _permitted(found, role)
         with route.hold():
@@ -208,15 +209,16 @@ class SiteHandler(BoundedHandler):
         return self._refusal()
 
     def _let_in(self, token: str) -> Answer:
-        return self._see_page(self.server.access.cookie_for(token) or "", seconds=_YEAR_S)
+        return self._see_page(self.server.access.cookie_for(token), seconds=_YEAR_S)
 
-    def _see_page(self, cookie: str, *, seconds: int) -> Answer:
-        kept = f"{COOKIE}={cookie}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax"
+    def _see_page(self, cookie: str | None, *, seconds: int) -> Answer:
+        rules = f"Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax"
+        kept = {} if cookie is None else {"Set-Cookie": f"{cookie}; {rules}"}
         return Answer(
             content_type="text/plain",
             body=b"",
             status=HTTPStatus.SEE_OTHER,
-            headers={"Location": "/", "Set-Cookie": kept},
+            headers={"Location": "/", **kept},
         )
 
     def _refusal(self) -> Answer:

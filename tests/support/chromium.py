@@ -33,6 +33,35 @@ FLAGS = (
 TIMEOUT_S = 30.0
 
 
+KEYS = {
+    "Tab": 9,
+    "Enter": 13,
+    "Escape": 27,
+    "End": 35,
+    "Home": 36,
+    "ArrowLeft": 37,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+    "Delete": 46,
+}
+
+
+# The middle of an element, or what lies over it.
+_PLACE = """e => {
+    e.scrollIntoView({block: 'center', behavior: 'instant'});
+    const box = e.getBoundingClientRect();
+    const place = [box.x + box.width / 2, box.y + box.height / 2];
+    const top = document.elementFromPoint(...place);
+    const free = e.contains(top) || top.contains(e);
+    return free ? place : [null, top.outerHTML.slice(0, 200)];
+}"""
+
+
+def _find(selector: str) -> str:
+    return f"document.querySelector({json.dumps(selector)})"
+
+
 class Tab:
     """One page, with the size and colour scheme of a device."""
 
@@ -60,6 +89,51 @@ class Tab:
             if time.monotonic() > deadline_s:
                 raise AssertionError(f"never true: {expression}")
             time.sleep(0.05)
+
+    def click(self, selector: str) -> None:
+        """Press what a person sees there; what is covered or switched off cannot be pressed."""
+        self.wait_for(f"(e => e && !e.disabled && e.getClientRects().length)({_find(selector)})")
+        place = None
+        while (now := self.evaluate(f"({_PLACE})({_find(selector)})")) != place:
+            place = now  # a page that is still being filled moves
+            time.sleep(0.05)
+        x, y = now
+        assert x is not None, f"{selector} is covered by {y}"
+        self.drag((x, y))
+
+    def drag(self, *points_xy: tuple[float, float]) -> None:
+        """The left button down at the first point, up at the last."""
+        first, last = points_xy[0], points_xy[-1]
+        self._mouse("mouseMoved", first, button="none")
+        self._mouse("mousePressed", first)
+        for point in points_xy[1:]:
+            self._mouse("mouseMoved", point)
+        self._mouse("mouseReleased", last)
+
+    def _mouse(self, kind: str, at_xy: tuple[float, float], *, button: str = "left") -> None:
+        x, y = at_xy
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=1)
+
+    def touch(self, *points_xy: tuple[float, float]) -> None:
+        """A finger that goes down at the first point and up at the last."""
+        for index, (x, y) in enumerate(points_xy):
+            kind = "touchMove" if index else "touchStart"
+            self.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y}])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def press(self, key: str, *, shift: bool = False, ctrl: bool = False) -> None:
+        """A key by its name."""
+        about: dict[str, Any] = {"key": key, "code": key, "modifiers": 8 * shift + 2 * ctrl}
+        about["windowsVirtualKeyCode"] = KEYS.get(key, ord(key[0].upper()))
+        text = {"Enter": "\r", " ": " "}.get(key)
+        self.call(
+            "Input.dispatchKeyEvent", type="keyDown", **about, **({"text": text} if text else {})
+        )
+        self.call("Input.dispatchKeyEvent", type="keyUp", **about)
+
+    def text(self, selector: str) -> str:
+        """What stands in the first element that is found."""
+        return str(self.evaluate(f"{_find(selector)}.innerText"))
 
     def reload(self) -> None:
         """Load the page again; when this returns, the old one is gone."""

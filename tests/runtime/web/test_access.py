@@ -192,7 +192,7 @@ def test_two_tokens_tell_operators_from_supervisors() -> None:
         assert access.role({}, query_token=token) == role
         cookie = access.cookie_for(token)
         assert (cookie is not None) is (role is not None)
-        assert access.role({"Cookie": f"edgeseg={cookie}"}) == role
+        assert access.role({"Cookie": cookie or "edgeseg=None"}) == role
     assert TOKEN[::-1] not in repr(access)
     assert access.role({"Host": "localhost"}) is None
 

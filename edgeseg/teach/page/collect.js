@@ -1,0 +1,99 @@
+// Collect: pictures of good and bad parts, by hand, by themselves, or from files.
+const ENOUGH = 60, FEW = 20;
+const pictures = {good: [], bad: [], removed: []};
+let kind = "good", picturesKey = "", picturesAsked = 0;
+
+const thumbnail = (of, name, width) => `/teach/pictures/${of}/${encodeURIComponent(name)}?width=${width}`;
+
+function captureAs(wanted) {
+  return async () => {
+    const picture = await act("/teach/capture", {kind: wanted}, $("collect"));
+    if (!picture) return;
+    toast(t(wanted === "good" ? "captured_good" : "captured_bad", {name: picture.name}));
+    await showPictures(true);
+  };
+}
+onPress($("capture"), captureAs("good"));
+onPress($("capture-bad"), captureAs("bad"));
+
+for (const choice of document.querySelectorAll("input[name=auto]"))
+  choice.onchange = () => act("/teach/auto", {mode: choice.value}, $("collect"));
+for (const choice of document.querySelectorAll("input[name=kind]"))
+  choice.onchange = () => { kind = choice.value; showPictures(true); };
+
+async function showPictures(now) {
+  const key = [kind, language, state.role, state.good, state.bad, state.removed].join();
+  if (!now && key === picturesKey && Date.now() - picturesAsked < 3000) return;  // flags come later
+  picturesKey = key;
+  picturesAsked = Date.now();
+  const asked = kind;
+  try { pictures[asked] = await ask("/teach/pictures/" + asked); } catch (error) { return complain($("pictures"), error.message); }
+  if (asked !== kind) return;
+  $("no-pictures").textContent = t("no_pictures_" + kind);
+  $("no-pictures").hidden = pictures[kind].length > 0;
+  showList($("thumbnails"), pictures[kind], item => kind + item.name + state.role, pictureCard);
+}
+
+function pictureCard(item) {
+  const action = kind === "removed" ? [t("restore"), () => act("/teach/restore", {name: item.name}, $("pictures")), true]
+    : [t("remove"), () => removePicture(item.name, $("pictures")), true];
+  return card({picture: thumbnail(kind, item.name, 320), large: thumbnail(kind, item.name, 1600), title: item.name,
+    lines: [said("p", item.name)], flags: item.flags.map(flagText), actions: [action],
+    kind: item.flags.length ? "flagged" : ""});
+}
+
+function flagText(flag) {
+  const [word] = flag.split(/[ :]/), rest = flag.slice(word.length).replace(/^( of|:)\s*/, "");
+  const key = {duplicate: "flag_duplicate", odd: "flag_odd", blurred: "flag_blurred"}[word];
+  const why = {unlike: "why_unlike", darker: "why_darker", brighter: "why_brighter"}[rest.split(" ")[0]];
+  return key ? t(key, {rest: why ? t(why) : rest}) : flag;
+}
+
+// A file's name as the project takes it: letters, digits, dots, dashes and underscores.
+const cleanName = name => (name.normalize("NFKD").replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[._-]+/, "") || "picture").slice(-100);
+
+async function upload(files) {
+  let done = 0;
+  const wanted = kind === "bad" ? "bad" : "good", problems = [];
+  for (const file of files) {  // one at a time: the service decodes one at a time
+    $("uploading").textContent = t("uploading", {done: number(done + 1), all: number(files.length)});
+    if (file.size > state.max_upload) { problems.push(t("too_large", {name: file.name, mb: number(state.max_upload / 1e6)})); continue; }
+    const result = await act(`/teach/upload?kind=${wanted}&name=${encodeURIComponent(cleanName(file.name))}`, file, $("pictures"));
+    if (result) done += 1; else problems.push(`${file.name}: ${$("pictures").querySelector(".problem").textContent}`);
+  }
+  $("uploading").textContent = t(wanted === "good" ? "uploaded_good" : "uploaded_bad", {done: number(done)});
+  complain($("pictures"), problems.slice(0, 3).join(" "));
+  await showPictures(true);
+}
+onPress($("upload"), () => $("upload-files").click());
+$("upload-files").onchange = async () => { await upload([...$("upload-files").files]); $("upload-files").value = ""; };
+for (const event of ["dragover", "drop", "dragleave"]) $("pictures").addEventListener(event, drag => {
+  drag.preventDefault();
+  $("pictures").classList.toggle("over", event === "dragover");
+  if (event === "drop") upload([...drag.dataTransfer.files]);
+});
+for (const event of ["dragover", "drop"]) addEventListener(event, drag => drag.preventDefault());  // a miss opens no file
+
+function showMeters() {
+  $("meters").replaceChildren(...["focus", "light", "motion"].map(name => {
+    const meter = (state.meters || {})[name] || {value: 0, word: ""};
+    const words = TEXTS[language]["meter_" + meter.word.replace(" ", "_")] ?? meter.word;
+    const bar = make("div", {className: ["sharp", "good", "still"].includes(meter.word) ? "bar" : "bar low", role: "meter", ariaLabel: t("meter_" + name)}, make("i"));
+    bar.firstChild.style.width = Math.round(100 * meter.value) + "%";
+    for (const [key, value] of [["min", 0], ["max", 100], ["now", Math.round(100 * meter.value)], ["text", words]])
+      bar.setAttribute("aria-value" + key, value);
+    return make("div", {}, make("dt", {textContent: t("meter_" + name)}), make("dd", {textContent: words || "–"}), bar);
+  }));
+}
+
+jobs.push(() => {
+  for (const name of ["good", "bad", "removed"]) $("kind-" + name).textContent = t("kind_" + name, {n: number(state[name])});
+  const enough = $("enough");
+  enough.querySelector("i").style.width = Math.min(100, 100 * state.good / ENOUGH) + "%";
+  enough.querySelector("p").textContent = t(state.good < FEW ? "enough_few" : state.good < ENOUGH ? "enough_some" : "enough_yes",
+    {n: number(state.good), few: number(FEW), enough: number(ENOUGH)});
+  for (const choice of document.querySelectorAll("input[name=auto]"))
+    if (document.activeElement !== choice || choice.value === state.capturing) choice.checked = choice.value === state.capturing;
+  $("capture").disabled = $("capture-bad").disabled = !state.camera.ok;
+  if (tab === "collect") { showMeters(); showPictures(false); }
+});

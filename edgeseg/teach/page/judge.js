@@ -1,0 +1,97 @@
+// Judge: what the fit is worth, and how many false alarms are accepted for what it finds.
+const WORST = 12;  // more of them have no map
+let judged = null, judgedKey = "", rateChanging = false;
+
+async function loadJudge(now) {
+  const model = state.model, key = [state.fit.state, model && model.when, model && model.version, state.good, state.bad, language, state.role].join();
+  if (!now && key === judgedKey) return;
+  judgedKey = key;
+  if (state.fit.state === "none" && !model) { judged = null; return showJudge(); }
+  try { judged = await ask("/teach/judge"); } catch (error) { judged = null; }
+  showJudge();
+}
+
+function rowNow() { return judged.table[Number($("rate").value)]; }
+
+function showJudge() {
+  $("judged").hidden = $("worst-card").hidden = !judged;
+  $("bad-card").hidden = !judged || !judged.bad.length;
+  $("no-judge").hidden = Boolean(judged);
+  if (!judged) return;
+  $("rate").max = judged.table.length - 1;
+  if (!rateChanging) $("rate").value = nearest(judged.table.map(row => row.per_thousand), judged.chosen);
+  $("rate").disabled = !isSupervisor();
+  $("judge-sentence").textContent = judged.sentence || "";
+  showRate();
+  showList($("worst"), judged.worst.slice(0, WORST), item => item.name + state.role, worstCard);
+  showList($("bad-list"), judged.bad, item => item.name, item => card({picture: mapOf(item.name), title: item.name,
+    lines: [said("p", item.name), make("p", {textContent: t("score_is", {score: few(item.score)})}),
+      make("p", {textContent: t(item.found ? "bad_found" : "bad_missed"), className: item.found ? "" : "flag"})]}));
+}
+const nearest = (values, wanted) => values.reduce((best, value, index) =>
+  Math.abs(value - wanted) < Math.abs(values[best] - wanted) ? index : best, 0);
+const mapOf = name => "/teach/maps/" + encodeURIComponent(name);
+
+function worstCard(item) {
+  return card({picture: mapOf(item.name), title: item.name, kind: item.decides ? "decides" : "",
+    lines: [said("p", item.name), make("p", {textContent: t("score_is", {score: few(item.score)})
+      + (item.p_value == null ? "" : " · " + t("one_in", {n: number(Math.max(1, Math.round(1 / item.p_value)))}))}),
+      item.decides ? make("p", {textContent: t("decides"), className: "flag"}) : null],
+    actions: [[t("remove"), () => removePicture(item.name, $("worst-card")), true]]});
+}
+
+function showRate() {
+  const row = rowNow(), rate = t("rate_words", {n: few(row.per_thousand)});
+  $("rate-words").textContent = rate;
+  $("rate").setAttribute("aria-valuetext", rate);
+  $("promise").textContent = row.promise || "";
+  const items = [["threshold", few(row.threshold)], ["planted_found", percent(row.planted_found)], ["bad_share", percent(row.bad_found)]];
+  if (row.good_alarms != null) items.push(["good_alarms", few(row.good_alarms)]);
+  $("recall").replaceChildren(...items.map(([key, value]) => make("div", {}, make("dt", {textContent: t(key)}), make("dd", {textContent: value}))));
+  $("histogram").replaceChildren(histogram(judged.scores, row.threshold));
+}
+
+// Three rows over one axis: held-out good parts, planted defects, known bad parts.
+function histogram(scores, threshold) {
+  const width = Math.max(280, $("histogram").clientWidth), left = 2, right = width - 2, lane = 74;
+  const edges = scores.edges, count = edges.length - 1, step = (right - left) / count;
+  const rows = ["good", "planted", "bad"].filter(name => (scores[name] || []).some(n => n));
+  const bottom = 18 + rows.length * lane, parts = [];
+  let at = edges.findIndex((edge, index) => index < count && threshold < edges[index + 1]);
+  const x = at < 0 ? right : left + step * (at + Math.max(0, (threshold - edges[at]) / ((edges[at + 1] - edges[at]) || 1)));
+  parts.push(draw("rect", {class: "stopped", x, y: 18, width: Math.max(0, right - x), height: bottom - 18}));
+  rows.forEach((name, index) => {
+    const values = scores[name], most = Math.max(...values), base = 18 + (index + 1) * lane, all = values.reduce((sum, n) => sum + n, 0);
+    values.forEach((n, bin) => {
+      const height = n ? Math.max(2, (lane - 26) * n / most) : 0;
+      if (n) parts.push(draw("rect", {class: name, x: left + bin * step + .5, y: base - height, width: Math.max(1, step - 1), height}));
+    });
+    parts.push(draw("line", {class: "axis", x1: left, x2: right, y1: base, y2: base}));
+    const label = draw("text", {x: left, y: base - lane + 18});
+    label.textContent = t("lane_" + name, {n: number(all)});
+    parts.push(label);
+  });
+  for (const share of [0, .25, .5, .75, 1]) {
+    const tick = draw("text", {x: left + share * (right - left), y: bottom + 16, "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle"});
+    tick.textContent = few(edges[Math.round(share * count)]);
+    parts.push(tick);
+  }
+  parts.push(draw("line", {class: "limit", x1: x, x2: x, y1: 16, y2: bottom}));
+  const middle = x < width / 2, words = draw("text", {class: "over", x: x + (middle ? 5 : -5), y: 12, "text-anchor": middle ? "start" : "end"});
+  words.textContent = t("threshold_at", {score: few(threshold)});
+  parts.push(words);
+  const svg = draw("svg", {width, height: bottom + 22, viewBox: `0 0 ${width} ${bottom + 22}`, role: "img", "aria-label": t("histogram_alt", {score: few(threshold)})});
+  svg.append(...parts);
+  return svg;
+}
+
+$("rate").oninput = () => { rateChanging = true; showRate(); };
+$("rate").onchange = async () => {
+  const chosenRow = await act("/teach/choose", {per_thousand: rowNow().per_thousand}, $("judged"));
+  rateChanging = false;
+  if (chosenRow) judged.chosen = chosenRow.per_thousand ?? rowNow().per_thousand;
+  await loadJudge(true);
+};
+onPress($("judge-next"), () => openTab("run"));
+jobs.push(() => { if (tab === "judge") loadJudge(false); });
+addEventListener("resize", () => { if (tab === "judge" && judged) showRate(); });

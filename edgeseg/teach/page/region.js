@@ -1,0 +1,103 @@
+// Region: what is drawn is stored at once, so a reload loses nothing; each step can be undone.
+let undone = [], regionAsked = false, regionLoaded = false, regionSaving = 0;
+
+function rememberRegion() {
+  try { sessionStorage.setItem("edgeseg.region", JSON.stringify({undone: undone.slice(-50), draft})); } catch (error) { /* forbidden */ }
+}
+async function loadRegion() {
+  try {
+    drawn = await ask("/teach/region");
+    const before = JSON.parse(sessionStorage.getItem("edgeseg.region") || "null");
+    if (before) ({undone, draft} = before);
+    if (draft.length) document.querySelector("input[name=tool][value=ignore]").checked = true;
+    if (!state.camera.ok && !pictures.good.length) pictures.good = await ask("/teach/pictures/good");
+    if (pictures.good[0]?.width) pictureSize = [pictures.good[0].width, pictures.good[0].height];
+    regionLoaded = true;
+  } catch (error) {
+    regionAsked = false;  // again with the next state
+    complain($("region"), error.message);
+  }
+  measureDrawing();
+  showRegion();
+}
+
+async function change(next, {undoing = false} = {}) {
+  const before = drawn;
+  if (!undoing) undone.push(before);
+  drawn = next;
+  if (chosen !== null && !shapeOf(chosen)) chosen = null;
+  rememberRegion();
+  showRegion();
+  const turn = ++regionSaving;
+  const stored = await act("/teach/region", {roi: next.roi, ignore: next.ignore, locate: next.locate}, $("region"));
+  if (turn !== regionSaving) return;
+  if (stored) $("region-saved").textContent = t("region_saved");
+  else { drawn = before; if (!undoing) undone.pop(); rememberRegion(); showRegion(); }  // as it is stored
+}
+function deleteShape(key) { chosen = null; change(putShape(key, null)); }
+
+onPress($("region-undo"), () => {
+  if (draft.length) { draft.pop(); rememberRegion(); return showRegion(); }
+  const before = undone.pop();
+  return before && change(before, {undoing: true});
+});
+onPress($("close-polygon"), closePolygon);
+onPress($("add-shape"), () => {  // for whoever draws with keys: a shape in the middle, to be moved
+  const [w, h] = size.map(side => Math.round(side / 2)), box = cornersOf([Math.round(size[0] / 4), Math.round(size[1] / 4), w, h]);
+  chosen = tool() === "ignore" ? drawn.ignore.length : tool();
+  change(tool() === "ignore" ? {...drawn, ignore: [...drawn.ignore, box]} : putShape(tool(), box));
+  $("drawing").querySelector(`polygon[data-key="${chosen}"]`)?.focus();
+});
+onPress($("hold"), () => { held = !held; shownLive = ""; showStage(); showRegion(); });
+for (const choice of document.querySelectorAll("input[name=tool]"))
+  choice.onchange = () => { draft = []; rememberRegion(); showRegion(); };
+addEventListener("keydown", event => {
+  if (tab !== "region" || event.target.tagName === "INPUT" && event.target.type === "number") return;
+  if (event.key === "Escape" && draft.length) { draft = []; rememberRegion(); showRegion(); }
+  else if (event.key === "Enter" && draft.length > 2 && event.target.tagName !== "BUTTON") closePolygon();
+  else if ((event.ctrlKey || event.metaKey) && event.key === "z") $("region-undo").click();
+  else return;
+  event.preventDefault();
+});
+
+function numbers(key) {
+  const box = key === "roi" ? drawn.roi : anchorOf(drawn);
+  return ["x", "y", "w", "h"].map((side, index) => {
+    const input = make("input", {type: "number", min: 0, max: size[index % 2], value: box[index], disabled: !isSupervisor(),
+      ariaLabel: t("side_" + side) + ": " + nameOf(key)});
+    input.onchange = () => {
+      const next = [...(key === "roi" ? drawn.roi : anchorOf(drawn))];
+      next[index] = clamp(Number(input.value), index < 2 ? 0 : 1, size[index % 2]);
+      next[0] = Math.min(next[0], size[0] - next[2]);
+      next[1] = Math.min(next[1], size[1] - next[3]);
+      if (Math.min(...next) >= 0) change(putShape(key, cornersOf(next))); else input.value = box[index];
+    };
+    return make("label", {}, make("span", {textContent: t("side_" + side)}), input);
+  });
+}
+function shapeLine(item) {
+  const {key} = item, choose = make("button", {textContent: t("choose_shape"), ariaLabel: t("choose_shape") + ": " + nameOf(key),
+    onclick: () => { chosen = key; showRegion(); }});
+  choose.setAttribute("aria-pressed", String(key === chosen));
+  const remove = make("button", {textContent: t("delete"), disabled: !isSupervisor(), ariaLabel: t("delete") + ": " + nameOf(key)});
+  onPress(remove, () => deleteShape(key));
+  return make("li", {}, make("span", {className: "name", textContent: nameOf(key)}), choose, remove,
+    typeof key === "number" ? null : make("div", {className: "numbers"}, ...numbers(key)));
+}
+
+function showRegion() {
+  const count = draft.length, writable = isSupervisor() && regionLoaded;
+  $("tool-help").textContent = !isSupervisor() ? t("needs_supervisor") : t(tool() === "ignore" && count ? "help_polygon" : "help_" + tool(), {n: number(count)});
+  $("close-polygon").hidden = count < 3;
+  $("region-undo").disabled = !writable || !count && !undone.length;
+  $("add-shape").disabled = !writable;
+  $("hold").setAttribute("aria-pressed", String(held));
+  const items = keys().map(key => ({key, corners: shapeOf(key), chosen: key === chosen, writable}));
+  if (!$("shapes").contains(document.activeElement) || document.activeElement.tagName !== "INPUT")
+    showList($("shapes"), items, item => item.key, shapeLine);
+  $("no-shapes").hidden = items.length > 0;
+  showShapes();
+}
+
+jobs.push(() => { if (tab === "region" && !regionAsked) { regionAsked = true; loadRegion(); } });
+addEventListener("resize", () => { if (tab === "region") showShapes(); });

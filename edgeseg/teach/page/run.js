@@ -1,0 +1,67 @@
+// Run: the verdict for whoever stands three metres away, the shift, and the last alarms.
+const KINDS = {good: "good", unsure: "warn", defect: "bad", invalid: "warn", not_found: "warn"};
+const SIGNS = {good: "✓", unsure: "?", defect: "✕", invalid: "!", not_found: "?"};
+let alarms = [], alarmsAsked = 0, announcedAlarm = null;
+
+onPress($("run-start"), () => act("/teach/run", {}, $("run")));
+onPress($("run-stop"), () => act("/teach/stop", {}, $("run")));
+$("person").value = kept("person") || "";
+$("person").onchange = () => kept("person", $("person").value.trim());
+
+function showVerdict(run) {
+  const verdict = run.state === "running" ? run.verdict : null;
+  $("verdict").className = "card " + (verdict ? KINDS[verdict] || "warn" : "");
+  $("verdict-word").textContent = verdict ? `${SIGNS[verdict] || "!"} ${t("verdict_" + verdict)}` : t("run_" + run.state);
+  $("verdict-detail").textContent = verdict && run.score != null ? t("score_of", {score: few(run.score), threshold: few(run.threshold ?? (state.model && state.model.threshold))}) : "";
+}
+
+function showCounters(counters) {
+  const always = ["parts", "good", "defect"], seldom = ["unsure", "invalid", "not_found", "missed", "no_inspection"];
+  const names = [...always, ...seldom.filter(name => counters[name])];
+  $("counters").replaceChildren(...names.map(name => make("div", {}, make("dt", {textContent: t("count_" + name)}),
+    make("dd", {textContent: number(counters[name] ?? 0)}))));
+}
+
+function flat(figures, before = "") {  // {"latency": {"p50": 3}} as "latency p50": 3
+  return Object.entries(figures || {}).flatMap(([name, value]) => value !== null && typeof value === "object" && !Array.isArray(value)
+    ? flat(value, before + name + " ") : [[before + name, value]]);
+}
+
+async function showAlarms() {
+  if (Date.now() - alarmsAsked < 1000) return;
+  alarmsAsked = Date.now();
+  try { alarms = (await ask("/teach/alarms")).slice(0, 24); } catch (error) { return; }
+  $("no-alarms").hidden = alarms.length > 0;
+  showList($("alarms"), alarms, alarm => alarm.id + state.role, alarmCard);
+  const newest = alarms.length ? alarms[0].id : "";
+  if (announcedAlarm !== null && newest && newest !== announcedAlarm)
+    $("announced").textContent = t("alarm_heard", {verdict: t("verdict_" + alarms[0].verdict), time: clock(alarms[0].when)});
+  announcedAlarm = newest;
+}
+
+function alarmCard(alarm) {
+  const address = "/teach/alarms/" + encodeURIComponent(alarm.id), marks = alarm.marks || [], last = marks[marks.length - 1];
+  const mark = value => [t("mark_" + value), () => act("/teach/mark", {alarm: alarm.id, mark: value, name: $("person").value.trim()}, $("alarms-card"))
+    .then(done => { if (done) { alarmsAsked = 0; return showAlarms(); } return undefined; }), false, Boolean(last) && last.mark === value];
+  return card({picture: address + "?width=640", large: address, title: t("alarm_title", {time: clock(alarm.when)}),
+    lines: [make("p", {textContent: `${t("verdict_" + alarm.verdict)} · ${t("score_is", {score: few(alarm.score)})}`}),
+      make("p", {className: "dim", textContent: clock(alarm.when)}),
+      marks.length ? make("p", {textContent: t("marked", {list: marks.map(one => t("mark_" + one.mark) + (one.name ? ` (${one.name})` : "")).join(", ")})}) : null],
+    actions: [mark("good"), mark("defect"), mark("ignore")]});
+}
+
+jobs.push(() => {
+  const run = state.run, on = run.state !== "stopped";
+  $("run-start").hidden = on;
+  $("run-stop").hidden = !on;
+  $("run-start").disabled = !isSupervisor() || !state.model && state.fit.state !== "done";
+  $("run-stop").disabled = !isSupervisor();
+  $("run-sentence").textContent = run.sentence || "";
+  $("verdict").hidden = $("alarms-card").hidden = tab !== "run";
+  if (tab !== "run") return;
+  showVerdict(run);
+  showCounters(run.counters || {});
+  $("figures").querySelector("dl").replaceChildren(...flat({...run.figures, frames: run.counters?.frames, dropped: run.counters?.dropped}).flatMap(([name, value]) => [
+    said("dt", name.replaceAll("_", " ")), make("dd", {className: "said", textContent: typeof value === "number" ? few(value) : String(value ?? "–")})]));
+  showAlarms();
+});

@@ -1,0 +1,106 @@
+// Questions and actions, and where a person is told what came of them.
+let connected = true, state = null;
+const jobs = [];  // run after every new state
+
+class Refusal extends Error {}
+
+async function answerOf(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch (error) {
+    setConnected(false);
+    throw new Refusal(t("no_answer"));
+  }
+  if (answer.status === 401) { location.reload(); throw new Refusal(t("no_answer")); }
+  setConnected(true);
+  const result = await answer.json().catch(() => ({error: t("no_answer")}));
+  if (!answer.ok) throw new Refusal(result.error || t("no_answer"));
+  return result;
+}
+
+const ask = path => answerOf(path);
+
+// An action; its refusal is shown in `place`. Gives undefined when it was refused.
+async function act(path, body, place) {
+  complain(place, "");
+  try {
+    const result = await answerOf(path, {method: "POST", headers: {"X-Edgeseg": "page"},
+      body: body instanceof Blob ? body : JSON.stringify(body)});
+    poll();
+    return result;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    complain(place, error.message);
+    return undefined;
+  }
+}
+
+function complain(place, sentence) {
+  const line = place.querySelector(".problem");
+  line.hidden = !sentence;
+  line.textContent = sentence && sentence[0].toUpperCase() + sentence.slice(1);
+  line.classList.toggle("said", true);
+}
+
+function setConnected(yes) {
+  if (yes === connected) return;
+  connected = yes;
+  $("offline").hidden = yes;
+  if (yes) showStage();
+}
+
+// A button that cannot be pressed twice while its action is under way.
+function onPress(button, action) {
+  button.onclick = async () => {
+    if (button.busy) return;
+    button.busy = true;
+    button.setAttribute("aria-busy", "true");
+    try { await action(); } finally {
+      button.busy = false;
+      button.removeAttribute("aria-busy");
+    }
+  };
+}
+
+let toastTimer = 0;
+function toast(text, undo) {
+  clearTimeout(toastTimer);
+  $("toast-text").textContent = text;
+  $("toast-undo").hidden = !undo;
+  $("toast").hidden = false;
+  const hide = () => { $("toast").hidden = true; };
+  $("toast-undo").onclick = () => { hide(); undo(); };
+  toastTimer = setTimeout(hide, undo ? 20000 : 5000);
+}
+
+function enlarge(source, text) {
+  $("large-picture").src = source;
+  $("large-text").textContent = text;
+  $("large").showModal();
+}
+
+// A card: a picture that can be enlarged, lines about it, buttons.
+function card({picture, large, title, lines = [], flags = [], actions = [], kind = ""}) {
+  const image = make("img", {src: picture, loading: "lazy", alt: title});
+  const look = make("button", {className: "look", ariaLabel: t("enlarge", {name: title}),
+    onclick: () => enlarge(large || picture, title)}, image);
+  const about = make("div", {className: "about"}, ...lines, ...flags.map(flag => make("p", {className: "flag", textContent: "⚠ " + flag})));
+  const buttons = actions.map(([text, run, supervisor, pressed]) => {
+    const button = make("button", {textContent: text, disabled: supervisor && !isSupervisor(),
+      ariaLabel: `${text}: ${title}`});
+    if (pressed !== undefined) button.setAttribute("aria-pressed", String(pressed));
+    onPress(button, run);
+    return button;
+  });
+  return make("li", {className: kind}, look, about, buttons.length ? make("div", {className: "actions"}, ...buttons) : null);
+}
+
+const isSupervisor = () => state !== null && state.role === "supervisor";
+
+async function removePicture(name, place) {
+  if (await act("/teach/remove", {name}, place) === undefined) return;
+  toast(t("removed_one", {name}), async () => {
+    if (await act("/teach/restore", {name}, place)) toast(t("restored_one", {name}));
+  });
+}

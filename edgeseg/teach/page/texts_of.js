@@ -1,0 +1,64 @@
+// What the page says: TEXTS by language and key, and how numbers and times are written.
+const $ = id => document.getElementById(id);
+
+function kept(key, value) {  // a browser may forbid to remember; then nothing is remembered
+  try {
+    if (value === undefined) return localStorage.getItem("edgeseg." + key);
+    localStorage.setItem("edgeseg." + key, value);
+  } catch (error) { /* forbidden */ }
+  return null;
+}
+
+let language = kept("language") || (navigator.language || "en").slice(0, 2);
+if (!TEXTS[language]) language = "en";
+
+function t(key, values = {}) {
+  return TEXTS[language][key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+}
+
+const number = (value, digits = 0) => value == null || !Number.isFinite(value) ? "–"
+  : value.toLocaleString(language, {minimumFractionDigits: digits, maximumFractionDigits: digits});
+const few = value => value == null ? "–" : value.toLocaleString(language, {maximumSignificantDigits: 3});
+const percent = share => share == null ? "–" : number(100 * share, share > 0.99 && share < 1 ? 1 : 0) + " %";
+
+function clock(when) {
+  const time = new Date(typeof when === "number" ? when * 1000 : when);
+  if (isNaN(time)) return "";
+  const today = time.toDateString() === new Date().toDateString();
+  return time.toLocaleString(language, today ? {timeStyle: "medium"} : {dateStyle: "short", timeStyle: "short"});
+}
+
+function applyTexts() {
+  document.documentElement.lang = language;
+  for (const element of document.querySelectorAll("[data-text]")) element.textContent = t(element.dataset.text);
+  for (const element of document.querySelectorAll("[data-label]")) element.setAttribute("aria-label", t(element.dataset.label));
+  for (const element of document.querySelectorAll("[data-alt]")) element.alt = t(element.dataset.alt);
+  $("language").value = language;
+}
+
+function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value == null) continue;
+    if (name === "role") element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  element.append(...children.filter(child => child != null));
+  return element;
+}
+
+// What the service says is English and comes from outside the table.
+const said = (tag, text, kind = "") => make(tag, {className: ("said " + kind).trim(), lang: "en", textContent: text});
+
+// Elements whose item has not changed stay, so that a focus and a picture stay too.
+function showList(list, items, keyOf, build) {
+  const before = new Map([...list.children].map(element => [element.dataset.key, element]));
+  list.replaceChildren(...items.map(item => {
+    const key = String(keyOf(item)), signature = language + JSON.stringify(item), old = before.get(key);
+    if (old && old.signature === signature) return old;
+    const element = build(item);
+    element.dataset.key = key;
+    element.signature = signature;
+    return element;
+  }));
+}

@@ -1,0 +1,42 @@
+"""The files of page/ as one document: what is inline can be allowed by its hash alone."""
+
+import json
+from functools import cache
+from importlib.resources import files
+
+SCRIPTS = (
+    "texts_of.js",
+    "talk.js",
+    "stage.js",
+    "collect.js",
+    "shapes.js",
+    "region.js",
+    "fit.js",
+    "judge.js",
+    "run.js",
+    "learn.js",
+    "main.js",
+)
+
+
+def text_of(name: str) -> str:
+    """One file of the page."""
+    return (files(__package__) / "page" / name).read_text(encoding="utf-8")
+
+
+def texts() -> dict[str, dict[str, str]]:
+    """What the page says, by language and key."""
+    table: dict[str, dict[str, str]] = json.loads(text_of("texts.json"))
+    return table
+
+
+@cache
+def page_html() -> bytes:
+    """The page with its style, its texts and its scripts inside."""
+    table = json.dumps(texts(), ensure_ascii=False).replace("</", "<\\/")
+    script = "\n".join(
+        ['"use strict";', f"const TEXTS = {table};", *(text_of(name) for name in SCRIPTS)]
+    )
+    html = text_of("page.html")
+    html = html.replace("<style></style>", f"<style>{text_of('style.css')}</style>")
+    return html.replace("<script></script>", f"<script>{script}</script>").encode()

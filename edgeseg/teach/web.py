@@ -1,0 +1,299 @@
+"""The page's addresses: a table of what may be asked of a project, and by whom.
+
+An operator watches, captures and marks; what changes a decision needs a supervisor.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
+
+from edgeseg.contract.plain import Malformed, named_values, record
+from edgeseg.runtime.web.access import Access
+from edgeseg.runtime.web.routes import (
+    Answer,
+    Asked,
+    LivePictures,
+    Refused,
+    Route,
+    health_answer,
+    html_answer,
+    jpeg_answer,
+    json_answer,
+)
+from edgeseg.runtime.web.site_server import SiteServer
+from edgeseg.teach.camera import Capturing
+from edgeseg.teach.feedback import MarkWord
+from edgeseg.teach.page_files import page_html
+from edgeseg.teach.pictures import Limits
+from edgeseg.teach.project import Kind, check_picture_name
+from edgeseg.teach.service import TeachService
+
+MAX_UPLOAD = Limits.bytes
+MAX_REGION = 65_536  # bytes: some thousand corners
+MAX_WIDTH = 4096  # pixels of a picture that is asked for
+_UPLOAD_S = 120.0  # a telephone at the far end of the hall
+_TURN_S = 10.0
+_STILL_S = 3.0
+
+Reply = Callable[[Asked], Answer | LivePictures]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebOptions:
+    """Where the page is served, and to whom."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    token: str | None = field(default=None, repr=False)
+    supervisor_token: str | None = field(default=None, repr=False)
+
+
+def serve(
+    service: TeachService,
+    options: WebOptions,
+    *,
+    on_error: Callable[[str, str], None] = lambda name, text: None,
+) -> SiteServer:
+    """A server that is running; its `url` is for the browser, its `stop` ends it."""
+    access = Access(
+        host=options.host, token=options.token, supervisor_token=options.supervisor_token
+    )
+    server = SiteServer(
+        routes_of(service, access), access=access, port=options.port, on_error=on_error
+    )
+    server.start()
+    return server
+
+
+# What the actions take; a record refuses what is more, less or of another type.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nothing:
+    """An action that is its address."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfKind:
+    """A picture to be taken."""
+
+    kind: Kind = "good"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mode:
+    """When pictures are taken by themselves."""
+
+    mode: Capturing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """A picture of the project."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionDrawn:
+    """Where to look."""
+
+    roi: tuple[int, int, int, int] | None
+    ignore: tuple[tuple[tuple[float, float], ...], ...]
+    locate: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitWish:
+    """What is fitted with; None: as the project says."""
+
+    backbone: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """The operating point."""
+
+    per_thousand: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marked:
+    """What somebody says of an alarm."""
+
+    alarm: str
+    mark: MarkWord
+    name: str = ""  # who says it
+
+
+def routes_of(service: TeachService, access: Access) -> tuple[Route, ...]:
+    """All that can be asked."""
+    return (
+        Route(
+            method="GET",
+            path="/healthz",
+            public=True,
+            answer=lambda asked: health_answer(True, "ok"),
+        ),
+        *(Route(method="GET", path=path, answer=reply) for path, reply in _reads(service, access)),
+        *(
+            Route(method="POST", path=path, answer=reply, max_body=MAX_REGION)
+            for path, reply in _operators_actions(service)
+        ),
+        _upload(service),
+        *(
+            Route(method="POST", path=path, answer=reply, role="supervisor", max_body=MAX_REGION)
+            for path, reply in _supervisors_actions(service)
+        ),
+    )
+
+
+def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]:
+    def state(asked: Asked) -> Answer:
+        person = {"role": asked.role, "roles": access.supervisor_token is not None}
+        about = {"project": service.project.name, "max_upload": MAX_UPLOAD}
+        return json_answer({**about, **person, **service.state()})
+
+    def picture(asked: Asked) -> Answer:
+        (kind, name), width = asked.caught, _width(asked)
+        return jpeg_answer(service.picture_jpeg(_kind(kind), check_picture_name(name), width=width))
+
+    def alarm(asked: Asked) -> Answer:
+        name = check_picture_name(asked.caught[0])
+        return jpeg_answer(service.alarm_jpeg(name, width=_width(asked)))
+
+    yield "/", lambda asked: html_answer(page_html())
+    yield "/teach/state", state
+    yield r"/teach/live\.mjpg", lambda asked: LivePictures(nullcontext(service.live_jpeg))
+    yield r"/teach/live\.jpg", lambda asked: jpeg_answer(service.live_jpeg(_STILL_S))
+    yield (
+        r"/teach/pictures/([a-z]+)",
+        lambda asked: json_answer(service.pictures(_kind(asked.caught[0]))),
+    )
+    yield r"/teach/pictures/([a-z]+)/([^/]+)", picture
+    yield "/teach/region", lambda asked: json_answer(service.region())
+    yield "/teach/judge", lambda asked: json_answer(service.judge())
+    yield (
+        r"/teach/maps/([^/]+)",
+        lambda asked: jpeg_answer(service.map_jpeg(check_picture_name(asked.caught[0]))),
+    )
+    yield "/teach/alarms", lambda asked: json_answer(service.alarms(asked.query.get("after", "")))
+    yield r"/teach/alarms/([^/]+)", alarm
+    yield "/teach/history", lambda asked: json_answer(service.history())
+
+
+def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
+    def capture(asked: Asked) -> Answer:
+        kind = asked.values(OfKind, '{"kind": "good" or "bad"}').kind
+        return json_answer(service.capture(kind=_taken(kind)))
+
+    def auto(asked: Asked) -> Answer:
+        expected = '{"mode": "off", "trigger" or "parts"}'
+        return json_answer(service.auto_capture(asked.values(Mode, expected).mode))
+
+    def mark(asked: Asked) -> Answer:
+        expected = '{"alarm": "ID", "mark": "good", "defect" or "ignore", "name": "WHO"}'
+        said = asked.values(Marked, expected)
+        alarm = check_picture_name(said.alarm)
+        return json_answer(service.mark(alarm, said.mark, who=asked.role, name=said.name[:40]))
+
+    yield "/teach/capture", capture
+    yield "/teach/auto", auto
+    yield "/teach/mark", mark
+
+
+def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
+    def named(act: Callable[[str], object]) -> Reply:
+        def reply(asked: Asked) -> Answer:
+            name = asked.values(Named, '{"name": "PICTURE"}').name
+            return json_answer(act(check_picture_name(name)))
+
+        return reply
+
+    def plain(act: Callable[[], object]) -> Reply:
+        def reply(asked: Asked) -> Answer:
+            asked.values(Nothing, "{}")
+            return json_answer(act())
+
+        return reply
+
+    def region(asked: Asked) -> Answer:
+        expected = '{"roi": [x, y, w, h] or null, "ignore": [[[x, y], ...]], "locate": "none"}'
+        asked.values(RegionDrawn, expected)
+        return json_answer(service.set_region(named_values(asked.body)))
+
+    def fit(asked: Asked) -> Answer:
+        wish = asked.values(FitWish, '{"backbone": "NAME"} or {}')
+        return json_answer(service.start_fit({} if wish.backbone is None else asdict(wish)))
+
+    def choose(asked: Asked) -> Answer:
+        rate = asked.values(Rate, '{"per_thousand": NUMBER}').per_thousand
+        return json_answer(service.choose(float(rate)))
+
+    def learn(act: Callable[..., object]) -> Reply:
+        def reply(asked: Asked) -> Answer:
+            asked.values(Nothing, "{}")
+            return json_answer(act(who=asked.role))
+
+        return reply
+
+    yield "/teach/remove", named(service.remove)
+    yield "/teach/restore", named(service.restore)
+    yield "/teach/undo", plain(service.undo)
+    yield "/teach/region", region
+    yield "/teach/fit", fit
+    yield "/teach/fit/cancel", plain(service.cancel_fit)
+    yield "/teach/choose", choose
+    yield "/teach/run", plain(service.run)
+    yield "/teach/stop", plain(service.stop)
+    yield "/teach/preview", plain(service.learn_preview)  # it begins to find out
+    yield "/teach/learn", learn(service.learn)
+    yield "/teach/rollback", learn(service.rollback)
+
+
+def _upload(service: TeachService) -> Route:
+    turn = threading.Lock()
+
+    @contextmanager
+    def one_at_a_time() -> Iterator[None]:
+        """One picture is in memory and on its way through the decoder, not ten."""
+        if not turn.acquire(timeout=_TURN_S):
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "another picture is coming in; try again")
+        try:
+            yield
+        finally:
+            turn.release()
+
+    def upload(asked: Asked) -> Answer:
+        kind = _taken(_kind(asked.query.get("kind", "good")))
+        name = check_picture_name(asked.query.get("name", ""))
+        return json_answer(service.upload(name, asked.body, kind=kind))
+
+    return Route(
+        method="POST",
+        path="/teach/upload",
+        answer=upload,
+        max_body=MAX_UPLOAD,
+        body_s=_UPLOAD_S,
+        hold=one_at_a_time,
+    )
+
+
+def _kind(text: str) -> Kind:
+    try:
+        return record(OfKind, {"kind": text}).kind
+    except Malformed:
+        raise Refused(HTTPStatus.NOT_FOUND, "expected good, bad or removed") from None
+
+
+def _taken(kind: Kind) -> Kind:
+    """The kinds that new pictures may be of."""
+    if kind == "removed":
+        raise Refused(HTTPStatus.BAD_REQUEST, "expected good or bad")
+    return kind
+
+
+def _width(asked: Asked) -> int:
+    return min(asked.whole("width"), MAX_WIDTH) or MAX_WIDTH

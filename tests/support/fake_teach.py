@@ -1,0 +1,273 @@
+"""A project's service that does at once what a page asks, for the tests of the page."""
+
+import threading
+import time
+from types import SimpleNamespace
+
+import cv2
+import numpy as np
+
+from edgeseg.contract.images import encode_jpeg
+from edgeseg.errors import UsageError
+from edgeseg.teach.service import TeachService
+
+WIDTH, HEIGHT = 320, 240
+RATES = (0.5, 1, 2, 5, 10, 20, 50)
+WORD = {"value": 0.8, "word": "good"}
+
+
+def scene(index: int, *, defect: bool = False) -> np.ndarray:
+    """A part on a belt, somewhere else each time."""
+    picture = np.full((HEIGHT, WIDTH, 3), 70, np.uint8)
+    x = 130 + index % 20
+    cv2.rectangle(picture, (x, 70), (x + 90, 170), (190, 185, 180), -1)
+    cv2.circle(picture, (x + 45, 120), 18, (90, 95, 100), -1)
+    if defect:
+        cv2.line(picture, (x + 10, 85), (x + 40, 100), (20, 20, 30), 4)
+    return picture
+
+
+class FakeTeach(TeachService):
+    """Every method notes its call in `calls`; `refusal` makes actions fail with a sentence."""
+
+    def __init__(self) -> None:
+        self.project = SimpleNamespace(name="line3")
+        self.calls: list[tuple] = []
+        self.refusal = ""
+        self.camera_ok, self.frames = True, 0
+        self.kept = {"good": [], "bad": [], "removed": []}
+        self.drawn = {"roi": None, "ignore": [], "locate": "none"}
+        self.fit = {"state": "none", "share": 0.0, "sentence": ""}
+        self.model, self.capturing, self.chosen = None, "off", 2.0
+        self.running, self.verdict, self.score = "stopped", "good", 3.2
+        self.marks: dict[str, list] = {}
+        self.alarm_ids = [f"alarm-{number:03d}" for number in (3, 2, 1)]
+        self.learning = {"state": "none", "share": 0.0, "sentence": ""}
+        self.from_where: dict[str, str] = {}
+        self.lock = threading.Lock()
+        self.previews = 0
+
+    def _note(self, *call) -> None:
+        self.calls.append(call)
+        if self.refusal:
+            raise UsageError(self.refusal)
+
+    def state(self):
+        step = "run" if self.running == "running" else "judge" if self.model else "collect"
+        camera = {"ok": self.camera_ok, "sentence": "" if self.camera_ok else "the camera is gone"}
+        counters = {"parts": 1240, "good": 1231, "defect": 7, "unsure": 2}
+        return {
+            "step": step,
+            "camera": {**camera, "width": WIDTH, "height": HEIGHT, "fps": 12.5},
+            "meters": {
+                "focus": {"value": 0.8, "word": "sharp"},
+                "light": WORD,
+                "motion": {"value": 0.2, "word": "still"},
+            },
+            "capturing": self.capturing,
+            **{kind: len(names) for kind, names in self.kept.items()},
+            "fit": self.fit,
+            "model": self.model,
+            "run": {
+                "state": self.running,
+                "verdict": self.verdict if self.running == "running" else None,
+                "score": self.score,
+                "threshold": 6.0,
+                "p_value": 0.2,
+                "sentence": "",
+                "counters": counters if self.running == "running" else {},
+                "figures": {"latency_ms": {"p50": 8.1, "p99": 12.4}, "drift": "none"},
+            },
+            "feedback": {"waiting": len(self.marks), "agreed": 0},
+            "learn": self.learning,
+        }
+
+    def live_jpeg(self, timeout_s):
+        time.sleep(0.08)
+        if not self.camera_ok:
+            return None
+        self.frames += 1
+        return encode_jpeg(scene(self.frames), quality=80)
+
+    def _keep(self, kind, name):
+        self.kept[kind].append(name)
+        return self._facts(kind, name)
+
+    def _facts(self, kind, name):
+        at = self.kept[kind].index(name)
+        flags = {
+            2: ["duplicate of good-0001.png"],
+            4: ["odd: darker than the others", "blurred"],
+        }.get(at, [])
+        return {"name": name, "when": "2026-11-17T10:00:00Z", "flags": flags, "score": 1.0}
+
+    def capture(self, *, kind="good"):
+        self._note("capture", kind)
+        with self.lock:
+            return self._keep(kind, f"{kind}-{len(self.kept[kind]) + 1:04d}.png")
+
+    def auto_capture(self, mode):
+        self._note("auto_capture", mode)
+        self.capturing = mode
+        return {"capturing": mode}
+
+    def upload(self, name, body, *, kind="good"):
+        self._note("upload", name, len(body), kind)
+        return self._keep(kind, name)
+
+    def pictures(self, kind):
+        return [self._facts(kind, name) for name in self.kept[kind]]
+
+    def picture_jpeg(self, kind, name, *, width):
+        if name not in self.kept[kind]:
+            raise UsageError(f"{name}: no such picture in {kind}/")
+        return encode_jpeg(scene(self.kept[kind].index(name), defect=kind == "bad"), quality=80)
+
+    def remove(self, name):
+        self._note("remove", name)
+        kind = next(kind for kind in ("good", "bad") if name in self.kept[kind])
+        self.kept[kind].remove(name)
+        self.kept["removed"].append(name)
+        self.from_where[name] = kind
+        return {"name": name, "kind": kind}
+
+    def restore(self, name):
+        self._note("restore", name)
+        self.kept["removed"].remove(name)
+        self.kept[self.from_where[name]].append(name)
+        return {"name": name, "kind": self.from_where[name]}
+
+    def undo(self):
+        self._note("undo")
+        return {"undone": "nothing"}
+
+    def region(self):
+        return self.drawn
+
+    def set_region(self, region):
+        self._note("set_region", region)
+        self.drawn = region
+        return region
+
+    def start_fit(self, options):
+        self._note("start_fit", options)
+        self.fit = {"state": "running", "share": 0.4, "sentence": "24 of 60 pictures"}
+        return self.fit
+
+    def end_fit(self):
+        self.fit = {"state": "done", "share": 1.0, "sentence": "60 pictures in 20 s"}
+        when = "2026-11-17T10:05:00Z"
+        self.model = {"version": 1, "rate_per_thousand": 2.0, "threshold": 6.0, "when": when}
+
+    def cancel_fit(self):
+        self._note("cancel_fit")
+        self.fit = {"state": "cancelled", "share": 0.4, "sentence": ""}
+        return self.fit
+
+    def judge(self):
+        rng = np.random.default_rng(0)
+        edges = np.linspace(0, 20, 41)
+        series = {"good": (3, 1, 60), "planted": (11, 3, 80), "bad": (14, 2, len(self.kept["bad"]))}
+        scores = {
+            name: np.histogram(rng.normal(mean, spread, count), edges)[0].tolist()
+            for name, (mean, spread, count) in series.items()
+        }
+        good = [
+            {"name": name, "score": 5.5 - 0.2 * at, "p_value": (at + 1) / 60, "decides": at < 2}
+            for at, name in enumerate(self.kept["good"][:8])
+        ]
+        return {
+            "scores": {"edges": edges.tolist(), **scores},
+            "table": [self._row(rate) for rate in RATES],
+            "chosen": self.chosen,
+            "worst": good,
+            "bad": [{"name": n, "score": 13.0, "found": True} for n in self.kept["bad"]],
+            "sentence": "Held-out scores of 60 good parts.",
+        }
+
+    def _row(self, rate):
+        return {
+            "per_thousand": rate,
+            "threshold": 7.5 - np.log(rate) / 1.5,
+            "promise": f"At most {rate:g} of 1,000 good parts are stopped.",
+            "kept": rate >= 2,
+            "good_alarms": 0,
+            "planted_found": min(1.0, 0.9 + rate / 500),
+            "bad_found": 1.0 if self.kept["bad"] else None,
+        }
+
+    def map_jpeg(self, name):
+        known = [*self.kept["good"], *self.kept["bad"]]
+        if name not in known:
+            raise UsageError(f"{name}: no map")
+        return encode_jpeg(scene(known.index(name), defect=name.startswith("bad")), quality=80)
+
+    def choose(self, per_thousand):
+        self._note("choose", per_thousand)
+        self.chosen = per_thousand
+        return self._row(per_thousand)
+
+    def run(self):
+        self._note("run")
+        self.running = "running"
+        return self.state()["run"]
+
+    def stop(self):
+        self._note("stop")
+        self.running = "stopped"
+        return self.state()["run"]
+
+    def alarms(self, after=""):
+        if self.running != "running":
+            return []
+        return [self._alarm(name) for name in self.alarm_ids]
+
+    def _alarm(self, name):
+        return {
+            "id": name,
+            "when": "2026-11-17T11:00:00Z",
+            "score": 9.1,
+            "p_value": 0.01,
+            "verdict": "defect",
+            "box": [140, 85, 40, 20],
+            "width": WIDTH,
+            "height": HEIGHT,
+            "marks": self.marks.get(name, []),
+        }
+
+    def alarm_jpeg(self, alarm_id, *, width=0):
+        if alarm_id not in self.alarm_ids:
+            raise UsageError(f"{alarm_id}: no such alarm")
+        return encode_jpeg(scene(3, defect=True), quality=80)
+
+    def mark(self, alarm_id, mark, *, who, name):
+        self._note("mark", alarm_id, mark, who, name)
+        said = {"mark": mark, "who": who, "name": name, "when": "2026-11-17T11:01:00Z"}
+        self.marks.setdefault(alarm_id, []).append(said)
+        return self._alarm(alarm_id)
+
+    def learn_preview(self):
+        self._note("learn_preview")
+        self.previews += 1  # the first is asked for while it is being made
+        return {
+            "state": "running" if self.previews == 1 else "ready",
+            "would_learn": [{"name": name, "score": 9.1, "why": "marked"} for name in self.marks],
+            "held_back": [{"name": "alarm-000", "reason": "one mark, expected two"}],
+            "threshold_old": 6.0,
+            "threshold_new": 6.4,
+            "now_passes": list(self.marks),
+            "still_found": {"found": 4, "of": 4},
+            "sentence": "The threshold rises a little.",
+        }
+
+    def learn(self, *, who):
+        self._note("learn", who)
+        self.learning = {"state": "done", "share": 1.0, "sentence": "Version 2 runs."}
+        return self.learning
+
+    def rollback(self, *, who):
+        self._note("rollback", who)
+        return {"version": 1, "threshold": 6.0}
+
+    def history(self):
+        return [{"event": "fit", "when": "2026-11-17T10:05:00Z", "version": 1, "threshold": 6.0}]

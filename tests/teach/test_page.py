@@ -1,0 +1,314 @@
+"""The teaching page in a real browser: what a person sees, presses and is told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgeseg.contract.images import write_image
+from tests.support.chromium import Browser, open_browser
+from tests.support.fake_teach import WIDTH
+from tests.support.fakes import wait
+from tests.support.teach_site import DESK, HALL, PHONE, TABLET, TABS, Site, keep
+
+OPERATOR, SUPERVISOR = "an-operators-token-0", "a-supervisors-token-0"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as started:
+        yield started
+
+
+@pytest.fixture
+def site(browser: Browser) -> Iterator[Site]:
+    started = Site(browser)
+    yield started
+    started.close()
+    assert started.errors == []
+    assert browser.problems() == []
+
+
+@pytest.mark.parametrize("size_wh", [PHONE, TABLET, DESK, HALL])
+def test_every_tab_fits_its_screen_in_both_languages(
+    site: Site, size_wh: tuple[int, int], tmp_path: Path
+) -> None:
+    site.fill()
+    tab = site.open("collect", size_wh)
+    for language in ("en", "de"):
+        tab.evaluate(f"speak('{language}')")
+        for name in TABS:
+            tab.click(f"#tab-{name}")
+            tab.wait_for(f"!document.getElementById('{name}').hidden")
+            if name == "judge":
+                tab.wait_for("document.querySelectorAll('#worst li').length === 8")
+            else:
+                tab.wait_for("!document.getElementById('live').hidden")
+            if name == "run":
+                tab.wait_for("document.querySelectorAll('#alarms li').length === 3")
+            keep(tab, f"{name}-{size_wh[0]}-{language}", tmp_path)
+            assert tab.evaluate("document.documentElement.scrollWidth") <= size_wh[0]
+            cut = tab.evaluate(
+                "[...document.querySelectorAll('button, label, .pill, #verdict-word')].filter(e =>"
+                " e.getClientRects().length && e.scrollWidth > e.clientWidth + 1 && e.clientWidth)"
+                ".map(e => e.outerHTML.slice(0, 99))"
+            )
+            assert cut == []
+    tab.call("Page.close")
+
+
+def test_nothing_is_said_outside_the_table(site: Site) -> None:
+    site.fill()
+    site.fake.mark("alarm-002", "good", who="operator", name="Ann")
+    tab = site.open("collect")
+    tab.evaluate("for (const key in TEXTS.de) TEXTS.de[key] = '⟦' + TEXTS.en[key] + '⟧'")
+    tab.evaluate("speak('de')")
+    outside = """(() => {
+        const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+        while (walker.nextNode()) {
+          const node = walker.currentNode, text = node.textContent.trim();
+          if (!/[a-z]/i.test(text) || node.parentElement.closest('.said, script, style')) continue;
+          if (!/^([⚠✓✕?!] )?⟦/.test(text)) found.push(text);
+        }
+        for (const e of document.querySelectorAll('[aria-label], [alt]'))
+          for (const text of [e.getAttribute('aria-label'), e.getAttribute('alt')])
+            if (text && !/⟦|^(good|bad)-\\d+.png$/.test(text)) found.push(text);
+        return found; })()"""
+    for name in TABS:
+        tab.click(f"#tab-{name}")
+        tab.wait_for(f"!document.getElementById('{name}').hidden")
+        if name == "judge":
+            tab.wait_for("document.querySelectorAll('#worst li').length === 8")
+        if name == "run":
+            tab.wait_for("document.querySelectorAll('#alarms li').length === 3")
+            tab.click("#history summary")
+            tab.wait_for("document.querySelector('#history li')")
+            tab.click("#learn-preview")
+            tab.wait_for("!document.getElementById('preview').hidden")
+        times = [text for text in tab.evaluate(outside) if "⟦" not in text and ":" not in text]
+        assert times == []  # the time of an event is written by the browser
+    tab.call("Page.close")
+
+
+def test_the_layout_does_not_jump_when_the_first_picture_comes(site: Site) -> None:
+    site.fake.camera_ok = False
+    for size_wh in (PHONE, DESK):
+        tab = site.open("run", size_wh)
+        boxes = (
+            "['stage', 'verdict', 'run'].map(id => JSON.stringify("
+            "document.getElementById(id).getBoundingClientRect()))"
+        )
+        tab.wait_for("document.getElementById('waiting').innerText === 'the camera is gone'")
+        before = tab.evaluate(boxes)
+        site.fake.camera_ok = True
+        tab.wait_for("document.getElementById('live').naturalWidth && !$('live').hidden")
+        assert tab.evaluate(boxes) == before
+        site.fake.camera_ok = False
+        tab.call("Page.close")
+
+
+def test_collect_capture_remove_and_undo(site: Site) -> None:
+    tab = site.open("collect")
+    tab.wait_for("$('no-pictures').innerText.startsWith('No good parts yet')")
+    for count in (1, 2):
+        tab.click("#capture")
+        tab.wait_for(f"document.querySelectorAll('#thumbnails li').length === {count}")
+    tab.click("#capture-bad")
+    site.called("capture", "bad")
+    tab.wait_for("document.getElementById('kind-bad').innerText === 'Bad 1'")
+    tab.click("#thumbnails .actions button")
+    tab.wait_for("document.querySelectorAll('#thumbnails li').length === 1")
+    tab.click("#toast-undo")
+    tab.wait_for("document.querySelectorAll('#thumbnails li').length === 2")
+    site.called("restore", "good-0001.png")
+    tab.click("input[name=auto][value=parts]")
+    site.called("auto_capture", "parts")
+    tab.reload()
+    tab.wait_for("document.querySelector('input[name=auto][value=parts]')?.checked")
+    assert tab.text("#meters").split() == ["Focus", "sharp", "Light", "good", "Motion", "still"]
+    tab.call("Page.close")
+
+
+def test_pictures_come_by_button_and_by_drop(site: Site, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("Foto 1 ä.png", "b.png")]
+    for path in files:
+        write_image(path, np.full((20, 30, 3), 90, np.uint8))
+    tab = site.open("collect")
+    tab.call("DOM.enable")
+    root = tab.call("DOM.getDocument")["root"]["nodeId"]
+    node = tab.call("DOM.querySelector", nodeId=root, selector="#upload-files")["nodeId"]
+    tab.call("DOM.setFileInputFiles", files=[str(path) for path in files], nodeId=node)
+    tab.wait_for("document.querySelectorAll('#thumbnails li').length === 2")
+    assert site.fake.kept["good"] == ["Foto_1_a_.png", "b.png"]
+    assert tab.text("#uploading") == "2 pictures of good parts were added."
+    tab.click("input[name=kind][value=bad]")
+    tab.evaluate(
+        "(() => { const data = new DataTransfer(); data.items.add(new File(['x'], 'c.png'));"
+        " $('pictures').dispatchEvent(new DragEvent('drop', {dataTransfer: data, bubbles: true}));"
+        "})()"
+    )
+    site.called("upload", "c.png", 1, "bad")
+    tab.call("Page.close")
+
+
+def test_fit_runs_ends_and_can_be_cancelled(site: Site) -> None:
+    tab = site.open("fit")
+    tab.wait_for("$('fit-start').disabled")
+    assert "Collect some first" in tab.text("#fit-what")
+    site.fake.capture()
+    tab.click("#fit-start")
+    tab.wait_for("$('fit-end').innerText === 'Fitting, 40 % done.'")
+    assert tab.evaluate("$('fit-bar').getAttribute('aria-valuenow')") == "40"
+    shown = site.fake.frames
+    wait(lambda: site.fake.frames > shown + 2, "the live picture stands still")
+    tab.click("#fit-cancel")
+    tab.wait_for("$('fit-end').innerText.startsWith('Cancelled.')")
+    tab.click("#fit-start")
+    tab.wait_for("$('fit-start').disabled")
+    site.fake.end_fit()
+    tab.click("#fit-next")
+    tab.wait_for("location.hash === '#judge' && !$('judged').hidden")
+    tab.call("Page.close")
+
+
+def test_judge_moves_the_threshold_and_removes_what_sets_it(site: Site) -> None:
+    site.fill()
+    tab = site.open("judge")
+    tab.wait_for("document.querySelectorAll('#worst li.decides').length === 2")
+    assert tab.text("#rate-words") == "2 false alarms in a thousand good parts"
+    assert "60 good parts" in tab.evaluate("$('histogram').textContent")
+    tab.evaluate("$('rate').focus()")
+    line = "document.querySelector('#histogram .limit').getAttribute('x1') * 1"
+    before = tab.evaluate(line)
+    tab.press("ArrowRight")
+    tab.wait_for("$('rate-words').innerText.startsWith('5 false')")
+    assert tab.evaluate(line) < before
+    site.called("choose", 5)
+    tab.click("#worst li .actions button")
+    site.called("remove", "good-0001.png")
+    tab.click("#toast-undo")
+    site.called("restore", "good-0001.png")
+    assert tab.evaluate("document.querySelector('#worst img').naturalWidth") == WIDTH
+    tab.click("#judge-next")
+    tab.wait_for("location.hash === '#run'")
+    tab.call("Page.close")
+
+
+def test_run_shows_the_verdict_and_takes_marks(site: Site) -> None:
+    site.fill()
+    site.fake.running = "stopped"
+    tab = site.open("run", HALL)
+    tab.click("#run-start")
+    tab.wait_for("$('verdict-word').innerText === '✓ GOOD'")
+    assert tab.evaluate("parseFloat(getComputedStyle($('verdict-word')).fontSize)") > 150
+    site.fake.verdict = "defect"
+    tab.wait_for("$('verdict-word').innerText === '✕ DEFECT' && $('verdict').matches('.bad')")
+    assert "1,240" in tab.text("#counters")
+    tab.click("#figures summary")
+    tab.wait_for("$('figures').innerText.includes('12.4')")
+    tab.evaluate("$('person').focus()")
+    tab.call("Input.insertText", text="Ann")
+    tab.click("#alarms li:first-child .actions button:nth-child(1)")
+    site.called("mark", "alarm-003", "good", "supervisor", "Ann")
+    tab.wait_for("$('alarms').innerText.includes('Marked: Was good (Ann)')")
+    tab.click("#alarms li:nth-child(2) .actions button:nth-child(3)")
+    site.called("mark", "alarm-002", "ignore", "supervisor", "Ann")
+    site.fake.alarm_ids.insert(0, "alarm-004")
+    tab.wait_for("$('announced').innerText.startsWith('Alarm: DEFECT')")
+    tab.click("#run-stop")
+    tab.wait_for("$('verdict-word').innerText === 'Stopped'")
+    tab.call("Page.close")
+
+
+def test_learning_is_shown_before_it_is_done(site: Site) -> None:
+    site.fill()
+    site.fake.mark("alarm-002", "good", who="operator", name="Ann")
+    tab = site.open("run")
+    tab.wait_for(
+        "$('learn-waiting').innerText.startsWith('1 marks wait') && $('learn-start').disabled"
+    )
+    tab.click("#learn-preview")
+    tab.wait_for("!$('preview').hidden")
+    for part in ("Threshold now\n6", "Threshold then\n6.4", "4 of 4", "alarm-002: marked"):
+        assert part in tab.text("#preview")
+    assert "alarm-000: one mark, expected two" in tab.text("#preview")
+    tab.click("#learn-start")
+    site.called("learn", "supervisor")
+    tab.wait_for("$('learn-state').innerText === 'Version 2 runs.'")
+    tab.evaluate("window.confirm = () => true")
+    tab.click("#rollback")
+    site.called("rollback", "supervisor")
+    tab.click("#history summary")
+    tab.wait_for("$('history').innerText.includes('threshold 6')")
+    tab.call("Page.close")
+
+
+def test_a_refusal_stands_where_the_person_looks(site: Site) -> None:
+    tab = site.open("collect")
+    tab.wait_for("!$('capture').disabled")
+    site.fake.refusal = "the disk is full, expected 10 MB; delete what is not needed"
+    tab.click("#capture")
+    tab.wait_for("document.querySelector('#collect .problem').innerText.startsWith('The disk is')")
+    below = "document.querySelector('#collect .problem').getBoundingClientRect().top - "
+    assert 0 < tab.evaluate(below + "$('capture').getBoundingClientRect().bottom") < 80
+    site.fake.refusal = ""
+    tab.click("#capture")
+    tab.wait_for("document.querySelector('#collect .problem').hidden")
+    site.browser.events.clear()  # the browser logs a refusal
+    tab.call("Page.close")
+
+
+def test_a_lost_connection_is_said_and_ends(site: Site) -> None:
+    tab = site.open("collect")
+    offline = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    tab.call("Network.emulateNetworkConditions", offline=True, **offline)
+    tab.wait_for("!$('offline').hidden")
+    assert "No connection" in tab.text("#offline")
+    online = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    tab.call("Network.emulateNetworkConditions", offline=False, **online)
+    tab.wait_for("$('offline').hidden && !$('live').hidden")
+    site.browser.events.clear()  # the browser logs what it could not load
+    tab.call("Page.close")
+
+
+def test_an_operator_is_told_and_a_supervisor_takes_over(browser: Browser) -> None:
+    site = Site(browser, token=OPERATOR, supervisor_token=SUPERVISOR)
+    try:
+        site.fill()
+        tab = site.open("run", token=OPERATOR)
+        tab.wait_for("location.search === '' && $('run-stop').disabled")
+        assert "Only a supervisor" in tab.text("#run .needs")
+        tab.click("#alarms li:first-child .actions button:nth-child(1)")
+        site.called("mark", "alarm-003", "good", "operator", "")
+        tab.click("#unlock")
+        for token, then in (("wrong", "!$('unlock-box').querySelector('.problem').hidden"),):
+            tab.evaluate(f"$('unlock-token').value = '{token}'")
+            tab.click("#unlock-form .main")
+            tab.wait_for(then)
+        tab.evaluate(f"$('unlock-token').value = '{SUPERVISOR}'")
+        tab.click("#unlock-form .main")
+        tab.wait_for("isSupervisor() && !$('run-stop').disabled && tab === 'run'")
+        tab.click("#unlock")
+        tab.wait_for("state.role === 'operator' && $('run-stop').disabled")
+        site.browser.events.clear()  # the browser logs the wrong token
+        tab.call("Page.close")
+    finally:
+        site.close()
+
+
+def test_tabs_work_with_keys_and_say_what_they_are(site: Site) -> None:
+    tab = site.open("collect")
+    tab.evaluate("$('tab-collect').focus()")
+    for key, expected in (("ArrowRight", "region"), ("End", "run"), ("ArrowRight", "collect")):
+        tab.press(key)
+        tab.wait_for(f"tab === '{expected}' && document.activeElement.id === 'tab-{expected}'")
+        assert tab.evaluate("document.querySelectorAll('[aria-selected=true]').length") == 1
+    unnamed = tab.evaluate(
+        "[...document.querySelectorAll('button, input, select, img, meter, [role]')].filter(e =>"
+        " e.getClientRects().length && !(e.ariaLabel || e.innerText || e.alt || e.title"
+        " || e.labels?.length && e.labels[0].innerText || e.getAttribute('aria-labelledby')"
+        " || e.getAttribute('role') === 'status')).map(e => e.outerHTML)"
+    )
+    assert unnamed == []
+    tab.call("Page.close")

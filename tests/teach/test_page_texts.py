@@ -1,0 +1,109 @@
+"""The page's files: one document, two languages, nothing said outside the table."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from edgeseg.runtime.web.routes import content_security_policy
+from edgeseg.teach import page_files
+from edgeseg.teach.page_files import SCRIPTS, page_html, text_of, texts
+
+PAGE = Path(page_files.__file__).parent / "page"
+TABLE = texts()
+SOURCE = "\n".join([text_of("page.html"), *(text_of(name) for name in SCRIPTS)])
+# Keys that are put together from a word of the service, or from a name in the page.
+MADE = ("meter_", "kind_", "no_pictures_", "flag_", "help_", "tool_", "shape_", "side_", "fit_")
+MADE += ("lane_", "run_", "verdict_", "count_", "mark_", "event_", "enough_", "why_")
+
+
+def test_languages_have_the_same_keys_and_places() -> None:
+    assert list(TABLE) == ["en", "de"]
+    assert list(TABLE["en"]) == list(TABLE["de"])
+    for key, text in TABLE["en"].items():
+        assert text.strip()
+        assert TABLE["de"][key].strip()
+        assert sorted(re.findall(r"{(\w+)}", text)) == sorted(
+            re.findall(r"{(\w+)}", TABLE["de"][key])
+        ), key
+
+
+def test_every_key_is_used_and_every_key_that_is_used_exists() -> None:
+    named = set(re.findall(r'data-(?:text|label|alt)="(\w+)"', SOURCE))
+    named |= set(re.findall(r'\bt\("(\w+)"', SOURCE))
+    assert named - {key for key in named if key.endswith("_")} <= set(TABLE["en"])
+    quoted = set(re.findall(r'"(\w+)"', SOURCE))
+    unused = [key for key in TABLE["en"] if key not in quoted and not key.startswith(MADE)]
+    assert unused == []
+
+
+class _Words(HTMLParser):
+    """Text that stands in the document itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.words = "", []
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.inside = tag
+        self.words += [
+            value for name, value in attrs if name in ("title", "alt", "placeholder", "aria-label")
+        ]
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and self.inside not in ("title", "style", "script"):
+            self.words.append(data.strip())
+
+
+def test_the_document_says_nothing_by_itself() -> None:
+    parser = _Words()
+    parser.feed(text_of("page.html"))
+    assert parser.words == []
+
+
+def test_the_page_is_one_document_whose_own_script_alone_may_run() -> None:
+    html = page_html().decode()
+    assert len(re.findall("<script", html)) == len(re.findall("</script", html)) == 1
+    assert len(re.findall("<style", html)) == len(re.findall("</style", html)) == 1
+    policy = content_security_policy(html.encode())
+    assert "'none'; img-src 'self'" in policy
+    assert len(re.findall("'sha256-", policy)) == 2
+    assert "unsafe" not in policy
+    assert " style=" not in html.split("<script>")[0]  # the policy forbids it
+    assert not re.search(r"\son\w+=\"", html.split("<script>")[0])
+    addresses = re.findall(r"(?:src|href)=\"([^\"]+)\"|url\(([^)]+)\)|https?://([^\s'\"]+)", html)
+    assert {"".join(address).split(",")[0] for address in addresses} <= {
+        "data:image/svg+xml",
+        "www.w3.org/2000/svg",
+    }
+
+
+def test_the_files_are_all_used_and_short() -> None:
+    assert {path.name for path in PAGE.iterdir()} == {
+        *SCRIPTS,
+        "page.html",
+        "style.css",
+        "texts.json",
+    }
+    for path in PAGE.iterdir():
+        assert len(path.read_text().splitlines()) <= 400, path.name
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    r, g, b = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read(scheme: str) -> None:
+    light, dark = (text_of("style.css").split("color-scheme: dark")[at] for at in (0, 1))
+    found = re.findall(r"--([\w-]+): (#\w{6})", light if scheme == "light" else dark[:900])
+    colours = dict(found)
+    pairs = [("text", "page"), ("text", "card"), ("dim", "page"), ("dim", "card"), ("mark", "card")]
+    pairs += [(kind, f"{kind}-soft") for kind in ("good", "bad", "warn", "mark")]
+    pairs += [("on", kind) for kind in ("good", "bad", "mark")]
+    for one, other in pairs:
+        low, high = sorted((_luminance(colours[one]), _luminance(colours[other])))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (scheme, one, other)

@@ -1,0 +1,264 @@
+"""The addresses of the teaching page: who may ask what, and what is refused before it is read."""
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from edgeseg.errors import UsageError
+from edgeseg.runtime.web.access import Access
+from edgeseg.teach import web
+from edgeseg.teach.web import MAX_UPLOAD, WebOptions, routes_of, serve
+from tests.support.fake_teach import FakeTeach
+
+OPERATOR, SUPERVISOR = "an-operators-token-0", "a-supervisors-token-0"
+
+# Every action with a body that it takes, and one that it does not.
+OPERATORS = {
+    "/teach/capture": ('{"kind": "bad"}', '{"kind": "removed"}'),
+    "/teach/auto": ('{"mode": "parts"}', '{"mode": "always"}'),
+    "/teach/upload?name=a.png&kind=good": ("picture", None),
+    "/teach/mark": ('{"alarm": "alarm-001", "mark": "good", "name": "Ann"}', '{"mark": "good"}'),
+}
+SUPERVISORS = {
+    "/teach/remove": ('{"name": "good-0001.png"}', '{"name": 3}'),
+    "/teach/restore": ('{"name": "good-0002.png"}', '["good-0002.png"]'),
+    "/teach/undo": ("{}", '{"all": true}'),
+    "/teach/region": (
+        '{"roi": [1, 2, 30, 40], "ignore": [[[1, 2], [3, 4], [5, 6]]], "locate": "none"}',
+        '{"roi": [1, 2, 30], "ignore": [], "locate": "none"}',
+    ),
+    "/teach/fit": ("{}", '{"backbone": 18}'),
+    "/teach/fit/cancel": ("{}", "null"),
+    "/teach/choose": ('{"per_thousand": 5}', '{"per_thousand": "5"}'),
+    "/teach/run": ("{}", ""),
+    "/teach/stop": ("{}", "{"),
+    "/teach/preview": ("{}", "[]"),
+    "/teach/learn": ("{}", "[" * 2000),
+    "/teach/rollback": ("{}", '{"to": NaN}'),
+}
+ACTIONS = {**OPERATORS, **SUPERVISORS}
+READS = (
+    "/",
+    "/teach/state",
+    "/teach/live.jpg",
+    "/teach/live.mjpg",
+    "/teach/pictures/good",
+    "/teach/pictures/good/good-0001.png?width=200",
+    "/teach/region",
+    "/teach/judge",
+    "/teach/maps/good-0001.png",
+    "/teach/alarms?after=alarm-001",
+    "/teach/alarms/alarm-001?width=100",
+    "/teach/history",
+)
+
+
+class Site:
+    """A page over a fake project, and a client."""
+
+    def __init__(self, *, token: str | None = OPERATOR, supervisor: str | None = SUPERVISOR):
+        self.fake, self.errors = FakeTeach(), []
+        for _ in range(2):
+            self.fake.capture()
+        self.fake.remove("good-0002.png")
+        self.fake.running = "running"
+        self.fake.calls.clear()
+        options = WebOptions(port=0, token=token, supervisor_token=supervisor)
+        self.server = serve(self.fake, options, on_error=lambda *error: self.errors.append(error))
+
+    def ask(self, path: str, *, method: str = "GET", body: bytes | str | None = None, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=30)
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body=body, headers=names)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        is_json = answer.getheader("Content-Type") == "application/json"
+        return answer.status, json.loads(content) if is_json and content else content
+
+    def act(self, path: str, body: bytes | str = "{}", *, token: str = SUPERVISOR, **headers):
+        own = {"X_Edgeseg": "1", "Authorization": f"Bearer {token}", **headers}
+        return self.ask(path, method="POST", body=body, **own)
+
+    def read(self, path: str):
+        return self.ask(path, Authorization=f"Bearer {OPERATOR}")
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    started = Site()
+    yield started
+    started.server.closing = True
+    started.server.stop()
+    assert started.errors == []
+
+
+def test_the_lists_of_this_file_are_complete() -> None:
+    routes = routes_of(FakeTeach(), Access(host="127.0.0.1"))
+    acting = {(route.path, route.role) for route in routes if route.method == "POST"}
+    listed = {(path.partition("?")[0], "operator") for path in OPERATORS}
+    assert acting == listed | {(path, "supervisor") for path in SUPERVISORS}
+    reading = [route for route in routes if route.method == "GET" and not route.public]
+    assert len(reading) == len(READS)
+
+
+@pytest.mark.parametrize("path", READS)
+def test_reads_need_a_token(site: Site, path: str) -> None:
+    assert site.ask(path, method="HEAD")[0] == 401
+    assert site.ask(path, method="HEAD", Authorization="Bearer nobody-knows-this")[0] == 401
+    assert site.ask(path, method="HEAD", Authorization=f"Bearer {OPERATOR}")[0] == 200
+    foreign = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "no-cors"}
+    assert site.ask(path, method="HEAD", Authorization=f"Bearer {OPERATOR}", **foreign)[0] == 401
+    assert site.act(path)[0] == 404 or path in ACTIONS  # a region can be read and drawn
+
+
+@pytest.mark.parametrize("path", ACTIONS)
+def test_actions_need_a_token_our_page_and_a_post(site: Site, path: str) -> None:
+    body = ACTIONS[path][0]
+    own = {"X_Edgeseg": "1", "Authorization": f"Bearer {SUPERVISOR}"}
+    for headers in (
+        {},
+        {"X_Edgeseg": "1"},
+        {"X_Edgeseg": "1", "Authorization": "Bearer nobody-knows-this"},
+        {"Authorization": f"Bearer {SUPERVISOR}"},
+        {**own, "Origin": "http://evil.example"},
+        {**own, "Origin": "null"},
+        {**own, "Sec_Fetch_Site": "cross-site"},
+        {**own, "Sec_Fetch_Site": "same-site"},
+    ):
+        assert site.ask(path, method="POST", body=body, **headers)[0] == 403
+    address = path.partition("?")[0]
+    with_token = f"{address}?token={SUPERVISOR}"  # an address may be linked to
+    assert site.ask(with_token, method="POST", body=body, X_Edgeseg="1")[0] == 403
+    known = site.ask(path, **own)[0]
+    assert known == 404 or address == "/teach/region"  # which can be read, too
+    assert site.fake.calls == []
+    origin = f"http://127.0.0.1:{site.server.server_port}"
+    assert site.act(path, body, Origin=origin)[0] == 200
+    assert len(site.fake.calls) == 1
+
+
+@pytest.mark.parametrize("path", ACTIONS)
+def test_an_operator_may_mark_and_capture_and_no_more(site: Site, path: str) -> None:
+    status, answer = site.act(path, ACTIONS[path][0], token=OPERATOR)
+    if path in OPERATORS:
+        assert status == 200
+        return
+    assert (status, answer) == (403, {"error": "this needs the supervisor's token"})
+    assert site.fake.calls == []
+
+
+@pytest.mark.parametrize("path", ACTIONS)
+def test_malformed_and_oversized_bodies_change_nothing(site: Site, path: str) -> None:
+    wrong = ACTIONS[path][1]
+    for body in [wrong] if wrong is not None else []:
+        status, answer = site.act(path, body)
+        assert status == 400
+        assert answer["error"].startswith("expected ")
+    if path in SUPERVISORS:
+        unknown = json.dumps({**json.loads(ACTIONS[path][0]), "more": 1})
+        assert site.act(path, unknown)[0] == 400
+    size = MAX_UPLOAD if "upload" in path else web.MAX_REGION
+    assert site.act(path, b" " * (size + 1))[0] == 400
+    assert site.fake.calls == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("..", "../project.toml", "..%2fproject.toml", "%2e%2e%2fproject.toml", "a/b.png"),
+        *("a%5Cb.png", "C:x.png", "a%00.png", "a%20b.png", "%C3%A4.png", ".hidden", "a" * 101, ""),
+    ],
+)
+def test_names_are_names_and_no_paths(site: Site, name: str) -> None:
+    for address in ("/teach/pictures/good/{}", "/teach/maps/{}", "/teach/alarms/{}"):
+        status, answer = site.read(address.format(name))
+        assert status == 404
+        assert "error" in answer
+    assert site.act(f"/teach/upload?name={name}", b"x")[0] == 409
+    assert site.act("/teach/remove", json.dumps({"name": name}))[0] == 409
+    said = {"alarm": name, "mark": "good"}
+    assert site.act("/teach/mark", json.dumps(said))[0] == 409
+    assert site.fake.calls == []
+
+
+def test_kinds_are_known(site: Site) -> None:
+    for path in ("/teach/pictures/fit", "/teach/pictures/feedback/x.png"):
+        assert site.read(path)[0] == 404
+    assert site.act("/teach/upload?name=a.png&kind=removed", b"x")[0] == 400
+    assert site.act("/teach/upload?name=a.png&kind=fit", b"x")[0] == 404
+    assert site.fake.calls == []
+
+
+def test_what_was_asked_reaches_the_service(site: Site) -> None:
+    site.act("/teach/upload?name=a.png&kind=bad", b"x" * 100_000)
+    site.act("/teach/mark", OPERATORS["/teach/mark"][0], token=OPERATOR)
+    site.act("/teach/mark", OPERATORS["/teach/mark"][0], token=SUPERVISOR)
+    site.act("/teach/choose", '{"per_thousand": 5}')
+    site.act("/teach/fit", '{"backbone": "resnet18"}')
+    site.act("/teach/learn")
+    assert site.fake.calls == [
+        ("upload", "a.png", 100_000, "bad"),
+        ("mark", "alarm-001", "good", "operator", "Ann"),
+        ("mark", "alarm-001", "good", "supervisor", "Ann"),
+        ("choose", 5.0),
+        ("start_fit", {"backbone": "resnet18"}),
+        ("learn", "supervisor"),
+    ]
+    site.act("/teach/region", SUPERVISORS["/teach/region"][0])
+    region = {"roi": [1, 2, 30, 40], "ignore": [[[1, 2], [3, 4], [5, 6]]], "locate": "none"}
+    assert site.read("/teach/region") == (200, region)
+
+
+def test_a_refusal_is_a_sentence(site: Site) -> None:
+    site.fake.refusal = "2 good pictures, expected 4 or more; collect more"
+    assert site.act("/teach/fit") == (409, {"error": site.fake.refusal})
+    assert site.read("/teach/maps/none.png") == (404, {"error": "none.png: no map"})
+    site.fake.history = lambda: 1 / 0  # type: ignore[method-assign]
+    assert site.read("/teach/history") == (500, {"error": "ZeroDivisionError"})
+
+
+def test_one_upload_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "_TURN_S", 0.05)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(name: str, body: bytes, *, kind: str) -> dict[str, str]:
+        inside.set()
+        go_on.wait(30)
+        return {"name": name}
+
+    site.fake.upload = slow  # type: ignore[method-assign]
+    first = threading.Thread(target=site.act, args=("/teach/upload?name=a.png", b"x"))
+    first.start()
+    assert inside.wait(30)
+    sentence = {"error": "another picture is coming in; try again"}
+    assert site.act("/teach/upload?name=b.png", b"x") == (503, sentence)
+    go_on.set()
+    first.join()
+    assert site.act("/teach/upload?name=b.png", b"x")[0] == 200
+
+
+def test_the_local_user_is_the_supervisor() -> None:
+    site = Site(token=None, supervisor=None)
+    try:
+        assert site.ask("/teach/state")[1]["role"] == "supervisor"
+        assert site.ask("/teach/fit", method="POST", body="{}", X_Edgeseg="1")[0] == 200
+        refused = site.ask("/teach/fit", method="POST", body="{}", X_Edgeseg="1", Host="evil.test")
+        assert refused[0] == 403
+    finally:
+        site.server.stop()
+
+
+def test_state_says_who_is_asking(site: Site) -> None:
+    state = site.read("/teach/state")[1]
+    assert (state["project"], state["role"], state["roles"]) == ("line3", "operator", True)
+    assert site.ask("/healthz") == (200, b"ok\n")
+
+
+def test_others_on_the_network_need_a_token() -> None:
+    with pytest.raises(UsageError, match="expected a token"):
+        serve(FakeTeach(), WebOptions(host="0.0.0.0", port=0))
+    assert "a-supervisors" not in repr(WebOptions(supervisor_token=SUPERVISOR))
