@@ -23,7 +23,6 @@ from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.makers import Candidate, Head
 from edgeseg.export.precision.refit import (
     EMBEDDING,
-    Embedder,
     cut,
     embedder,
     embedding_tensor,
@@ -34,6 +33,7 @@ from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.export.sessions import Run, installed_backends, installed_runs
 from edgeseg.export.verify import Agreement, Verified, agreement, head_error, table
 from edgeseg.files import temporary_folder
+from edgeseg.fitting.feature_space import Embedder
 from edgeseg.model.predictor import torch_predictor
 from edgeseg.progress import Note, Progress, ignore, silent
 from edgeseg.tables import aligned
@@ -77,7 +77,7 @@ class Trial:
         """Make it and judge it."""
         if self.good is None or self.options.precision == EXACT:
             model = self.artefact.model()
-            graph = candidate.finished(Head(model=model, embed=lambda x: model.embed(x).flatten(2)))
+            graph = candidate.finished(Head(model=model, embed=model.embeddings))
             return self._judged(candidate, graph, self.artefact)
         with self._opened(cut(candidate.rounded), self.artefact, (EMBEDDING,)) as runs:
             embed = embedder(next(iter(runs.values()))())

@@ -39,9 +39,7 @@ def describe_model(
             name=INPUT, layout="NHWC", channels="RGB", size_hw=config.size_hw, batch=batch
         ),
         outputs=tuple(outputs),
-        preprocess=Normalisation(
-            mean=artefact.backbone.spec.mean, std=artefact.backbone.spec.std, inside_graph=True
-        ),
+        preprocess=Normalisation(mean=artefact.spec.mean, std=artefact.spec.std, inside_graph=True),
         threshold=calibration.thresholds,
         good_scores=calibration.statistics,
         drift=DriftBaseline.of(mean_hw=good.d2_mean, std_hw=good.d2_std, frame_d2=good.frame_d2),

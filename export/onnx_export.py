@@ -62,7 +62,7 @@ def export_onnx(
         note=note,
         progress=progress,
     )
-    spec = artefact.backbone.spec
+    spec = artefact.spec
     task = Task(
         graph=_traced(artefact, options),
         images=images,

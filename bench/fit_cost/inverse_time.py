@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-import torch
+import numpy as np
 
 from edgeseg.bench.harness.units import Result, Unit
 from edgeseg.model.factors import make_factors
@@ -30,18 +30,13 @@ def inverse_unit(k: int, method: str, *, threads: int, machine: str) -> Unit:
 
 def measure_inverse(k: int, method: str, *, locations: int) -> Result:
     """Seconds for `locations` matrices, and scaled to the whole grid (the work is linear)."""
-    generator = torch.Generator().manual_seed(0)
-    few = torch.randn(8, 2 * k, k, generator=generator, dtype=torch.float64)
-    covariance = (few.mT @ few / (2 * k)).repeat(-(-locations // 8), 1, 1)[:locations].contiguous()
-    moments = Moments(
-        count=torch.ones(locations, dtype=torch.float64),
-        mean=torch.zeros(locations, k, dtype=torch.float64),
-        scatter=covariance,
-    )
+    few = np.random.default_rng(0).normal(size=(8, 2 * k, k))
+    covariance = np.tile(few.swapaxes(1, 2) @ few / (2 * k), (-(-locations // 8), 1, 1))[:locations]
+    moments = Moments(count=np.ones(locations), mean=np.zeros((locations, k)), scatter=covariance)
     run: dict[str, Callable[[], object]] = {
         "cholesky": lambda: make_factors(moments, ridge=0.01, rank=0, directions="lower"),
         "eigenvectors": lambda: make_factors(moments, ridge=0.01, rank=0.64, directions="lower"),
-        "svd": lambda: torch.linalg.svd(covariance),
+        "svd": lambda: np.linalg.svd(covariance),
     }
     started = time.perf_counter()
     run[method]()

@@ -5,6 +5,7 @@ settings, where the artefact goes and where the figures go.
 """
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -31,8 +32,10 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
     from edgeseg.artefact.artefact import save_artefact
     from edgeseg.fitting.fitting import FitOptions, fit
+    from edgeseg.model.parallel import THREADS_VARIABLE
 
     torch.set_num_threads(int(request["threads"]))
+    os.environ[THREADS_VARIABLE] = str(request["threads"])
     before = peak_mb()
     started = time.perf_counter()
     config = FitConfig.from_dict(request["config"])

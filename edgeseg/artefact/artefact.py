@@ -2,33 +2,37 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
+from safetensors.numpy import save_file
 
 from edgeseg.artefact.container import sealed_header
 from edgeseg.artefact.header import KEY, SCHEMA, damaged, read_artefact_file
 from edgeseg.artefact.values import check_values
 from edgeseg.config import FitConfig
+from edgeseg.contract.plain import Malformed
 from edgeseg.contract.seal import seal_file
 from edgeseg.errors import ArtefactError, EdgesegError
 from edgeseg.evaluation.planted_scores import PlantedScores
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores
 from edgeseg.files import atomic_path
-from edgeseg.model.backbones import backbone_spec
-from edgeseg.model.embedding import features_of
+from edgeseg.model.backbone_weights import BackboneWeights
+from edgeseg.model.backbones import BackboneSpec, backbone_spec, embedded_features
 from edgeseg.model.factors import Factors
-from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
+from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Moments
-from edgeseg.model.reference import ReferenceModel
-from edgeseg.model.weights import WeightsOrigin, load_checked
+from edgeseg.model.weights_origin import WeightsOrigin, arrays_sha256
 from edgeseg.model.windows import Windows
 from edgeseg.progress import Note, ignore
 
-# What torch, numpy and our own checks say of values that do not fit: torch's are RuntimeErrors.
+if TYPE_CHECKING:
+    from edgeseg.model.feature_extractor import Backbone
+    from edgeseg.model.reference import ReferenceModel
+
+# What numpy, torch and our own checks say of values that do not fit: torch's are RuntimeErrors.
 WRONG_VALUES = (
     *(LookupError, TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError),
     *(SafetensorError, EdgesegError),
@@ -40,9 +44,9 @@ class Artefact:
     """All that a fit leaves behind: enough to predict, to export and to go on fitting."""
 
     config: FitConfig
-    backbone: Backbone
+    weights: BackboneWeights
     origin: WeightsOrigin
-    embedding: Tensor  # W (F, k) float32
+    embedding: NDArray[np.float32]  # W (F, k)
     factors: Factors
     moments: Moments | None  # None: this model cannot be updated
     calibration: Calibration
@@ -52,8 +56,24 @@ class Artefact:
     accuracy: list[dict[str, Any]] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)  # see edgeseg.artefact.history
 
-    def model(self) -> ReferenceModel:
+    @property
+    def spec(self) -> BackboneSpec:
+        """What the backbone expects of its input."""
+        return backbone_spec(self.config.backbone)
+
+    @property
+    def backbone(self) -> "Backbone":
+        """The network; where a graph was fitted through, its weights are looked for."""
+        return self.weights.backbone
+
+    def head(self) -> GaussianHead:
+        """What stands behind the embedding."""
+        return GaussianHead(self.config, self.factors)
+
+    def model(self) -> "ReferenceModel":
         """The reference forward with these values."""
+        from edgeseg.model.reference import ReferenceModel  # loads torch
+
         return ReferenceModel(
             self.config, backbone=self.backbone, embedding=self.embedding, factors=self.factors
         )
@@ -81,31 +101,31 @@ class Artefact:
 def save_artefact(artefact: Artefact, path: Path) -> None:
     """Write the file in one step; the same artefact gives the same bytes."""
     good = artefact.calibration.good
-    tensors = {
+    tensors: dict[str, NDArray[Any]] = {
         "embedding": artefact.embedding,
         "mean": artefact.factors.mean,
         "factor": artefact.factors.factor,
     }
     for name in ("scores", "peaks", "frame_d2", "d2_mean", "d2_std", "floors"):
-        tensors[f"good.{name}"] = torch.from_numpy(getattr(good, name))
+        tensors[f"good.{name}"] = getattr(good, name)
     if good.grids is not None:
-        tensors["good.grids"] = torch.from_numpy(good.grids)
+        tensors["good.grids"] = good.grids
     if artefact.planted is not None:
         for name in ("scores", "areas", "floors"):
-            tensors[f"planted.{name}"] = torch.from_numpy(getattr(artefact.planted, name))
-    for name, tensor in weight_tensors(artefact.backbone):
-        tensors[f"backbone.{name}"] = tensor
+            tensors[f"planted.{name}"] = getattr(artefact.planted, name)
+    for name, values in (artefact.weights.arrays or {}).items():
+        tensors[f"backbone.{name}"] = values
     if artefact.moments is not None:
-        for name, tensor in artefact.moments.packed().items():
-            tensors[f"moments.{name}"] = tensor
+        for name, sums in artefact.moments.packed().items():
+            tensors[f"moments.{name}"] = sums
     write_tensors(path, tensors, key=KEY, header=artefact.header())
 
 
 def write_tensors(
-    path: Path, tensors: dict[str, Tensor], *, key: str, header: dict[str, Any]
+    path: Path, tensors: dict[str, NDArray[Any]], *, key: str, header: dict[str, Any]
 ) -> None:
     """Write a safetensors file with a hash of itself in one step, or say why not."""
-    plain = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    plain = {name: np.ascontiguousarray(values) for name, values in tensors.items()}
     with atomic_path(path) as temporary:
         try:
             # One key alone: safetensors writes several in an order that differs from run to run.
@@ -126,19 +146,15 @@ def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
     try:
         check_values(tensors)
         config = FitConfig.from_dict(header["config"])
-        spec = backbone_spec(config.backbone)
-        backbone = Backbone(spec, layers=config.layers)
-        weights = under("backbone.", tensors)
-        load_checked(backbone, weights, source=path)
         origin = WeightsOrigin(**header["weights"])
-        good = GoodImageScores(**_arrays("good.", tensors))
+        weights = stored_weights(config, origin, tensors)
+        good = GoodImageScores(**dict[str, Any](under("good.", tensors)))
         calibration = Calibration(good=good, **header["calibration"])
-        features = features_of(sum(backbone.channels), context=config.context)
-        _check_shapes(config, tensors, features=features)
+        _check_shapes(config, tensors)
         saved = under("moments.", tensors)
         artefact = Artefact(
             config=config,
-            backbone=backbone,
+            weights=weights,
             origin=origin,
             embedding=tensors["embedding"],
             factors=Factors(
@@ -156,14 +172,22 @@ def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
         )
     except WRONG_VALUES as error:
         raise damaged(path, error) from None
-    if weights_sha256(backbone) != origin.sha256:
-        raise ArtefactError(f"{path}: its backbone weights do not match their hash; fit again")
     return artefact
 
 
-def _read_tensors(path: Path) -> dict[str, Tensor]:
+def stored_weights(
+    config: FitConfig, origin: WeightsOrigin, tensors: dict[str, NDArray[Any]]
+) -> BackboneWeights:
+    """The backbone's weights among the tensors of a file, or their hash alone."""
+    arrays = under("backbone.", tensors)
+    if arrays and arrays_sha256(arrays) != origin.sha256:
+        raise Malformed("its backbone weights do not match their hash")
+    return BackboneWeights(config, origin, arrays or None)
+
+
+def _read_tensors(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ArtefactError(
@@ -172,12 +196,12 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         ) from None
 
 
-def _check_shapes(config: FitConfig, tensors: dict[str, Tensor], *, features: int) -> None:
+def _check_shapes(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> None:
     """Tensors that do not fit each other would fail much later, in words nobody understands."""
     k, rank = tensors["embedding"].shape[-1], tensors["factor"].shape[-1]
     windows = Windows.of(config)
-    expected = {
-        "embedding": (features, k),
+    expected: dict[str, tuple[int, ...]] = {
+        "embedding": (embedded_features(config), k),
         "mean": (windows.count, k),
         "factor": (windows.covariances, k, rank),
     }
@@ -191,17 +215,13 @@ def _check_shapes(config: FitConfig, tensors: dict[str, Tensor], *, features: in
             raise ArtefactError(f"{name} has shape {shape}, expected {expected_shape}")
 
 
-def _arrays(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    return {name: tensor.numpy() for name, tensor in under(prefix, tensors).items()}
-
-
-def _planted(header: dict[str, Any], tensors: dict[str, Tensor]) -> PlantedScores | None:
-    arrays = _arrays("planted.", tensors)
+def _planted(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> PlantedScores | None:
+    arrays = under("planted.", tensors)
     if not arrays:  # none were asked for, or an earlier version wrote the file
         return None
     return PlantedScores(**arrays, kinds=tuple(header["planted"]["kinds"]))
 
 
-def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def under(prefix: str, tensors: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Tensors whose names begin with a prefix, by the rest of their names."""
     return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}

@@ -4,8 +4,10 @@ Files with a hash are compared with it first; this is for those without, and for
 wrong before they were hashed.
 """
 
-import torch
-from torch import Tensor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgeseg.contract.plain import Malformed
 
@@ -14,22 +16,22 @@ _FROM_ZERO = (
 )
 
 
-def check_values(tensors: dict[str, Tensor]) -> None:
+def check_values(tensors: dict[str, NDArray[Any]]) -> None:
     """Malformed names the first tensor that no fit has written."""
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+    for name, values in tensors.items():
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise Malformed(f"{name} holds values that are not finite")
-        if name in _FROM_ZERO and bool((tensor < 0).any()):
+        if name in _FROM_ZERO and bool((values < 0).any()):
             raise Malformed(f"{name} holds values below 0")
     for name in ("embedding", "factor"):
-        tensor = tensors.get(name, torch.ones(1, 1))
+        values = tensors.get(name, np.ones((1, 1)))
         # Of a Gaussian without a factor every distance is 0: it would call everything good.
-        if tensor.ndim < 2 or bool((tensor == 0).flatten(-2).all(dim=-1).any()):
+        if values.ndim < 2 or bool((values == 0).all(axis=(-2, -1)).any()):
             raise Malformed(f"{name} is zero at a place, so that nothing is ever found there")
     _check_moments(tensors)
 
 
-def _check_moments(tensors: dict[str, Tensor]) -> None:
+def _check_moments(tensors: dict[str, NDArray[Any]]) -> None:
     count, scatter = tensors.get("moments.count"), tensors.get("moments.scatter")
     if count is None or scatter is None:
         return
@@ -37,8 +39,8 @@ def _check_moments(tensors: dict[str, Tensor]) -> None:
         raise Malformed("moments.count holds values below 0")
     k = tensors["moments.mean"].shape[-1]
     # Upper triangles row by row: the diagonal begins each row.
-    first = torch.tensor([row * k - row * (row - 1) // 2 for row in range(k)])
+    first = np.array([row * k - row * (row - 1) // 2 for row in range(k)])
     if scatter.ndim == 2 and scatter.shape[-1] == k * (k + 1) // 2:
         diagonal = scatter[:, first]
-        if bool((diagonal < -1e-6 * diagonal.abs().max()).any()):
+        if bool((diagonal < -1e-6 * np.abs(diagonal).max(initial=0)).any()):
             raise Malformed("moments.scatter holds variances below 0")

@@ -10,7 +10,7 @@ from edgeseg.fitting.options import Checkpoints, FitOptions
 from edgeseg.options import Entry, gathered, listeners, quiet_option
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 dataset_option = click.option(
     "--dataset",
@@ -68,7 +68,7 @@ class PassOptions:
     quiet: bool
 
     def fit_options(self) -> FitOptions:
-        """What a fit takes of them; torch is loaded for its device."""
+        """What a fit takes of them; torch is loaded where it chooses the device."""
         return fit_options(
             max_bad=self.max_bad,
             max_pixels=self.max_pixels,
@@ -111,7 +111,7 @@ def fit_options(
     device: str = "cpu",
     max_pixels: int = FitOptions.max_pixels,
 ) -> FitOptions:
-    """What a fit takes from the command line; torch is loaded for its device."""
+    """What a fit takes from the command line; torch is loaded where it chooses the device."""
     note, progress = listeners(quiet=quiet)
     return FitOptions(
         batch_size=batch_size,
@@ -123,10 +123,10 @@ def fit_options(
     )
 
 
-def _find_device(wish: str) -> "torch.device":
-    """This process's GPU or the CPU."""
-    import torch
-
+def _find_device(wish: str) -> str:
+    """This process's GPU or the CPU, as torch calls it."""
+    if wish != "auto":
+        return wish
     from edgeseg.fitting.parallel.torchrun import choose_device
 
-    return choose_device() if wish == "auto" else torch.device(wish)
+    return choose_device()

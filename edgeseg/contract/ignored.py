@@ -218,11 +218,16 @@ class MapRule:
     sigma: float
     top: int
 
+    @property
+    def operators(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Rows (H, h) and columns (w, W) of the interpolation with its blur."""
+        return _operators(self)
+
     def map_of(
         self, grid_hw: NDArray[np.float32], kept_hw: NDArray[np.bool_]
     ) -> NDArray[np.float32]:
         """The map (H, W) of the cells that count; 0 where there is none near."""
-        rows, columns = _operators(self)
+        rows, columns = self.operators
         return (rows @ np.where(kept_hw, grid_hw, 0) @ columns) * self.gain(kept_hw)
 
     def judged(
@@ -236,7 +241,7 @@ class MapRule:
 
     def gain(self, kept_hw: NDArray[np.bool_]) -> NDArray[np.float32]:
         """What the map (H, W) of distances that are 0 elsewhere is multiplied with."""
-        rows, columns = _operators(self)
+        rows, columns = self.operators
         share = rows @ kept_hw.astype(np.float32) @ columns
         height, width = (
             side // cells for side, cells in zip(self.size_hw, self.grid_hw, strict=True)
@@ -262,7 +267,6 @@ class MapRule:
 
 @lru_cache(maxsize=8)
 def _operators(rule: MapRule) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Rows (H, h) and columns (w, W) of the interpolation with its blur."""
     rows, columns = (
         upsampling_operator(size, cells, sigma=rule.sigma).astype(np.float32)
         for size, cells in zip(rule.size_hw, rule.grid_hw, strict=True)

@@ -187,19 +187,17 @@ class Checkpoint:
 
 
 def _moments(path: Path, *, like: Moments) -> Moments:
-    """Those of a checkpoint, of the shapes and on the device of others."""
+    """Those of a checkpoint, of the shapes of others."""
     names = ("count", "mean", "scatter")
-    with safe_open(path, framework="pt") as file:
+    with safe_open(path, framework="numpy") as file:
         tensors = {name: file.get_tensor(name) for name in names}
     check_values({f"moments.{name}": tensors[name] for name in ("count", "mean")} | tensors)
     for name in names:
         expected = getattr(like, name)
         found = tensors[name]
         if found.shape != expected.shape or found.dtype != expected.dtype:
-            raise Malformed(
-                f"{name} is {found.dtype} {tuple(found.shape)}, expected {tuple(expected.shape)}"
-            )
-    return Moments(**{name: tensors[name].to(like.mean.device) for name in names})
+            raise Malformed(f"{name} is {found.dtype} {found.shape}, expected {expected.shape}")
+    return Moments(**tensors)
 
 
 def discard(options: FitOptions) -> None:
@@ -222,7 +220,7 @@ def describe_space(space: FeatureSpace) -> dict[str, Any]:
     return {
         **{f"setting {name}": value for name, value in config.items()},
         "weights": space.origin.sha256,
-        "W": hashlib.sha256(space.embedding.contiguous().numpy().tobytes()).hexdigest(),
+        "W": hashlib.sha256(space.embedding.tobytes()).hexdigest(),
     }
 
 

@@ -7,9 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 
 class EmbeddingStore:
@@ -55,11 +53,11 @@ class EmbeddingStore:
         """Which images there are, in the order in which they came."""
         return list(self._rows)
 
-    def append(self, row: Tensor, place: int) -> None:
+    def append(self, row: NDArray[np.float32], place: int) -> None:
         """Write the embedding (k, P), float32, of the image at this place of the list."""
-        self._shape = tuple(row.shape)
+        self._shape = row.shape
         self._file.seek(len(self._rows) * self._row_bytes)
-        data = row.contiguous().cpu().numpy().tobytes()
+        data = row.tobytes()
         self._file.write(data)
         self._hash.update(data)
         self._rows[place] = len(self._rows)
@@ -84,23 +82,24 @@ class EmbeddingStore:
         """The hash of all rows."""
         return self._hash.copy().hexdigest()
 
-    def batches(self, places: Sequence[int], *, size: int) -> Iterator[Tensor]:
+    def batches(self, places: Sequence[int], *, size: int) -> Iterator[NDArray[np.float32]]:
         """Read the embeddings of these images back as (N, k, P), at most `size` at a time."""
         for start in range(0, len(places), size):
-            rows = []
-            for place in places[start : start + size]:
+            some = places[start : start + size]
+            rows = np.empty((len(some), *self._shape), np.float32)
+            for row, place in zip(rows, some, strict=True):
                 self._file.seek(self._rows[place] * self._row_bytes)
-                data = bytearray(self._file.read(self._row_bytes))
-                rows.append(torch.frombuffer(data, dtype=torch.float32).view(self._shape))
-            yield torch.stack(rows)
+                data = self._file.read(self._row_bytes)
+                row[...] = np.frombuffer(data, np.float32).reshape(self._shape)
+            yield rows
 
-    def as_tensor(self) -> Tensor:
+    def mapped(self) -> NDArray[np.float32]:
         """All rows (N, k, P) in the order of `places`, mapped and not read."""
         if not self._rows:
-            return torch.empty(0, *self._shape)
+            return np.empty((0, *self._shape), np.float32)
         self.flush()
         shape = (len(self._rows), *self._shape)
-        return torch.from_numpy(np.memmap(self._file, np.float32, mode="c", shape=shape))
+        return np.memmap(self._file, np.float32, mode="c", shape=shape)
 
     @property
     def _row_bytes(self) -> int:

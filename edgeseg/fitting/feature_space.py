@@ -1,11 +1,10 @@
-"""Settings with the backbone and W that they mean: frames to embeddings, factors to a model."""
+"""Settings with what makes embeddings of frames: a backbone and W, or a graph that holds both."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import AUTO, FitConfig
@@ -19,16 +18,16 @@ from edgeseg.fitting.memory import (
     with_moments,
 )
 from edgeseg.memory_limit import address_space_left
-from edgeseg.model.backbones import backbone_spec
-from edgeseg.model.embedding import embedding_matrix, features_of
+from edgeseg.model.backbone_weights import BackboneWeights
+from edgeseg.model.backbones import backbone_spec, embedded_features
 from edgeseg.model.factors import Factors
-from edgeseg.model.feature_extractor import Backbone
-from edgeseg.model.reference import ReferenceModel
-from edgeseg.model.weights import WeightsOrigin, load_backbone
+from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.model.weights_origin import WeightsOrigin
 from edgeseg.model.windows import Windows
 from edgeseg.progress import Note
 
-CPU = torch.device("cpu")
+# Inputs (N, H, W, 3) to their embeddings (N, k, P), or images to (N, *row_shape).
+Embedder = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,45 +35,49 @@ class FeatureSpace:
     """All that a fit, an update and a merge of the same settings have in common."""
 
     config: FitConfig
-    backbone: Backbone
+    weights: BackboneWeights
     origin: WeightsOrigin
-    embedding: Tensor  # W (F, k) float32
-    # Inputs (N, H, W, 3) to their embeddings (N, k, P) by another way than this backbone: an
-    # exported graph whose rounding is to become part of the moments.
-    through: Callable[[Tensor], Tensor] | None = None
+    embedding: NDArray[np.float32]  # W (F, k)
+    # Another way to embeddings than this backbone: a graph whose rounding is to become part of
+    # the moments, or the only way there is, where torch is not installed.
+    through: Embedder | None = None
 
     @classmethod
     def load(cls, config: FitConfig, *, weights: str | None, note: Note) -> "FeatureSpace":
         """Find the weights and make W."""
-        if config.context == AUTO:
-            config = replace(config, context=backbone_spec(config.backbone).context)
+        from edgeseg.model.embedding import embedding_matrix  # these load torch
+        from edgeseg.model.weights import load_backbone
+
+        config = with_context(config)
         backbone, origin = load_backbone(
             config.backbone, layers=config.layers, weights=weights, seed=config.seed
         )
-        largest_stride = max(tap.stride for tap in backbone.taps)
-        check_size(config, largest_stride=largest_stride)
-        config = with_moments(config)
-        check_memory(config, have=machine_bytes(), largest_stride=largest_stride)
-        check_limit(config, left=address_space_left(), largest_stride=largest_stride)
-        features = features_of(sum(backbone.channels), context=config.context)
+        config = checked_settings(config)
+        features = embedded_features(config)
         embedding = embedding_matrix(
             config.embedding, features=features, k=config.k, seed=config.seed
-        ).to(torch.float32)
+        )
         k = embedding.shape[1]
         if config.k > features and config.embedding != "identity":
             note(f"k={config.k} is cut to {features}, all features of {config.backbone}")
         if config.rank > k:
             note(f"rank={config.rank:g} is cut to k={k}: all directions are kept")
-        return cls(config=config, backbone=backbone, origin=origin, embedding=embedding)
+        return cls(
+            config=config,
+            weights=BackboneWeights.of(config, origin, backbone),
+            origin=origin,
+            embedding=embedding.float().numpy(),
+        )
 
     @classmethod
-    def of(cls, artefact: Artefact) -> "FeatureSpace":
+    def of(cls, artefact: Artefact, *, through: Embedder | None = None) -> "FeatureSpace":
         """That of a fitted model."""
         return cls(
             config=artefact.config,
-            backbone=artefact.backbone,
+            weights=artefact.weights,
             origin=artefact.origin,
             embedding=artefact.embedding,
+            through=through,
         )
 
     @property
@@ -99,48 +102,88 @@ class FeatureSpace:
         shape = self.k, self.windows.cells
         return shape if self.config.tiling is None else (self.tiles, *shape)
 
-    def inputs(self, rows: Tensor) -> Tensor:
+    def inputs(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """Embedded images (N, *row_shape) as embedded inputs of the model (N or N T, k, h, w)."""
-        return rows.view(-1, self.k, *self.config.grid_hw)
+        return rows.reshape(-1, self.k, *self.config.grid_hw)
 
-    def model(self, factors: Factors) -> ReferenceModel:
-        """The reference forward."""
-        return ReferenceModel(
-            self.config, backbone=self.backbone, embedding=self.embedding, factors=factors
-        )
+    def head(self, factors: Factors) -> GaussianHead:
+        """What judges embedded inputs."""
+        return GaussianHead(self.config, factors)
 
-    def embedder(self, device: torch.device = CPU) -> Callable[[Tensor], Tensor]:
-        """A function from images (N, H, W, 3) to embeddings (N, *row_shape) on the device."""
-        embed, most = self.through or self._by_backbone(device), self._at_once
+    def embedder(self, device: str = "cpu") -> Embedder:
+        """A function from images (N, H, W, 3) to embeddings (N, *row_shape)."""
+        embed, most = self.input_embedder(device), self._at_once
         tiling = self.config.tiling
         if tiling is None:
             return embed
 
-        def embed_tiles(frames: Tensor) -> Tensor:
-            tiles = torch.from_numpy(np.stack([tiling.cut(frame) for frame in frames.numpy()]))
-            parts = [embed(part) for part in torch.split(tiles.flatten(0, 1), most)]
-            return torch.cat(parts).view(len(frames), *self.row_shape)
+        def embed_tiles(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+            tiles = np.concatenate([np.stack(tiling.cut(frame)) for frame in frames])
+            parts = [embed(tiles[first : first + most]) for first in range(0, len(tiles), most)]
+            return np.concatenate(parts).reshape(len(frames), *self.row_shape)
 
         return embed_tiles
+
+    def input_embedder(self, device: str = "cpu") -> Embedder:
+        """A function from inputs of the model (N, H, W, 3) to embeddings (N, k, P)."""
+        return self.through or self._by_backbone(device)
+
+    def to_cpu(self) -> None:
+        """Take the backbone back from the device that it embedded on."""
+        if self.through is None:
+            self.weights.backbone.to("cpu")
 
     @property
     def _at_once(self) -> int:
         return frames_at_once(self.config.size_hw, most=8)
 
-    def _by_backbone(self, device: torch.device) -> Callable[[Tensor], Tensor]:
-        blank = Factors(
-            mean=torch.zeros(self.windows.count, self.k), factor=torch.zeros(1, self.k, 1)
-        )
-        model, most = self.model(blank).to(device), self._at_once
+    def _by_backbone(self, device: str) -> Embedder:
+        import torch
 
-        def embed(frames: Tensor) -> Tensor:
+        from edgeseg.model.reference import ReferenceModel
+
+        blank = Factors(
+            mean=np.zeros((self.windows.count, self.k), np.float32),
+            factor=np.zeros((1, self.k, 1), np.float32),
+        )
+        model = ReferenceModel(
+            self.config, backbone=self.weights.backbone, embedding=self.embedding, factors=blank
+        ).to(device)
+        most = self._at_once
+
+        @torch.no_grad()
+        def embed(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
             # Convolutions of a single image take another path, 1e-6 apart. As a pair with itself
             # its embedding does not depend on the batch it came in, so sums can be taken apart.
             # Images so large that each goes alone take that path always.
-            pair = frames.repeat(2, 1, 1, 1) if len(frames) == 1 < most else frames
-            return model.embed(pair.to(device)).flatten(2)[: len(frames)]
+            inputs = torch.from_numpy(frames)
+            pair = inputs.repeat(2, 1, 1, 1) if len(inputs) == 1 < most else inputs
+            rows: NDArray[np.float32] = model.embed(pair.to(device)).flatten(2).cpu().numpy()
+            return rows[: len(frames)]
 
         return embed
+
+
+def with_context(config: FitConfig) -> FitConfig:
+    """The settings with the context that the backbone is best with, where it is left to it."""
+    if config.context != AUTO:
+        return config
+    return replace(config, context=backbone_spec(config.backbone).context)
+
+
+def largest_stride(config: FitConfig) -> int:
+    """Of the layers that are used."""
+    return max(tap.stride for tap in backbone_spec(config.backbone).chosen_taps(config.layers))
+
+
+def checked_settings(config: FitConfig) -> FitConfig:
+    """The settings with the kind of moments they ask for, if they fit each other and memory."""
+    stride = largest_stride(config)
+    check_size(config, largest_stride=stride)
+    config = with_moments(config)
+    check_memory(config, have=machine_bytes(), largest_stride=stride)
+    check_limit(config, left=address_space_left(), largest_stride=stride)
+    return config
 
 
 def check_size(config: FitConfig, *, largest_stride: int) -> None:

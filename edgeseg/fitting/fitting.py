@@ -9,8 +9,8 @@ settings, weights, W, factors, moments, threshold -> artefact                 ar
 import platform
 from collections.abc import Sequence
 
-import torch
-import torchvision
+import numpy as np
+from numpy.typing import NDArray
 
 from edgeseg import __version__
 from edgeseg.artefact.artefact import Artefact
@@ -22,17 +22,18 @@ from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import sample_size
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
+from edgeseg.extras import versions as installed_versions
 from edgeseg.fitting.checkpoint import Collected
-from edgeseg.fitting.feature_space import CPU, FeatureSpace
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.group_sums import group_expected_d2, group_factors, sum_moments_
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.odd_inputs import foreign_sentence
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.pooling import resolved_pool
+from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
 from edgeseg.model.moments import Moments
-from edgeseg.model.predictor import frame_predictor, torch_predictor
-from edgeseg.model.reference import ReferenceModel
+from edgeseg.model.predictor import Predictor, frame_predictor
 
 __all__ = ["FitOptions", "finish", "fit", "fit_in"]
 
@@ -60,7 +61,7 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
         share_facts(collected, options)
         for sentence in collected.census.sentences():
             options.note(sentence)
-        collected.moments = sum_moments_(collected.moments, options.group).to(CPU)
+        collected.moments = sum_moments_(collected.moments, options.group)
         data = fitted_data(dataset, held_out=len(held_out))
         artefact = finish(space, collected, data=data, options=options)
     if foreign := foreign_sentence(artefact.calibration.good):
@@ -110,7 +111,6 @@ def share_facts(collected: Collected, options: FitOptions) -> None:
         )
 
 
-@torch.no_grad()
 def finish(
     space: FeatureSpace, collected: Collected, *, data: FittedData, options: FitOptions
 ) -> Artefact:
@@ -124,13 +124,13 @@ def finish(
     )
     pooled = space.windows.pooled(moments)
     factors = group_factors(config, pooled, group)
-    model = space.model(factors)
+    head = space.head(factors)
     expected = group_expected_d2(config, factors, moments, group)
-    measured = scorer.measured_d2(model, collected.seen)
+    measured = scorer.measured_d2(head, collected.seen)
     stores = (collected.seen, collected.unseen)
     seen, unseen = (sum(group.gather(len(store))) for store in stores)
     _check_d2(expected, measured, whole=seen == moments.images, ridge=factors.ridge)
-    good, how = _good_images(scorer, model, pooled, collected, counts=(seen, unseen))
+    good, how = _good_images(scorer, head, pooled, collected, counts=(seen, unseen))
     planted = collected.planted.result() if collected.planted else None
     calibration = calibrate(
         good,
@@ -139,13 +139,13 @@ def finish(
         expected_d2=expected,
         measured_d2=measured,
         unseen=seen + unseen > 1,
-        anomaly_scores=_anomaly_scores(model, config, options),
+        anomaly_scores=_anomaly_scores(space, head, options),
         planted_floors=() if planted is None else planted.floors,
     )
     warn_about(calibration, options)
     return Artefact(
         config=config,
-        backbone=space.backbone,
+        weights=space.weights,
         origin=space.origin,
         embedding=space.embedding,
         factors=factors,
@@ -160,7 +160,7 @@ def finish(
 
 def _good_images(
     scorer: HeldOutScorer,
-    model: ReferenceModel,
+    head: GaussianHead,
     pooled: Moments,
     collected: Collected,
     *,
@@ -171,12 +171,12 @@ def _good_images(
     planted = collected.planted
     if unseen:
         if planted is not None:
-            planted.score(model, collected.unseen.places)
-        return scorer.scores_by_model(model, collected.unseen), "split-conformal"
+            planted.score(head, collected.unseen.places)
+        return scorer.scores_by_model(head, collected.unseen), "split-conformal"
     folds = min(config.folds, seen)
     if folds < 2:
         alone = "the fitted image itself (no other was given)"
-        return scorer.scores_by_model(model, collected.seen), alone
+        return scorer.scores_by_model(head, collected.seen), alone
     good = scorer.cross_fold_scores(
         pooled,
         collected.seen,
@@ -197,7 +197,8 @@ def _check_d2(expected: float, measured: float, *, whole: bool, ridge: float) ->
         )
 
 
-def _anomaly_scores(model: ReferenceModel, config: FitConfig, options: FitOptions) -> list[float]:
+def _anomaly_scores(space: FeatureSpace, head: GaussianHead, options: FitOptions) -> list[float]:
+    config = space.config
     share: Sequence[Sample] = options.anomalies[options.group.rank :: options.group.size]
     size = options.for_images(config.image_hw).batch_size
     batches = load_batches(
@@ -208,13 +209,23 @@ def _anomaly_scores(model: ReferenceModel, config: FitConfig, options: FitOption
         max_bad=options.max_bad,
         max_pixels=options.max_pixels,
     )
-    predict = frame_predictor(torch_predictor(model), config)
+    predict = head_predictor(space, head)
     scores: list[float] = []
     for batch in options.progress(
         batches, length=-(-len(share) // size), label="Scoring anomalies"
     ):
         scores += predict(batch.frames)[1].tolist()
     return [score for part in options.group.gather(scores) for score in part]
+
+
+def head_predictor(space: FeatureSpace, head: GaussianHead) -> Predictor:
+    """Frames to maps and scores by way of the embeddings that the model was fitted on."""
+    embed = space.input_embedder()
+
+    def predict(frames: NDArray[np.uint8], insides: Insides = ()) -> tuple[Maps, Maps]:
+        return head.judge(space.inputs(embed(frames)), insides)
+
+    return frame_predictor(predict, space.config)
 
 
 def warn_about(calibration: Calibration, options: FitOptions) -> None:
@@ -229,9 +240,5 @@ def warn_about(calibration: Calibration, options: FitOptions) -> None:
 
 def versions() -> dict[str, str]:
     """What made the artefact."""
-    return {
-        "edgeseg": __version__,
-        "torch": torch.__version__,
-        "torchvision": torchvision.__version__,
-        "python": platform.python_version(),
-    }
+    python = {"python": platform.python_version()}
+    return {"edgeseg": __version__} | installed_versions(("torch", "torchvision", "numpy")) | python

@@ -1,9 +1,8 @@
 """Processes that share one fit. One process alone is the usual case."""
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from numpy.typing import NDArray
 
 Value = TypeVar("Value")
 
@@ -17,7 +16,7 @@ class Group:
     rank = 0
     size = 1
 
-    def sum_(self, values: "Tensor") -> "Tensor":
+    def sum_(self, values: NDArray[Any]) -> NDArray[Any]:
         """Sum over all processes, in place, the same bits in every one."""
         return values
 

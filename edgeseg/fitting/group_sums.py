@@ -1,11 +1,11 @@
 """Moments, factors and E[d^2] of a fit that processes of a group share."""
 
-import torch
+import numpy as np
 
 from edgeseg.config import FitConfig
 from edgeseg.fitting.group import ALONE, CHUNK_BYTES, Group
 from edgeseg.model.factors import Factors, expected_d2, make_factors, ridge_number
-from edgeseg.model.moments import Moments
+from edgeseg.model.moments import Moments, add_squares_, or_one
 from edgeseg.model.windows import Windows
 
 
@@ -18,17 +18,16 @@ def sum_moments_(moments: Moments, group: Group) -> Moments:
     if group.size == 1:
         return moments
     weighted = moments.mean * moments.count[:, None]
-    own_count, own_mean = moments.count.clone(), moments.mean.clone()
+    own_count, own_mean = moments.count.copy(), moments.mean.copy()
     group.sum_(moments.count)
     group.sum_(weighted)
-    some = torch.where(moments.count > 0, moments.count, 1.0)
-    moments.mean.copy_(weighted / some[:, None])
-    shift = (own_mean - moments.mean) * own_count.sqrt()[:, None]  # (P, k)
+    moments.mean[:] = weighted / or_one(moments.count)[:, None]
+    shift = (own_mean - moments.mean) * np.sqrt(own_count)[:, None]  # (P, k)
     locations, k = shift.shape
     step = max(1, CHUNK_BYTES // (8 * k * k))
     for start in range(0, locations, step):
         part = slice(start, start + step)
-        moments.scatter[part].baddbmm_(shift[part, :, None], shift[part, None, :])
+        add_squares_(moments.scatter[part], shift[part, None])
         group.sum_(moments.scatter[part])
     return moments
 
@@ -50,9 +49,9 @@ def group_factors(config: FitConfig, pooled: Moments, group: Group = ALONE) -> F
     )
     if group.size == 1:
         return part
-    factor = torch.zeros(count, *part.factor.shape[1:])
+    factor = np.zeros((count, *part.factor.shape[1:]), np.float32)
     factor[share] = part.factor
-    return Factors(mean=pooled.mean.to(torch.float32), factor=group.sum_(factor), ridge=ridge)
+    return Factors(mean=pooled.mean.astype(np.float32), factor=group.sum_(factor), ridge=ridge)
 
 
 def group_expected_d2(
@@ -65,5 +64,5 @@ def group_expected_d2(
     windows = Windows.of(config)
     share = group.span(windows.kept)
     block = windows.block_of_kept()[share]
-    total = expected_d2(factors, moments.at(share), block=block).sum()
-    return float(group.sum_(total)) / windows.kept
+    total = expected_d2(factors, moments.at(share), block=block).sum(keepdims=True)
+    return float(group.sum_(total)[0]) / windows.kept

@@ -4,9 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from edgeseg.data.samples import frames_at_once
 from edgeseg.evaluation.threshold import GRID_BYTES, GoodImageScores
@@ -14,14 +12,13 @@ from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.group import ALONE, Group
 from edgeseg.fitting.group_sums import group_factors, sum_moments_
-from edgeseg.model.factors import Factors
+from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_scores
-from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Progress, silent
 
 _MOST_HALF = 65_504.0  # the largest number of 16 bits
-Visitor = Callable[[ReferenceModel, Sequence[int]], None]
+Visitor = Callable[[GaussianHead, Sequence[int]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,19 +34,19 @@ class HeldOutScorer:
     def _at_once(self) -> int:
         return frames_at_once(self.space.config.image_hw, most=self.batch_size)
 
-    def measured_d2(self, model: ReferenceModel, store: EmbeddingStore) -> float:
+    def measured_d2(self, head: GaussianHead, store: EmbeddingStore) -> float:
         """Mean of d^2 over all locations and all stored images."""
-        total = torch.zeros(2, dtype=torch.float64)
+        total = np.zeros(2)
         for rows in store.batches(store.places, size=self._at_once):
-            mean = _mean_d2(model, self.space.inputs(rows))
-            total += torch.tensor([mean * len(rows), len(rows)])
+            mean = _mean_d2(head, self.space.inputs(rows))
+            total += (mean * len(rows), len(rows))
         total = self.group.sum_(total)
         return float(total[0] / total[1])
 
-    def scores_by_model(self, model: ReferenceModel, store: EmbeddingStore) -> GoodImageScores:
+    def scores_by_model(self, head: GaussianHead, store: EmbeddingStore) -> GoodImageScores:
         """Scores of all stored images by one model."""
         tally = _Tally(self)
-        tally.add(0, model, store, sorted(store.places))
+        tally.add(0, head, store, sorted(store.places))
         return tally.result(store.names)
 
     def cross_fold_scores(
@@ -74,15 +71,15 @@ class HeldOutScorer:
         for fold in steps:
             members = sorted(places[index] for index in order[fold::folds])
             here = [place for place in members if place in own]
-            model = self._without(pooled, store, here)
-            tally.add(fold, model, store, here)
+            head = self._without(pooled, store, here)
+            tally.add(fold, head, store, here)
             if visit is not None:
-                visit(model, members)
+                visit(head, members)
         return tally.result(store.names)
 
     def _without(
         self, pooled: Moments, store: EmbeddingStore, places: Sequence[int]
-    ) -> ReferenceModel:
+    ) -> GaussianHead:
         """The model of all images but these: moments are sums, so this is exact."""
         windows = self.space.windows
         fold = windows.new_moments(self.space.k)
@@ -91,15 +88,14 @@ class HeldOutScorer:
         # Pooling is a sum too, so the fold is pooled and taken from the pooled whole: with shared
         # Gaussians that is a quarter of the memory, and of the bytes between processes.
         rest = pooled.remove(sum_moments_(windows.pooled(fold), self.group))
-        return self.space.model(group_factors(self.space.config, rest, self.group))
+        return self.space.head(group_factors(self.space.config, rest, self.group))
 
 
-def _mean_d2(model: ReferenceModel, inputs_nkhw: Tensor) -> float:
+def _mean_d2(head: GaussianHead, inputs_nkhw: NDArray[np.float32]) -> float:
     """Of embedded inputs themselves: what group_expected_d2 says of their moments."""
-    if model.windows.moments == "cells":
-        return float(model.distances(inputs_nkhw).square().mean())
-    factors = Factors(mean=model.windows.per_block(model.mean), factor=model.factor)
-    return float(model.windows.mean_d2(factors, inputs_nkhw).mean())
+    if head.windows.moments == "cells":
+        return float(np.square(head.distances(inputs_nkhw)).mean())
+    return float(head.windows.mean_d2(head.factors, inputs_nkhw).mean())
 
 
 class _Tally:
@@ -110,30 +106,30 @@ class _Tally:
         self.rows: list[tuple[int, int, float, float, float, float]] = []
         self.grids: list[NDArray[np.float16]] = []  # in the order of the rows
         # Sums of d^2 and d^4 at every location; float64 leaves their difference exact enough.
-        self.sums = torch.zeros(2, *scorer.space.config.grid_hw, dtype=torch.float64)
-        self.unseen = torch.zeros(scorer.space.config.grid_hw, dtype=torch.float64)  # of each cell
+        self.sums = np.zeros((2, *scorer.space.config.grid_hw))
+        self.unseen = np.zeros(scorer.space.config.grid_hw)  # of each cell
 
     def add(
-        self, fold: int, model: ReferenceModel, store: EmbeddingStore, places: Sequence[int]
+        self, fold: int, head: GaussianHead, store: EmbeddingStore, places: Sequence[int]
     ) -> None:
         space, size = self.scorer.space, self.scorer._at_once
         for start, rows in enumerate(store.batches(places, size=size)):
-            whole = model.distances(space.inputs(rows))  # (n or n T, h, w)
-            d2 = (grid := model.counted(whole)).square()
+            whole = head.distances(space.inputs(rows))  # (n or n T, h, w)
+            d2 = np.square(grid := head.counted(whole))
             insides = [store.insides.get(place) for place in places[start * size :][: len(rows)]]
-            of = frame_scores(*model.to_image(grid, insides), tiling=space.config.tiling)
+            of = frame_scores(*head.to_image(grid, insides), tiling=space.config.tiling)
             for index, inside in enumerate(insides):
                 if inside is not None:  # of a part that reaches beyond its picture
-                    d2[index] *= torch.from_numpy(inside)
-                    self.unseen += torch.from_numpy(~inside)
-            frame_d2 = d2.view(len(rows), -1).mean(dim=1)
-            values = torch.stack([of.score, of.peak, frame_d2, of.floor], dim=1)
+                    d2[index] *= inside
+                    self.unseen += ~inside
+            frame_d2 = d2.reshape(len(rows), -1).mean(axis=1)
+            values = np.stack([of.score, of.peak, frame_d2, of.floor], axis=1)
             for place, row in zip(places[start * size :], values.tolist(), strict=False):
                 self.rows.append((fold, place, *row))
             if self.keeps_grids:
-                self.grids += list(whole.clamp(max=_MOST_HALF).to(torch.float16).numpy())
-            d2 = d2.to(torch.float64)
-            self.sums += torch.stack([d2.sum(dim=0), d2.square().sum(dim=0)])
+                self.grids += list(np.minimum(whole, _MOST_HALF).astype(np.float16))
+            squares = d2.astype(np.float64)
+            self.sums += np.stack([squares.sum(axis=0), np.square(squares).sum(axis=0)])
 
     @property
     def keeps_grids(self) -> bool:
@@ -160,8 +156,8 @@ class _Tally:
         rows = sorted(row for part in group.gather(self.rows) for row in part)
         values = np.array([row[2:] for row in rows], np.float32).reshape(-1, 4)
         inputs = max(len(rows), 1) * self.scorer.space.tiles
-        seen = (inputs - group.sum_(self.unseen)).clamp(min=1)
-        mean, square = (group.sum_(self.sums) / seen).numpy()
+        seen = np.maximum(inputs - group.sum_(self.unseen), 1)
+        mean, square = group.sum_(self.sums) / seen
         spread = np.sqrt(np.clip(square - mean**2, 0.0, None))
         known = all(row[1] in names for row in rows)
         grids = self._all_grids()

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.history import entry
@@ -17,14 +16,13 @@ from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import FitOptions, Shard
+from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.predictor import frame_scores
-from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Note
 
 _AT_ONCE = 64  # grids
 
 
-@torch.no_grad()
 def ignoring(
     artefact: Artefact,
     regions: Sequence[Polygon],
@@ -43,11 +41,11 @@ def ignoring(
         raise UsageError(
             "region: none lies in what the model looks at; expected places in pixels of the images"
         )
-    model, before = changed.model(), artefact.calibration
+    head, before = changed.head(), artefact.calibration
     if good is not None:
-        scores, how = _from_images(changed, model, good, options), "split-conformal"
+        scores, how = _from_images(changed, head, good, options), "split-conformal"
     else:
-        scores, how = _from_grids(model, before.good), _earlier(before.method)
+        scores, how = _from_grids(head, before.good), _earlier(before.method)
     calibration = calibrate(
         scores,
         false_alarm_rate=before.requested_rate,
@@ -93,7 +91,7 @@ def _geometry(
     return replace(geometry, camera_hw=known, ignore=regions)
 
 
-def _from_grids(model: ReferenceModel, good: GoodImageScores) -> GoodImageScores:
+def _from_grids(head: GaussianHead, good: GoodImageScores) -> GoodImageScores:
     """Held-out scores of the cells that count now, to the precision of 16 bits."""
     if good.grids is None:
         raise ArtefactError(
@@ -102,18 +100,19 @@ def _from_grids(model: ReferenceModel, good: GoodImageScores) -> GoodImageScores
             "good=FOLDER"
         )
     scores, peaks, floors, frame_d2 = [], [], [], []
-    sums = torch.zeros(2, *good.grids.shape[1:], dtype=torch.float64)
+    sums = np.zeros((2, *good.grids.shape[1:]))
     for start in range(0, len(good.grids), _AT_ONCE):
-        whole = torch.from_numpy(good.grids[start : start + _AT_ONCE].astype(np.float32))
-        grid = model.counted(whole)
-        of_frames = frame_scores(*model.to_image(grid), tiling=None)
-        d2 = grid.square()
-        scores.append(of_frames.score.numpy())
-        peaks.append(of_frames.peak.numpy())
-        floors.append(of_frames.floor.numpy())
-        frame_d2.append(d2.flatten(1).mean(dim=1).numpy())
-        sums += torch.stack([d2.sum(dim=0), d2.to(torch.float64).square().sum(dim=0)])
-    mean, square = (sums / len(good.grids)).numpy()
+        whole = good.grids[start : start + _AT_ONCE].astype(np.float32)
+        grid = head.counted(whole)
+        of_frames = frame_scores(*head.to_image(grid), tiling=None)
+        d2 = np.square(grid)
+        scores.append(of_frames.score)
+        peaks.append(of_frames.peak)
+        floors.append(of_frames.floor)
+        frame_d2.append(d2.reshape(len(d2), -1).mean(axis=1))
+        d2 = d2.astype(np.float64)
+        sums += np.stack([d2.sum(axis=0), np.square(d2).sum(axis=0)])
+    mean, square = sums / len(good.grids)
     return replace(
         good,
         scores=np.concatenate(scores),
@@ -126,12 +125,12 @@ def _from_grids(model: ReferenceModel, good: GoodImageScores) -> GoodImageScores
 
 
 def _from_images(
-    changed: Artefact, model: ReferenceModel, good: Dataset, options: FitOptions
+    changed: Artefact, head: GaussianHead, good: Dataset, options: FitOptions
 ) -> GoodImageScores:
     space = FeatureSpace.of(changed)
     scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
     with collect(space, (), good.train, shard=Shard(), options=options) as collected:
-        return scorer.scores_by_model(model, collected.unseen)
+        return scorer.scores_by_model(head, collected.unseen)
 
 
 def _earlier(method: str) -> str:

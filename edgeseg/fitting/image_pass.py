@@ -6,16 +6,14 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
 from edgeseg.errors import DatasetError
 from edgeseg.fitting.checkpoint import Checkpoint, Collected
 from edgeseg.fitting.embedding_store import EmbeddingStore
-from edgeseg.fitting.feature_space import CPU, FeatureSpace
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import permutation
 from edgeseg.fitting.odd_inputs import text_of
 from edgeseg.fitting.options import FitOptions, Shard
@@ -49,12 +47,12 @@ def collect(
     `planted` is the most copies with a planted defect to collect beside them.
     """
     options = options.for_images(space.config.image_hw)
-    with ExitStack() as stack, torch.no_grad():
+    with ExitStack() as stack:
         checkpoint = Checkpoint.open(space, train, shard=shard, options=options)
         stack.callback(checkpoint.tidy)
         seen = EmbeddingStore(checkpoint.store_path, row_shape=space.row_shape)
         collected = Collected(
-            moments=space.windows.new_moments(space.k, device=options.device),
+            moments=space.windows.new_moments(space.k),
             seen=stack.enter_context(seen),
             unseen=stack.enter_context(EmbeddingStore()),
         )
@@ -69,7 +67,7 @@ def collect(
             samples = kept if len(collected.unseen) else train
             image_pass.plant(pictures, samples, most=planted)
             collected.planted = pictures
-        space.backbone.to(CPU)
+        space.to_cpu()
         yield collected
 
 
@@ -148,16 +146,16 @@ class _ImagePass:
 
     def _embedded(
         self, samples: Sequence[Sample], batches: Sequence[range], *, label: str
-    ) -> Iterator[tuple[list[int], Tensor]]:
+    ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
         work = self._frames(samples, batches)
         for places, frames in self.options.progress(work, length=len(batches), label=label):
             self.options.group.check()
             if not places:  # not one picture of this batch can be read
-                yield [], torch.empty(0, *self.space.row_shape)
+                yield [], np.empty((0, *self.space.row_shape), np.float32)
                 continue
             newest = max(samples[place].image.stat().st_mtime for place in places)
             self.collected.newest = max(self.collected.newest, newest)
-            yield places, self.embed(torch.from_numpy(np.stack(frames)))
+            yield places, self.embed(np.stack(frames))
 
     def _frames(
         self, samples: Sequence[Sample], batches: Sequence[range]
@@ -206,7 +204,7 @@ class _ImagePass:
 
 
 def _store(
-    store: EmbeddingStore, places: Sequence[int], embedded: Tensor, chosen: set[int]
+    store: EmbeddingStore, places: Sequence[int], embedded: NDArray[np.float32], chosen: set[int]
 ) -> None:
     for place, row in zip(places, embedded, strict=True):
         if place in chosen:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.data.datasets import Dataset, Sample
@@ -10,15 +9,6 @@ from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import UsageError
 from edgeseg.fitting.group import ALONE, Group
 from edgeseg.progress import Note, Progress, ignore, silent
-
-if TYPE_CHECKING:
-    import torch
-
-
-def _cpu() -> "torch.device":
-    import torch  # here, so that the command line reads the defaults below without it
-
-    return torch.device("cpu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +52,7 @@ class FitOptions:
     planted: int = 48  # at most so many copies of good images with a planted defect, to judge by
     anomalies: tuple[Sample, ...] = ()
     group: Group = ALONE  # of processes that share the images
-    device: "torch.device" = field(default_factory=_cpu)  # of the backbone and the moments
+    device: str = "cpu"  # of the backbone, as torch calls it; all behind it runs on the CPU
     checkpoints: Checkpoints | None = None
     progress: Progress = field(default=silent)
     note: Note = field(default=ignore)

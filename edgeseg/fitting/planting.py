@@ -6,23 +6,21 @@ They never enter moments or scores of good images: a fit without them gives the 
 the limit of foreign frames, which they may raise.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from edgeseg.contract.ignored import hidden_of
 from edgeseg.data.planted.planting import Planted, planted_set
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.planted_scores import PlantedScores
 from edgeseg.fitting.embedding_store import EmbeddingStore
-from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.feature_space import Embedder, FeatureSpace
 from edgeseg.fitting.options import FitOptions
+from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.predictor import frame_scores
-from edgeseg.model.reference import ReferenceModel
 
 FRAME_BYTES = 256 << 20  # of good images held at once: large ones get fewer copies
 _PER_IMAGE = 2  # copies of an image, where there are few
@@ -58,7 +56,7 @@ class PlantedPictures:
         places: Sequence[int],
         *,
         per_image: int,
-        embed: Callable[[Tensor], Tensor],
+        embed: Embedder,
     ) -> None:
         """Plant on these images, which stand at these places of the list."""
         waiting: list[NDArray[np.uint8]] = []
@@ -73,27 +71,25 @@ class PlantedPictures:
             self.copies.append((places[index], planted.kind, share))
             waiting.append(planted.image_hwc)
             if len(waiting) == self.options.batch_size:
-                self._keep(embed(torch.from_numpy(np.stack(waiting))))
+                self._keep(embed(np.stack(waiting)))
                 waiting = []
         if waiting:
-            self._keep(embed(torch.from_numpy(np.stack(waiting))))
+            self._keep(embed(np.stack(waiting)))
 
-    def _keep(self, embedded: Tensor) -> None:
+    def _keep(self, embedded: NDArray[np.float32]) -> None:
         for row in embedded:
             self.store.append(row, len(self.store))
 
-    def score(self, model: ReferenceModel, places: Sequence[int]) -> None:
+    def score(self, head: GaussianHead, places: Sequence[int]) -> None:
         """Let a model judge the copies of images that it has not seen."""
         unseen = set(places)
         numbers = [number for number, copy in enumerate(self.copies) if copy[0] in unseen]
         judged: list[tuple[float, float]] = []
         for rows in self.store.batches(numbers, size=self.options.batch_size):
-            distances = model.counted(model.distances(self.space.inputs(rows)))
             some = numbers[len(judged) : len(judged) + len(rows)]
             insides = [self.insides.get(self.copies[number][0]) for number in some]
-            of_frames = frame_scores(
-                *model.to_image(distances, insides), tiling=self.space.config.tiling
-            )
+            maps, scores = head.judge(self.space.inputs(rows), insides)
+            of_frames = frame_scores(maps, scores, tiling=self.space.config.tiling)
             judged += zip(of_frames.score.tolist(), of_frames.floor.tolist(), strict=True)
         self._scores.update(zip(numbers, judged, strict=True))
 

@@ -9,14 +9,15 @@ raised image AUROC and lowered PRO on the one category measured so far (bench/re
 
 from dataclasses import replace
 
-import torch
+import numpy as np
 
 from edgeseg.config import AUTO, FitConfig
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import permutation
-from edgeseg.model.factors import in_parallel, ridge_number
+from edgeseg.model.factors import inverse_lower, ridge_number, with_diagonal
 from edgeseg.model.moments import Moments
+from edgeseg.model.parallel import in_parallel
 from edgeseg.model.windows import Windows
 from edgeseg.progress import Note
 
@@ -51,7 +52,6 @@ def resolved_pool(
     return replace(space, config=replace(config, pool=best))
 
 
-@torch.no_grad()
 def held_out_likelihood(
     space: FeatureSpace, moments: Moments, store: EmbeddingStore, *, pool: int
 ) -> float:
@@ -77,19 +77,18 @@ def _likelihood(
 ) -> float:
     ridge = ridge_number(rest, ridge=config.ridge, unit=config.ridge_unit)
     blocks, k = rest.mean.shape
-    x = torch.cat([space.inputs(rows) for rows in store.batches(held, size=8)])
-    x = x.flatten(2).transpose(1, 2)  # (N, P, k)
-    by_block = windows.by_block(x - windows.per_cell(rest.mean.to(x.dtype)))  # (B, N s^2, k)
-    total = torch.zeros(blocks, dtype=torch.float64)
-    identity = torch.eye(k, dtype=torch.float64)
+    x = np.concatenate([space.inputs(rows) for rows in store.batches(held, size=8)])
+    x = x.reshape(len(x), k, -1).transpose(0, 2, 1)  # (N, P, k)
+    by_block = windows.by_block(x - windows.per_cell(rest.mean.astype(x.dtype)))  # (B, N s^2, k)
+    total = np.zeros(blocks)
 
     def fill(start: int, stop: int) -> None:
         covariance = rest.scatter[start:stop] / rest.count[start:stop, None, None]
-        lower = torch.linalg.cholesky(covariance + ridge * identity)
-        rows = by_block[start:stop].to(torch.float64).mT  # (b, k, N s^2)
-        d2 = torch.linalg.solve_triangular(lower, rows, upper=False).square().sum(dim=1)
-        logdet = 2 * lower.diagonal(dim1=1, dim2=2).log().sum(dim=1)
-        total[start:stop] = -0.5 * (d2.mean(dim=1) + logdet)
+        lower = np.linalg.cholesky(with_diagonal(covariance, ridge))
+        rows = by_block[start:stop].astype(np.float64).transpose(0, 2, 1)  # (b, k, N s^2)
+        d2 = np.square(inverse_lower(lower) @ rows).sum(axis=1)
+        logdet = 2 * np.log(lower.diagonal(axis1=1, axis2=2)).sum(axis=1)
+        total[start:stop] = -0.5 * (d2.mean(axis=1) + logdet)
 
-    in_parallel(fill, blocks, k)
+    in_parallel(fill, blocks, bytes_each=8 * k * k)
     return float(total.mean())

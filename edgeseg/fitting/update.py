@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from edgeseg.artefact.artefact import Artefact
@@ -20,15 +19,16 @@ from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.evaluation.threshold import GRID_BYTES, GoodImageScores, calibrate
 from edgeseg.fitting.checkpoint import Collected, describe_space, difference
 from edgeseg.fitting.embedding_store import EmbeddingStore
-from edgeseg.fitting.feature_space import CPU, FeatureSpace
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import share_facts, versions, warn_about
 from edgeseg.fitting.group_sums import group_expected_d2, group_factors
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import Changes, FitOptions, Shard
-from edgeseg.model.factors import in_parallel
-from edgeseg.model.moments import Moments
-from edgeseg.model.reference import ReferenceModel
+from edgeseg.model.factors import with_diagonal
+from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.model.moments import Floats, Moments
+from edgeseg.model.parallel import in_parallel
 from edgeseg.progress import Note
 
 # Of a scatter's trace: embeddings of the same image differ in their seventh digit from one
@@ -42,7 +42,7 @@ def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefac
     space, moments = FeatureSpace.of(artefact), moments_of(artefact, "this model")
     history = list(artefact.history)
     bad: set[str] = set()
-    with ExitStack() as stack, torch.no_grad():
+    with ExitStack() as stack:
         if changes.forget is not None:
             gone = _collected(stack, space, changes.forget, options)
             moments = forgotten(moments, gone.moments, name=changes.forget.name)
@@ -115,17 +115,15 @@ def forgotten(moments: Moments, gone: Moments, *, name: str) -> Moments:
         )
     rest = moments.remove(gone)
     locations, k = rest.mean.shape
-    failed = torch.zeros(locations, dtype=torch.bool)
-    identity = torch.eye(k, dtype=torch.float64)
+    failed = np.zeros(locations, np.bool_)
 
     def check(start: int, stop: int) -> None:
-        trace = moments.scatter[start:stop].diagonal(dim1=1, dim2=2).sum(dim=1)
-        size = moments.mean[start:stop].square().sum(dim=1)
+        trace = moments.scatter[start:stop].diagonal(axis1=1, axis2=2).sum(axis=1)
+        size = np.square(moments.mean[start:stop]).sum(axis=1)
         jitter = INDEFINITE * trace + CONSTANT * (1 + size)
-        raised = rest.scatter[start:stop] + jitter[:, None, None] * identity
-        failed[start:stop] = torch.linalg.cholesky_ex(raised).info > 0
+        failed[start:stop] = _indefinite(with_diagonal(rest.scatter[start:stop], jitter))
 
-    in_parallel(check, locations, k)
+    in_parallel(check, locations, bytes_each=8 * k * k)
     if bool(failed.any()):
         raise UsageError(
             f"forget={name}: without these {gone.images} images {int(failed.sum())} of "
@@ -135,7 +133,17 @@ def forgotten(moments: Moments, gone: Moments, *, name: str) -> Moments:
     return rest
 
 
-@torch.no_grad()
+def _indefinite(matrices: Floats) -> NDArray[np.bool_]:
+    """Which of some symmetric matrices (B, k, k) have no Cholesky factor."""
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        if len(matrices) == 1:
+            return np.ones(1, np.bool_)
+        return np.concatenate([_indefinite(matrix[None]) for matrix in matrices])
+    return np.zeros(len(matrices), np.bool_)
+
+
 def refreshed(
     changed: Artefact,
     earlier: Sequence[Artefact],
@@ -153,9 +161,9 @@ def refreshed(
     scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
     pooled = space.windows.pooled(moments)
     factors = group_factors(space.config, pooled)
-    model = space.model(factors)
+    head = space.head(factors)
     if apart is not None:
-        good, how = _from_apart(scorer, model, apart, options), "split-conformal"
+        good, how = _from_apart(scorer, head, apart, options), "split-conformal"
     else:
         new = seen.seen if seen is not None else None
         good, how = _from_new_and_earlier(scorer, pooled, new, earlier, options.note)
@@ -167,7 +175,7 @@ def refreshed(
         false_alarm_rate=earlier[0].calibration.requested_rate,
         how=how,
         expected_d2=group_expected_d2(space.config, factors, moments),
-        measured_d2=measured if seen is None else scorer.measured_d2(model, seen.seen),
+        measured_d2=measured if seen is None else scorer.measured_d2(head, seen.seen),
     )
     warn_about(calibration, options)
     _say_what_is_dropped(earlier, options.note)
@@ -190,11 +198,11 @@ def _say_what_is_dropped(earlier: Sequence[Artefact], note: Note) -> None:
 
 
 def _from_apart(
-    scorer: HeldOutScorer, model: ReferenceModel, apart: Dataset, options: FitOptions
+    scorer: HeldOutScorer, head: GaussianHead, apart: Dataset, options: FitOptions
 ) -> GoodImageScores:
     with ExitStack() as stack:
         kept = _collected(stack, scorer.space, apart, options, fitted=False)
-        return scorer.scores_by_model(model, kept.unseen)
+        return scorer.scores_by_model(head, kept.unseen)
 
 
 def _from_new_and_earlier(
@@ -273,7 +281,6 @@ def _collected(
     )
     collected = stack.enter_context(image_pass)
     share_facts(collected, options)
-    collected.moments = collected.moments.to(CPU)
     return collected
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgeseg.config import FitConfig
 from edgeseg.contract.metadata import UNKNOWN_LICENCE
 from edgeseg.errors import UsageError
 
@@ -206,3 +207,14 @@ def backbone_spec(name: str) -> BackboneSpec:
     if name not in BACKBONES:
         raise UsageError(f"backbone {name!r} is unknown; expected one of {tuple(BACKBONES)}")
     return BACKBONES[name]
+
+
+def features_of(channels: int, *, context: int) -> int:
+    """F: a cell's own channels and, with a context, their mean around it."""
+    return channels if context == 1 else 2 * channels
+
+
+def embedded_features(config: FitConfig) -> int:
+    """F of a fit with these settings."""
+    taps = backbone_spec(config.backbone).chosen_taps(config.layers)
+    return features_of(sum(tap.channels for tap in taps), context=config.context)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from edgeseg.errors import UsageError
-from edgeseg.model.backbones import Tap
+from edgeseg.model.backbones import Tap, features_of
 
 
 def embedding_matrix(kind: str, *, features: int, k: int, seed: int) -> Tensor:
@@ -27,11 +27,6 @@ def embedding_matrix(kind: str, *, features: int, k: int, seed: int) -> Tensor:
         # distributed, because QR implementations choose the sign themselves (Mezzadri).
         return q * torch.sign(torch.diagonal(r))
     raise UsageError(f"embedding {kind!r} is unknown")
-
-
-def features_of(channels: int, *, context: int) -> int:
-    """F: a cell's own channels and, with a context, their mean around it."""
-    return channels if context == 1 else 2 * channels
 
 
 class GridEmbedding(nn.Module):

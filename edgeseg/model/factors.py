@@ -1,19 +1,17 @@
 """From moments to what a frame is compared with: d = |L'(W'x - mean)| at every location."""
 
 import math
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.model.moments import Moments
+from edgeseg.model.moments import Floats, Moments
+from edgeseg.model.parallel import in_parallel
 
-# A chunk of float64 work space: 64 MB holds 800 locations of k=100, and bounds Wide ResNet-50-2
-# with k=300 as well.
-_CHUNK_BYTES = 64 << 20
+_SMALL = 24  # triangles up to this size are inverted as they are
 _LEAST_SQUARE = 1e-6  # of features that are all zero
 
 
@@ -21,8 +19,12 @@ _LEAST_SQUARE = 1e-6  # of features that are all zero
 class Factors:
     """The Gaussian of every location, ready to measure with."""
 
-    mean: Tensor  # (B, k) float32: B blocks of cells that share a Gaussian, or all P cells
-    factor: Tensor  # (B or 1, k, r) float32: L with L L' the precision, or its best rank-r part
+    mean: NDArray[
+        np.float32
+    ]  # (B, k) float32: B blocks of cells that share a Gaussian, or all P cells
+    factor: NDArray[
+        np.float32
+    ]  # (B or 1, k, r) float32: L with L L' the precision, or its best rank-r part
     ridge: float = math.nan  # the number that was added to every variance, where it is known
 
     @property
@@ -42,7 +44,7 @@ def make_factors(moments: Moments, *, ridge: float, rank: float, directions: str
     locations, k = moments.scatter.shape[:2]
     kept = kept_directions(rank, k)
     full = kept == k and directions == "lower"
-    factor = torch.empty(locations, k, kept, dtype=torch.float32)
+    factor = np.empty((locations, k, kept), np.float32)
 
     def fill(start: int, stop: int) -> None:
         covariance = moments.scatter[start:stop] / moments.count[start:stop, None, None]
@@ -53,13 +55,13 @@ def make_factors(moments: Moments, *, ridge: float, rank: float, directions: str
             factor[start:stop] = _eigen_factor(covariance, ridge, kept, lower=lower)
 
     try:
-        in_parallel(fill, locations, k)
-    except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
+        in_parallel(fill, locations, bytes_each=8 * k * k)
+    except np.linalg.LinAlgError as error:
         raise DatasetError(
             f"covariances that no good images have ({error}); a file of moments is damaged, or "
             "ridge= is too small: fit again, or with a larger one"
         ) from None
-    return Factors(mean=moments.mean.to(torch.float32), factor=factor, ridge=ridge)
+    return Factors(mean=moments.mean.astype(np.float32), factor=factor, ridge=ridge)
 
 
 def ridge_number(moments: Moments, *, ridge: float, unit: str) -> float:
@@ -71,8 +73,8 @@ def ridge_number(moments: Moments, *, ridge: float, unit: str) -> float:
     """
     if unit == "absolute":
         return ridge
-    variance = moments.scatter.diagonal(dim1=1, dim2=2) / moments.count[:, None]
-    square = float(variance.mean() + moments.mean.square().mean())
+    variance = moments.scatter.diagonal(axis1=1, axis2=2) / moments.count[:, None]
+    square = float(variance.mean() + np.square(moments.mean).mean())
     return ridge * max(square, _LEAST_SQUARE)
 
 
@@ -83,7 +85,9 @@ def kept_directions(rank: float, k: int) -> int:
     return min(k, max(1, round(rank * k)) if rank < 1 else int(rank))
 
 
-def expected_d2(factors: Factors, moments: Moments, *, block: Tensor | None = None) -> Tensor:
+def expected_d2(
+    factors: Factors, moments: Moments, *, block: NDArray[np.intp] | None = None
+) -> Floats:
     """E[d^2] (P,) on the images behind these (not pooled) moments, in closed form.
 
     tr(L'CL) + |L'(m - mean)|^2: with the location's own moments, full rank and no ridge it is k
@@ -91,56 +95,59 @@ def expected_d2(factors: Factors, moments: Moments, *, block: Tensor | None = No
     location uses, if they are shared.
     """
     locations, k = moments.mean.shape
-    result = torch.empty(locations, dtype=torch.float64)
+    result = np.empty(locations)
     single = factors.factor.shape[0] == 1
-    block = torch.arange(locations) if block is None else block
+    block = np.arange(locations) if block is None else block
 
     def fill(start: int, stop: int) -> None:
         used = block[start:stop]
-        factor = (factors.factor if single else factors.factor[used]).to(torch.float64)
+        factor = (factors.factor if single else factors.factor[used]).astype(np.float64)
         covariance = moments.scatter[start:stop] / moments.count[start:stop, None, None]
         offset = (moments.mean[start:stop] - factors.mean[used])[:, None, :] @ factor
-        spread = ((covariance @ factor) * factor).sum(dim=(1, 2))
-        result[start:stop] = spread + offset.square().sum(dim=(1, 2))
+        spread = ((covariance @ factor) * factor).sum(axis=(1, 2))
+        result[start:stop] = spread + np.square(offset).sum(axis=(1, 2))
 
-    in_parallel(fill, locations, k)
+    in_parallel(fill, locations, bytes_each=8 * k * k)
     return result
 
 
-def _cholesky_factor(covariance: Tensor, ridge: float) -> Tensor:
-    k = covariance.shape[1]
-    identity = torch.eye(k, dtype=covariance.dtype)
-    lower, failed = torch.linalg.cholesky_ex(covariance + ridge * identity)
-    if bool(failed.any()):
+def inverse_lower(lower: NDArray[Any]) -> Floats:
+    """L^-1 of lower triangles (..., n, n), half by half: numpy has no triangular solver."""
+    n = lower.shape[-1]
+    if n <= _SMALL:
+        return np.asarray(np.linalg.inv(lower), np.float64)
+    half = n // 2
+    inverse = np.zeros_like(lower)
+    inverse[..., :half, :half] = first = inverse_lower(lower[..., :half, :half])
+    inverse[..., half:, half:] = last = inverse_lower(lower[..., half:, half:])
+    np.matmul(last, -(lower[..., half:, :half] @ first), out=inverse[..., half:, :half])
+    return inverse
+
+
+def _cholesky_factor(covariance: Floats, ridge: float) -> Floats:
+    try:
+        lower = np.linalg.cholesky(with_diagonal(covariance, ridge))
+    except np.linalg.LinAlgError:
         # C is known to some 1e-16 of its largest variance: a ridge below that adds nothing.
         raise UsageError(
             f"a ridge of {ridge:g} is too small for these features, a covariance has no inverse; "
             "try ridge=0.1 with ridge_unit=mean_square"
-        )
-    inverse: Tensor = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
-    return inverse.mT  # d = |inverse (x - m)|
+        ) from None
+    factor: Floats = inverse_lower(lower).transpose(0, 2, 1)
+    return factor  # d = |inverse (x - m)|
 
 
-def _eigen_factor(covariance: Tensor, ridge: float, kept: int, *, lower: bool) -> Tensor:
-    variance, vectors = torch.linalg.eigh(covariance)  # ascending
+def with_diagonal(matrices: Floats, added: Any) -> Floats:
+    """A copy of matrices (B, k, k) with a number, or one of each (B,), on the diagonal."""
+    raised: Floats = matrices.copy()
+    np.einsum("bii->bi", raised)[:] += np.asarray(added)[..., None]
+    return raised
+
+
+def _eigen_factor(covariance: Floats, ridge: float, kept: int, *, lower: bool) -> Floats:
+    variance, vectors = np.linalg.eigh(covariance)  # ascending
     chosen = slice(None, kept) if lower else slice(covariance.shape[1] - kept, None)
     # A constant pixel has variances of rounding size, of either sign: the ridge decides there.
-    scale = (variance[:, chosen].clamp(min=0.0) + ridge).rsqrt()
-    factor: Tensor = vectors[:, :, chosen] * scale[:, None, :]
+    scale = 1 / np.sqrt(np.maximum(variance[:, chosen], 0.0) + ridge)
+    factor: Floats = vectors[:, :, chosen] * scale[:, None, :]
     return factor
-
-
-def in_parallel(fill: Callable[[int, int], None], locations: int, k: int) -> None:
-    """Run chunks on all cores, one LAPACK thread each.
-
-    LAPACK's own threads make small eigenproblems slower, up to forty times on a busy machine.
-    """
-    threads = torch.get_num_threads()
-    step = max(1, min(locations // (4 * threads) + 1, _CHUNK_BYTES // (8 * k * k)))
-    spans = [(start, min(start + step, locations)) for start in range(0, locations, step)]
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda span: fill(*span), spans))
-    finally:
-        torch.set_num_threads(threads)

@@ -1,12 +1,11 @@
 """A pretrained CNN cut at its last tap: frames in, one feature map per tap out."""
 
-import hashlib
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor, nn
 
 from edgeseg.model.backbones import BackboneSpec
+from edgeseg.model.weights_origin import arrays_sha256
 
 
 class Backbone(nn.Module):
@@ -64,8 +63,5 @@ def weight_tensors(backbone: Backbone) -> Iterator[tuple[str, Tensor]]:
 
 def weights_sha256(backbone: Backbone) -> str:
     """A hash of the tensors themselves, whatever file they came from."""
-    digest = hashlib.sha256()
-    for name, tensor in weight_tensors(backbone):
-        digest.update(f"{name} {tuple(tensor.shape)} ".encode())
-        digest.update(tensor.detach().cpu().contiguous().to(torch.float32).numpy().tobytes())
-    return digest.hexdigest()
+    tensors = weight_tensors(backbone)
+    return arrays_sha256({name: tensor.detach().cpu().numpy() for name, tensor in tensors})

@@ -6,28 +6,33 @@ which matter most here, are the ones it destroys.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from edgeseg.errors import UsageError
+from edgeseg.model.parallel import in_parallel
+
+Floats = NDArray[np.float64]
+_AT_ONCE = 4  # locations whose products stay in the processor's cache until they are added
 
 
 @dataclass(frozen=True, kw_only=True)
 class Moments:
     """Sums over images at P locations; their size does not depend on how many images there were."""
 
-    count: Tensor  # (P,): whole numbers, unless older images were made to count less
-    mean: Tensor  # (P, k)
-    scatter: Tensor  # (P, k, k): sum of (x - mean)(x - mean)'
+    count: Floats  # (P,): whole numbers, unless older images were made to count less
+    mean: Floats  # (P, k)
+    scatter: Floats  # (P, k, k): sum of (x - mean)(x - mean)'
 
     @classmethod
-    def zero(cls, locations: int, k: int, *, device: torch.device | None = None) -> "Moments":
+    def zero(cls, locations: int, k: int) -> "Moments":
         """Of no images at all."""
         return cls(
-            count=torch.zeros(locations, dtype=torch.float64, device=device),
-            mean=torch.zeros(locations, k, dtype=torch.float64, device=device),
-            scatter=torch.zeros(locations, k, k, dtype=torch.float64, device=device),
+            count=np.zeros(locations),
+            mean=np.zeros((locations, k)),
+            scatter=np.zeros((locations, k, k)),
         )
 
     @property
@@ -46,54 +51,51 @@ class Moments:
             count=self.count[locations], mean=self.mean[locations], scatter=self.scatter[locations]
         )
 
-    def to(self, device: torch.device) -> "Moments":
-        """The same numbers on a device."""
-        return Moments(
-            count=self.count.to(device), mean=self.mean.to(device), scatter=self.scatter.to(device)
-        )
-
     def scaled(self, weight: float) -> "Moments":
         """Every image counts `weight` times as much: covariances stay, new images weigh more."""
         return Moments(count=self.count * weight, mean=self.mean, scatter=self.scatter * weight)
 
-    def packed(self) -> dict[str, Tensor]:
-        """Tensors for a file: of scatters the upper triangles (P, k (k + 1) / 2)."""
-        row, column = torch.triu_indices(*self.scatter.shape[1:])
+    def packed(self) -> dict[str, Floats]:
+        """Arrays for a file: of scatters the upper triangles (P, k (k + 1) / 2)."""
+        row, column = np.triu_indices(self.scatter.shape[1])
         return {"count": self.count, "mean": self.mean, "scatter": self.scatter[:, row, column]}
 
     @classmethod
-    def unpacked(cls, tensors: dict[str, Tensor]) -> "Moments":
+    def unpacked(cls, arrays: dict[str, NDArray[Any]]) -> "Moments":
         """What was packed."""
-        mean, packed = tensors["mean"], tensors["scatter"]
+        mean, packed = arrays["mean"], arrays["scatter"]
         locations, k = mean.shape
-        row, column = torch.triu_indices(k, k)
-        scatter = torch.empty(locations, k, k, dtype=packed.dtype)
+        row, column = np.triu_indices(k)
+        scatter = np.empty((locations, k, k), packed.dtype)
         scatter[:, row, column] = packed
         scatter[:, column, row] = packed
-        return cls(count=tensors["count"], mean=mean, scatter=scatter)
+        return cls(count=arrays["count"], mean=mean, scatter=scatter)
 
-    def update_(self, x_nkp: Tensor, *, images: int | None = None) -> "Moments":
+    def update_(self, x_nkp: NDArray[Any], *, images: int | None = None) -> "Moments":
         """Add a batch of embeddings (N, k, P), in place.
 
         `images` says how many images they are of, if an image has several rows: its tiles, or the
         cells of a window.
         """
-        rows_given = x_nkp.shape[0]
-        added = rows_given if images is None else images
-        if rows_given == 0:
+        given, k, locations = x_nkp.shape
+        added = given if images is None else images
+        if given == 0:
             return self
-        rows = x_nkp.to(torch.float64).permute(2, 0, 1)  # (P, N, k)
-        batch_mean = rows.mean(dim=1)  # (P, k)
+        # Chan's merge: the shift between the two means enters the scatter as one more row, so
+        # that a single batched product reads and writes the large array once.
+        rows = np.empty((locations, given + 1, k))
+        centred = rows[:, :given]
+        centred[:] = x_nkp.transpose(2, 0, 1)
+        batch_mean = centred.mean(axis=1)  # (P, k)
+        centred -= batch_mean[:, None]
+        if added != given:
+            centred *= math.sqrt(added / given)
         delta = batch_mean - self.mean
         total = self.count + added
-        # Chan's merge: the shift between the two means enters the scatter as one more row, so
-        # that a single batched product reads and writes the large tensor once.
-        shift = delta * (self.count * added / total).sqrt()[:, None]
-        centred = (rows - batch_mean[:, None]) * math.sqrt(added / rows_given)
-        centred = torch.cat([centred, shift[:, None]], dim=1)  # (P, N + 1, k)
-        self.scatter.baddbmm_(centred.mT, centred)
-        self.mean.add_(delta * (added / total)[:, None])
-        self.count.copy_(total)
+        rows[:, given] = delta * np.sqrt(self.count * added / total)[:, None]
+        add_squares_(self.scatter, rows)
+        self.mean[:] += delta * (added / total)[:, None]
+        self.count[:] = total
         return self
 
     def merge(self, other: "Moments") -> "Moments":
@@ -111,41 +113,65 @@ class Moments:
     def _combine(self, other: "Moments", *, sign: float) -> "Moments":
         if self.mean.shape != other.mean.shape:
             raise UsageError(
-                f"moments of {tuple(other.mean.shape)} locations and features cannot be combined "
-                f"with {tuple(self.mean.shape)}; both fits need the same settings"
+                f"moments of {other.mean.shape} locations and features cannot be combined "
+                f"with {self.mean.shape}; both fits need the same settings"
             )
         count = self.count + sign * other.count
-        safe = _or_one(count)
+        safe = or_one(count)
         delta = other.mean - self.mean
-        weight = sign * self.count * other.count / safe
+        weighed = delta * (sign * self.count * other.count / safe)[:, None]
         mean = self.mean + delta * (sign * other.count / safe)[:, None]
-        scatter = torch.add(self.scatter, other.scatter, alpha=sign)
-        scatter.baddbmm_((delta * weight[:, None])[:, :, None], delta[:, None, :])
+        scatter = np.empty_like(self.scatter)
+        both = np.add if sign > 0 else np.subtract
+
+        def fill(start: int, stop: int) -> None:
+            for first in range(start, stop, _AT_ONCE):
+                part = slice(first, min(first + _AT_ONCE, stop))
+                both(self.scatter[part], other.scatter[part], out=scatter[part])
+                scatter[part] += weighed[part, :, None] * delta[part, None, :]
+
+        in_parallel(fill, len(count), bytes_each=_AT_ONCE * 8 * mean.shape[1] ** 2)
         return Moments(count=count, mean=mean, scatter=scatter)
 
     def shared_covariance(self) -> "Moments":
         """One covariance for all locations, each keeping its own mean."""
-        total = self.count.sum()
-        scatter = self.scatter.sum(dim=0, keepdim=True)
-        return Moments(count=total.view(1), mean=self.mean, scatter=scatter)
+        total = self.count.sum(keepdims=True)
+        scatter = self.scatter.sum(axis=0, keepdims=True)
+        return Moments(count=total, mean=self.mean, scatter=scatter)
+
+
+def add_squares_(scatter_pkk: Floats, rows_pnk: Floats) -> None:
+    """Add the sum of xx' over the rows of every location to its scatter, in place."""
+    locations, _, k = rows_pnk.shape
+
+    def fill(start: int, stop: int) -> None:
+        work = np.empty((_AT_ONCE, k, k))
+        for first in range(start, stop, _AT_ONCE):
+            part = slice(first, min(first + _AT_ONCE, stop))
+            rows = rows_pnk[part]
+            # A copy: numpy takes a slower way for the product of an array with itself.
+            product = np.matmul(rows.copy().transpose(0, 2, 1), rows, out=work[: len(rows)])
+            scatter_pkk[part] += product
+
+    in_parallel(fill, locations, bytes_each=8 * k * k)
 
 
 def merged(
-    count: Tensor, mean: Tensor, scatter: Tensor, *, axis: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Count, mean and scatter of a grid with all locations along one of its axes as one."""
-    total = count.sum(dim=axis)
-    weight = (count / _or_one(total).unsqueeze(axis))[..., None]
-    centre = (mean * weight).sum(dim=axis)
-    delta = mean - centre.unsqueeze(axis)
-    between = torch.einsum(
-        "nwk,nwl->nkl",
-        (delta * count[..., None]).movedim(axis, 1),
-        delta.movedim(axis, 1),
-    )
-    return total, centre, scatter.sum(dim=axis) + between
+    count: Floats, mean: Floats, scatter: Floats, *, into: tuple[Floats, Floats, Floats]
+) -> None:
+    """Count (w, n), mean and scatter of a grid with all locations along its first axis as one.
+
+    `into` are the count (n,), mean (n, k) and scatter (n, k, k) to write to.
+    """
+    total, centre, whole = into
+    np.sum(count, axis=0, out=total)
+    np.sum(mean * (count / or_one(total))[..., None], axis=0, out=centre)
+    delta = mean - centre
+    weighed = delta * count[..., None]
+    np.sum(scatter, axis=0, out=whole)
+    whole += np.matmul(weighed.transpose(1, 2, 0), delta.transpose(1, 0, 2))
 
 
-def _or_one(count: Tensor) -> Tensor:
+def or_one(count: Floats) -> Floats:
     """A count to divide by: empty sets have no mean, and decayed counts may be below one."""
-    return torch.where(count > 0, count, 1.0)
+    return np.where(count > 0, count, 1.0)

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from edgeseg.config import FitConfig
 from edgeseg.contract.foreign import map_floor
 from edgeseg.contract.tiles import Tiling
 from edgeseg.data.samples import frames_at_once
-from edgeseg.model.reference import Insides, ReferenceModel
+from edgeseg.model.gaussian_head import Insides, Maps, judge_inside
 
-Maps = NDArray[np.float32]
+if TYPE_CHECKING:
+    from edgeseg.model.reference import ReferenceModel
 
 
 # uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,). That of parts that are followed
@@ -22,15 +22,17 @@ Maps = NDArray[np.float32]
 Predictor = Callable[..., tuple[Maps, Maps]]
 
 
-def torch_predictor(model: ReferenceModel) -> Predictor:
+def torch_predictor(model: "ReferenceModel") -> Predictor:
     """The reference forward as a predictor of numpy arrays."""
+    import torch
+
+    kept_hw = None if model.kept is None else model.kept.numpy()
 
     @torch.no_grad()
     def predict(frames: NDArray[np.uint8], insides: Insides = ()) -> tuple[Maps, Maps]:
-        image_map, score, grid = model(torch.from_numpy(frames))
-        if any(inside_hw is not None for inside_hw in insides):
-            image_map, score = model.to_image(grid, insides)
-        return image_map.numpy(), score.numpy()
+        maps, scores, grid = (values.numpy() for values in model(torch.from_numpy(frames)))
+        judge_inside(model.rule, kept_hw, grid, insides, maps, scores)
+        return maps, scores
 
     return predict
 
@@ -68,31 +70,31 @@ def frame_predictor(predict: Predictor, config: FitConfig) -> Predictor:
 class FrameScores:
     """What maps and scores say of whole frames, (N,) each."""
 
-    score: Tensor
-    peak: Tensor  # highest value of the map
-    floor: Tensor  # what three quarters of the map exceed
+    score: Maps
+    peak: Maps  # highest value of the map
+    floor: Maps  # what three quarters of the map exceed
 
 
-def frame_scores(image_map: Tensor, score: Tensor, *, tiling: Tiling | None) -> FrameScores:
+def frame_scores(image_map: Maps, score: Maps, *, tiling: Tiling | None) -> FrameScores:
     """Of frames, whose tiles go in: maps (N T, H, W) and scores (N T,).
 
     A frame is judged by its worst tile, so its threshold is one of frames, not of tiles.
     """
-    if tiling is None:
-        maps, worst = list(image_map.numpy()), score
-    else:
+    maps, worst = list(image_map), score
+    if tiling is not None:
         maps, worst = _blended(image_map, score, tiling)
     return FrameScores(
         score=worst,
-        peak=torch.tensor([float(map_hw.max()) for map_hw in maps]),
-        floor=torch.tensor([map_floor(map_hw) for map_hw in maps]),
+        peak=np.array([map_hw.max() for map_hw in maps], np.float32),
+        floor=np.array([map_floor(map_hw) for map_hw in maps], np.float32),
     )
 
 
-def _blended(
-    image_map: Tensor, score: Tensor, tiling: Tiling
-) -> tuple[list[NDArray[np.float32]], Tensor]:
+def _blended(image_map: Maps, score: Maps, tiling: Tiling) -> tuple[list[Maps], Maps]:
     tiles = len(tiling.corners_yx())
-    frames = zip(torch.split(image_map, tiles), torch.split(score, tiles), strict=True)
-    blended = [tiling.blend(list(maps.numpy()), scores.tolist()) for maps, scores in frames]
-    return [map_hw for map_hw, _ in blended], torch.tensor([worst for _, worst in blended])
+    blended = [
+        tiling.blend(list(image_map[start : start + tiles]), score[start : start + tiles].tolist())
+        for start in range(0, len(score), tiles)
+    ]
+    worst = np.array([frame_score for _, frame_score in blended], np.float32)
+    return [map_hw for map_hw, _ in blended], worst

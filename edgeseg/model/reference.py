@@ -6,7 +6,7 @@ embedding - mean, times the factor of its block -> distances (N, h, w)
 distances -> interpolated and blurred: map (N, H, W); highest ones: score (N,)
 """
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,15 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from edgeseg.config import FitConfig
-from edgeseg.contract.ignored import MapRule, hidden_of
-from edgeseg.contract.upsampling import upsampling_operator
-from edgeseg.errors import UsageError
 from edgeseg.model.embedding import GridEmbedding
 from edgeseg.model.factors import Factors
 from edgeseg.model.feature_extractor import Backbone
+from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.windows import Windows
-
-Insides = Sequence[NDArray[np.bool_] | None]
 
 
 class Preprocess(nn.Module):
@@ -54,36 +50,35 @@ class ReferenceModel(nn.Module):
     gain: Tensor | None
 
     def __init__(
-        self, config: FitConfig, *, backbone: Backbone, embedding: Tensor, factors: Factors
+        self,
+        config: FitConfig,
+        *,
+        backbone: Backbone,
+        embedding: NDArray[np.float32],
+        factors: Factors,
     ):
         super().__init__()
         self.preprocess = Preprocess(mean=backbone.spec.mean, std=backbone.spec.std)
         self.backbone = backbone
         self.embedding = GridEmbedding(
-            embedding,
+            as_tensor(embedding),
             taps=backbone.taps,
             stride=config.stride,
             interpolation=config.interpolation,
             context=config.context,
         )
-        self.windows = Windows.of(config)
-        self.top = config.top
-        self.register_buffer("mean", self.windows.per_cell(factors.mean))  # (P, k)
-        self.register_buffer("factor", factors.factor)  # (B or 1, k, r)
-        rows, columns = (
-            torch.from_numpy(upsampling_operator(size, cells, sigma=config.sigma))
-            for size, cells in zip(config.size_hw, config.grid_hw, strict=True)
-        )
-        self.register_buffer("rows", rows.to(torch.float32))  # (H, h)
-        self.register_buffer("columns", columns.t().contiguous().to(torch.float32))  # (w, W)
-        self.rule = MapRule(
-            size_hw=config.size_hw, grid_hw=config.grid_hw, sigma=config.sigma, top=config.top
-        )
-        kept, gain = _counted(config, self.rule)
-        self.register_buffer("kept", kept)  # (h, w), or None: all cells count
-        self.register_buffer("gain", gain)  # (H, W)
-        if kept is not None:
-            self.top = min(self.top, int(kept.sum()))
+        head = GaussianHead(config, factors)  # the same values in numpy
+        self.windows, self.rule, self.top = head.windows, head.rule, head.top
+        rows, columns = head.rule.operators
+        for name, values in (
+            ("mean", head.mean),  # (P, k)
+            ("factor", factors.factor),  # (B or 1, k, r)
+            ("rows", rows),  # (H, h)
+            ("columns", columns),  # (w, W)
+            ("kept", head.kept),  # (h, w), or None: all cells count
+            ("gain", head.gain),  # (H, W)
+        ):
+            self.register_buffer(name, None if values is None else as_tensor(values))
         self.eval().requires_grad_(False)
 
     def embed(self, frames: Tensor) -> Tensor:
@@ -91,34 +86,27 @@ class ReferenceModel(nn.Module):
         grid: Tensor = self.embedding(self.backbone(self.preprocess(frames)))
         return grid
 
+    @torch.no_grad()
+    def embeddings(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Inputs (N, H, W, 3) to embeddings (N, k, P), from numpy to numpy."""
+        rows: NDArray[np.float32] = self.embed(torch.from_numpy(frames)).flatten(2).numpy()
+        return rows
+
     def distances(self, embedded: Tensor) -> Tensor:
         """Embedding (N, k, h, w) to the Mahalanobis distance (N, h, w) of every location."""
         n, k = embedded.shape[:2]
         # One row per frame and cell of a block, so that each factor is read once for all of them.
         # Channels go last first: the second permutation then moves whole rows, five times faster.
         x = embedded.reshape(n, k, self.windows.cells).transpose(1, 2) - self.mean  # (N, P, k)
-        y = torch.matmul(self.windows.by_block(x), self.factor)  # (B, N share^2, r)
-        return self.windows.to_grid((y * y).sum(dim=2).sqrt(), images=n)
+        y = torch.matmul(_by_block(self.windows, x), self.factor)  # (B, N share^2, r)
+        return _to_grid(self.windows, (y * y).sum(dim=2).sqrt(), images=n)
 
     def counted(self, grid: Tensor) -> Tensor:
         """Distances (N, h, w) with those of ignored cells set to 0."""
         return grid if self.kept is None else grid * self.kept
 
-    def to_image(self, grid: Tensor, insides: Insides = ()) -> tuple[Tensor, Tensor]:
-        """Distances (N, h, w) of cells that count to the map (N, H, W) and the score (N,).
-
-        `insides` says of frames which cells (h, w) their camera saw; None or nothing: all of them.
-        """
-        image_map, score = self._to_image(grid)
-        for index, inside_hw in enumerate(insides):
-            if inside_hw is None:
-                continue
-            counted_hw = inside_hw if self.kept is None else inside_hw & (self.kept.numpy() != 0)
-            map_hw, score[index] = self.rule.judged(grid[index].numpy(), counted_hw)
-            image_map[index] = torch.from_numpy(map_hw)
-        return image_map, score
-
-    def _to_image(self, grid: Tensor) -> tuple[Tensor, Tensor]:
+    def to_image(self, grid: Tensor) -> tuple[Tensor, Tensor]:
+        """Distances (N, h, w) of cells that count to the map (N, H, W) and the score (N,)."""
         image_map = torch.matmul(torch.matmul(self.rows, grid), self.columns)
         if self.gain is not None:
             image_map = image_map * self.gain
@@ -134,12 +122,26 @@ class ReferenceModel(nn.Module):
         return image_map, score, grid
 
 
-def _counted(config: FitConfig, rule: MapRule) -> tuple[Tensor | None, Tensor | None]:
-    """Which cells count, and what that does to the map; None where all do."""
-    hidden = hidden_of(config.geometry, config.image_hw)
-    if hidden is None:
-        return None, None
-    kept = hidden.kept(config.grid_hw)
-    if not kept.any():
-        raise UsageError("ignore: every cell is ignored, so there is nothing left to look at")
-    return torch.from_numpy(kept.astype(np.float32)), torch.from_numpy(rule.gain(kept))
+def as_tensor(values: NDArray[Any]) -> Tensor:
+    """The same memory, where torch may write to it."""
+    return torch.from_numpy(values if values.flags.writeable else values.copy())
+
+
+def _by_block(windows: Windows, rows_npk: Tensor) -> Tensor:
+    """Rows (N, P, k) of cells as (B, N share^2, k): Windows.by_block, to be traced."""
+    n, _, k = rows_npk.shape
+    s = windows.share
+    if s == 1:
+        return rows_npk.transpose(0, 1)  # (P, N, k)
+    height, width = windows.blocks_hw
+    rows = rows_npk.reshape(n, height, s, width, s, k).permute(1, 3, 0, 2, 4, 5)
+    return rows.reshape(height * width, n * s * s, k)
+
+
+def _to_grid(windows: Windows, values: Tensor, *, images: int) -> Tensor:
+    """Values (B, N share^2) in that order back on the grid (N, h, w): Windows.to_grid."""
+    n, s = images, windows.share
+    if s == 1:
+        return values.t().reshape(n, *windows.grid_hw)
+    values = values.reshape(*windows.blocks_hw, n, s, s).permute(2, 0, 3, 1, 4)
+    return values.reshape(n, *windows.grid_hw)

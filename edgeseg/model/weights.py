@@ -4,7 +4,6 @@ import importlib
 import os
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http.client import HTTPException
 from operator import attrgetter
 from pathlib import Path
@@ -17,20 +16,11 @@ from edgeseg.errors import WeightsError
 from edgeseg.files import file_sha256
 from edgeseg.model.backbones import BackboneSpec, WeightsPackage, backbone_spec
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
+from edgeseg.model.weights_origin import WeightsOrigin
 
 RANDOM = "random"
 FOLDER_VARIABLE = "EDGESEG_WEIGHTS"
 OFFLINE_BACKBONE = "efficientnet_lite0"
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeightsOrigin:
-    """Where the weights in a model came from."""
-
-    source: str
-    sha256: str
-    random: bool
-    licence: str = UNKNOWN_LICENCE  # as the first files have it
 
 
 def load_backbone(

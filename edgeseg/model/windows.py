@@ -12,13 +12,18 @@ merge and split like cells do.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from edgeseg.config import FitConfig
 from edgeseg.model.factors import Factors
-from edgeseg.model.moments import Moments, merged
+from edgeseg.model.moments import Floats, Moments, merged
+from edgeseg.model.parallel import in_parallel
+
+Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +55,7 @@ class Windows:
     @property
     def count(self) -> int:
         """B: Gaussians, one for each block."""
-        height, width = self._blocks_hw
+        height, width = self.blocks_hw
         return height * width
 
     @property
@@ -68,66 +73,61 @@ class Windows:
         """Whether every window is just one cell."""
         return self.share == self.pool == 1
 
-    def block_of_cell(self) -> Tensor:
+    def block_of_cell(self) -> Places:
         """Which Gaussian each cell (P,) uses."""
         (height, width), share = self.grid_hw, self.share
-        row = torch.arange(height)[:, None] // share
-        return (row * (width // share) + torch.arange(width)[None] // share).flatten()
+        row = np.arange(height)[:, None] // share
+        return (row * (width // share) + np.arange(width)[None] // share).ravel()
 
-    def block_of_kept(self) -> Tensor:
+    def block_of_kept(self) -> Places:
         """Which Gaussian each location (M,) with moments is measured by."""
-        return torch.arange(self.count) if self.moments == "blocks" else self.block_of_cell()
+        return np.arange(self.count) if self.moments == "blocks" else self.block_of_cell()
 
-    def cells_of_block(self) -> Tensor:
+    def cells_of_block(self) -> Places:
         """The cells (B, share^2) that use each Gaussian."""
         return self._cells(radius=0)[0]
 
-    def cells_of_window(self) -> tuple[Tensor, Tensor]:
+    def cells_of_window(self) -> tuple[Places, NDArray[np.bool_]]:
         """The cells (B, W) that each Gaussian is fitted on, and which of them exist.
 
         A window is cut at the border of the grid; its places beyond are cell 0 and marked False.
         """
         return self._cells(radius=self.pool // 2)
 
-    def per_cell(self, values_bk: Tensor) -> Tensor:
+    def per_cell(self, values_bk: NDArray[Any]) -> NDArray[Any]:
         """Values (B, k) of blocks, repeated for each of their cells: (P, k)."""
         if self.share == 1:
             return values_bk
-        values = values_bk.view(*self._blocks_hw, -1)
-        values = values.repeat_interleave(self.share, dim=0).repeat_interleave(self.share, dim=1)
-        return values.flatten(0, 1).contiguous()
+        values = values_bk.reshape(*self.blocks_hw, -1)
+        values = values.repeat(self.share, axis=0).repeat(self.share, axis=1)
+        return np.asarray(values.reshape(self.cells, -1))
 
-    def per_block(self, values_pk: Tensor) -> Tensor:
-        """Values (B, k) of blocks from those of their cells (P, k), which are alike in a block."""
-        values = values_pk.view(*self.grid_hw, -1)
-        return values[:: self.share, :: self.share].flatten(0, 1)
-
-    def by_block(self, rows_npk: Tensor) -> Tensor:
+    def by_block(self, rows_npk: NDArray[Any]) -> NDArray[Any]:
         """Rows (N, P, k) of cells as (B, N share^2, k): all that one Gaussian measures."""
         n, _, k = rows_npk.shape
         s = self.share
         if s == 1:
-            return rows_npk.transpose(0, 1)  # (P, N, k)
-        height, width = self._blocks_hw
-        rows = rows_npk.reshape(n, height, s, width, s, k).permute(1, 3, 0, 2, 4, 5)
-        return rows.reshape(height * width, n * s * s, k)
+            return np.asarray(rows_npk.transpose(1, 0, 2))  # (P, N, k)
+        height, width = self.blocks_hw
+        rows = rows_npk.reshape(n, height, s, width, s, k).transpose(1, 3, 0, 2, 4, 5)
+        return np.asarray(rows.reshape(height * width, n * s * s, k))
 
-    def to_grid(self, values: Tensor, *, images: int) -> Tensor:
+    def to_grid(self, values: NDArray[Any], *, images: int) -> NDArray[Any]:
         """Values (B, N share^2) in the order of `by_block` back on the grid: (N, h, w)."""
         n, s = images, self.share
         if s == 1:
-            return values.t().reshape(n, *self.grid_hw)
-        values = values.reshape(*self._blocks_hw, n, s, s).permute(2, 0, 3, 1, 4)
-        return values.reshape(n, *self.grid_hw)
+            return np.asarray(values.T.reshape(n, *self.grid_hw))
+        values = values.reshape(*self.blocks_hw, n, s, s).transpose(2, 0, 3, 1, 4)
+        return np.asarray(values.reshape(n, *self.grid_hw))
 
-    def new_moments(self, k: int, *, device: torch.device | None = None) -> Moments:
+    def new_moments(self, k: int) -> Moments:
         """Of no images; the one place where moments of a fit are made."""
-        return Moments.zero(self.kept, k, device=device)
+        return Moments.zero(self.kept, k)
 
-    def add_(self, moments: Moments, x_nkhw: Tensor, *, images: int) -> None:
+    def add_(self, moments: Moments, x_nkhw: NDArray[Any], *, images: int) -> None:
         """Add embedded inputs of `images` images to their moments, in place."""
         if self.moments == "cells":
-            moments.update_(x_nkhw.flatten(2), images=images)
+            moments.update_(x_nkhw.reshape(*x_nkhw.shape[:2], self.cells), images=images)
             return
         for blocks, rows in self._window_rows(x_nkhw):
             moments.at(blocks).update_(rows, images=images)
@@ -142,32 +142,33 @@ class Windows:
     def in_cells(self, moments: Moments) -> Moments:
         """Counts of cells instead of images: windows cut at the border weigh less than others."""
         rows, columns = (
-            torch.tensor([stop - start for start, stop in self._spans(side)])
+            np.array([stop - start for start, stop in self._spans(side)], np.float64)
             for side in self.grid_hw
         )
-        cells = (rows[:, None] * columns).flatten().to(moments.count)
+        cells = (rows[:, None] * columns).ravel()
         return Moments(
             count=moments.count * cells,
             mean=moments.mean,
             scatter=moments.scatter * cells[:, None, None],
         )
 
-    def mean_d2(self, factors: Factors, x_nkhw: Tensor) -> Tensor:
+    def mean_d2(self, factors: Factors, x_nkhw: NDArray[np.float32]) -> Floats:
         """d^2 (B,) of every Gaussian, averaged over the cells of its own window and the images.
 
         The counterpart of expected_d2 on moments of windows. A map has each cell's distance to its
         own block alone, so this is not the mean of a map unless pool is 1.
         """
-        result = torch.empty(self.count, dtype=torch.float64)
+        result = np.empty(self.count)
         single = factors.factor.shape[0] == 1
         for blocks, rows in self._window_rows(x_nkhw):
-            centred = rows.permute(2, 0, 1) - factors.mean[blocks, None]  # (blocks, N cells, k)
+            centred = rows.transpose(2, 0, 1) - factors.mean[blocks, None]  # (blocks, N cells, k)
             y = centred @ (factors.factor if single else factors.factor[blocks])
-            result[blocks] = y.square().sum(dim=2).mean(dim=1).to(torch.float64)
+            result[blocks] = np.square(y).sum(axis=2).mean(axis=1)
         return result
 
     @property
-    def _blocks_hw(self) -> tuple[int, int]:
+    def blocks_hw(self) -> tuple[int, int]:
+        """Rows and columns of blocks."""
         return self.grid_hw[0] // self.share, self.grid_hw[1] // self.share
 
     def _spans(self, length: int) -> list[tuple[int, int]]:
@@ -193,31 +194,30 @@ class Windows:
             runs.append((block, block + 1, start, stop - start))
         return runs
 
-    def _cells(self, *, radius: int) -> tuple[Tensor, Tensor]:
+    def _cells(self, *, radius: int) -> tuple[Places, NDArray[np.bool_]]:
         """Cells (B, (share + 2 radius)^2) of blocks and around them, and which of them exist."""
         height, width = self.grid_hw
-        offsets = torch.arange(-radius, self.share + radius)
-        rows, columns = (
-            torch.arange(0, side, self.share)[:, None] + offsets for side in self.grid_hw
-        )
+        offsets = np.arange(-radius, self.share + radius)
+        rows, columns = (np.arange(0, side, self.share)[:, None] + offsets for side in self.grid_hw)
         cells = _crossed(rows * width, columns)
         beyond = _crossed((rows < 0) | (rows >= height), (columns < 0) | (columns >= width))
         exists = beyond == 0
-        return torch.where(exists, cells, torch.zeros_like(cells)), exists
+        return np.where(exists, cells, 0), exists
 
-    def _window_rows(self, x_nkhw: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    def _window_rows(self, x_nkhw: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Blocks (as a slice of all) and the rows (N * cells, k, blocks) of their windows.
 
         One row of blocks at a time, so that copies of overlapping windows stay small.
         """
         images, k = x_nkhw.shape[:2]
-        columns = self._blocks_hw[1]
+        columns = self.blocks_hw[1]
         for row, (top, bottom) in enumerate(self._spans(self.grid_hw[0])):
             band = x_nkhw[:, :, top:bottom]  # (N, k, y, w)
             for first, last, left, width in self._runs(self.grid_hw[1]):
                 right = left + (last - first - 1) * self.share + width
-                cells = band[..., left:right].unfold(3, width, self.share)  # (N, k, y, blocks, x)
-                cells = cells.permute(0, 2, 4, 1, 3)
+                cells = sliding_window_view(band[..., left:right], width, axis=3)
+                cells = cells[..., :: self.share, :]  # (N, k, y, blocks, x)
+                cells = cells.transpose(0, 2, 4, 1, 3)
                 yield (
                     slice(row * columns + first, row * columns + last),
                     cells.reshape(images * (bottom - top) * width, k, last - first),
@@ -233,23 +233,29 @@ class Windows:
         return self._merged_along(columns, 0, (height, width // self.share))
 
     def _merged_along(self, moments: Moments, axis: int, grid_hw: tuple[int, int]) -> Moments:
-        k = moments.mean.shape[1]
-        count = moments.count.view(*grid_hw)
-        mean = moments.mean.view(*grid_hw, k)
-        scatter = moments.scatter.view(*grid_hw, k, k)
-        unions = []
-        for start, stop in self._spans(grid_hw[axis]):
-            part = (axis, start, stop - start)
-            unions.append(
-                merged(count.narrow(*part), mean.narrow(*part), scatter.narrow(*part), axis=axis)
-            )
-        parts = [torch.stack(part, dim=axis) for part in zip(*unions, strict=True)]
-        return Moments(
-            count=parts[0].view(-1), mean=parts[1].view(-1, k), scatter=parts[2].view(-1, k, k)
+        k, spans = moments.mean.shape[1], self._spans(grid_hw[axis])
+        shape = (len(spans), grid_hw[1]) if axis == 0 else (grid_hw[0], len(spans))
+        whole = Moments.zero(shape[0] * shape[1], k)
+        cells, windows = (
+            [
+                np.moveaxis(values.reshape(*size, *values.shape[1:]), axis, 0)
+                for values in (sums.count, sums.mean, sums.scatter)
+            ]
+            for sums, size in ((moments, grid_hw), (whole, shape))
         )
 
+        def fill(first: int, last: int) -> None:
+            for place in range(first, last):
+                span = slice(*spans[place])
+                count, mean, scatter = (values[span] for values in cells)
+                targets = (windows[0][place], windows[1][place], windows[2][place])
+                merged(count, mean, scatter, into=targets)
 
-def _crossed(rows: Tensor, columns: Tensor) -> Tensor:
+        in_parallel(fill, len(spans), bytes_each=8 * grid_hw[1 - axis] * k * k)
+        return whole
+
+
+def _crossed(rows: NDArray[Any], columns: NDArray[Any]) -> Places:
     """Sums of what each row (y, i) and each column (x, j) of windows has: (y x, i j)."""
-    sums = rows[:, None, :, None].long() + columns[None, :, None, :].long()
+    sums = rows[:, None, :, None].astype(np.intp) + columns[None, :, None, :].astype(np.intp)
     return sums.reshape(rows.shape[0] * columns.shape[0], -1)

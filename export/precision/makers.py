@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
 
 from edgeseg.contract.precisions import EXACT
 from edgeseg.export.precision.half import HalfPlan, to_half
 from edgeseg.export.precision.int8 import Quantiser, Rounding, first_layers, quantise_form
-from edgeseg.export.precision.refit import Embedder, with_factors
+from edgeseg.export.precision.refit import with_factors
+from edgeseg.fitting.feature_space import Embedder
 from edgeseg.model.reference import ReferenceModel
 
 
@@ -111,17 +111,16 @@ def _with_form(graph: ModelProto, head: Head, task: Task) -> ModelProto:
     return half_form(graph)
 
 
-@torch.no_grad()
 def reach(head: Head, images: NDArray[np.uint8]) -> NDArray[np.float32]:
     """The highest absolute value of the centred embedding in each block, or in all."""
     model = head.model
-    cells = torch.zeros(model.windows.cells)
+    mean = model.mean.numpy()
+    cells = np.zeros(model.windows.cells, np.float32)
     for image in images:
-        centred = head.embed(torch.from_numpy(image[None])).mT - model.mean
-        cells = torch.maximum(cells, centred[0].abs().amax(dim=1))
-    blocks = model.windows.by_block(cells[None, :, None]).amax(dim=(1, 2))
-    largest: NDArray[np.float32] = (blocks if model.factor.shape[0] > 1 else blocks.max()).numpy()
-    return largest
+        centred = head.embed(image[None])[0].T - mean
+        cells = np.maximum(cells, np.abs(centred).max(axis=1))
+    blocks = model.windows.by_block(cells[None, :, None]).max(axis=(1, 2))
+    return np.asarray(blocks if model.factor.shape[0] > 1 else blocks.max())
 
 
 def half_form(graph: ModelProto) -> ModelProto:

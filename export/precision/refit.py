@@ -7,25 +7,23 @@ Rounding hurts most in the directions of smallest variance, which are the ones t
 counts most. Backbone and projection do not depend on mean and factors, so one pass is enough.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
-from torch import Tensor
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.data.datasets import Dataset
 from edgeseg.export.graph import FACTOR, ancestors, checked, initializers, quadratic_form
 from edgeseg.export.sessions import Run
-from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.feature_space import Embedder, FeatureSpace
 from edgeseg.fitting.fitting import fit_in
 from edgeseg.fitting.options import FitOptions
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Note, Progress
 
 EMBEDDING = "embedding"  # the output that a probe has
-Embedder = Callable[[Tensor], Tensor]  # inputs (N, H, W, 3) to embeddings (N, k, P)
 
 
 def embedding_tensor(proto: ModelProto) -> str:
@@ -67,9 +65,9 @@ def cut(proto: ModelProto) -> ModelProto:
 def embedder(run: Run) -> Embedder:
     """A probe's session as what a fit embeds with."""
 
-    def embed(frames: Tensor) -> Tensor:
-        (rows,) = run(frames.numpy())
-        return torch.from_numpy(rows).mT.contiguous()  # (N, P, k) to (N, k, P)
+    def embed(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+        (rows,) = run(frames)
+        return np.ascontiguousarray(rows.swapaxes(1, 2))  # (N, P, k) to (N, k, P)
 
     return embed
 

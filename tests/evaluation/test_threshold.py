@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from edgeseg.contract.operating_point import conformal_threshold
@@ -95,11 +94,11 @@ def test_an_unattainable_rate_is_answered_as_reported():
 K, LOCATIONS, FOLDS = 8, 6, 5
 
 
-def image_scores(x_nkp: torch.Tensor, factors: Factors) -> NDArray[np.float64]:
+def image_scores(x_nkp: NDArray[np.float64], factors: Factors) -> NDArray[np.float64]:
     """Highest distance of each image."""
-    centred = x_nkp.permute(2, 0, 1) - factors.mean[:, None].double()
-    d = (centred @ factors.factor.double()).norm(dim=2)  # (P, N)
-    scores: NDArray[np.float64] = d.amax(dim=0).numpy()
+    centred = x_nkp.transpose(2, 0, 1) - factors.mean[:, None].astype(np.float64)
+    d = np.linalg.norm(centred @ factors.factor.astype(np.float64), axis=2)  # (P, N)
+    scores: NDArray[np.float64] = d.max(axis=0)
     return scores
 
 
@@ -107,7 +106,7 @@ def fitted(moments: Moments) -> Factors:
     return make_factors(moments, ridge=0.01, rank=5, directions="lower")
 
 
-def cross_scores(x_nkp: torch.Tensor) -> NDArray[np.float64]:
+def cross_scores(x_nkp: NDArray[np.float64]) -> NDArray[np.float64]:
     """Every image judged by the model of all others but its fold."""
     whole = moments_of_rows(x_nkp)
     scores = np.empty(len(x_nkp))
@@ -126,7 +125,7 @@ def test_cross_calibration_on_gaussian_images(count, rate):
     for _ in range(40):
         mixing = rng.normal(size=(LOCATIONS, K, K))
         noise = rng.normal(size=(count + 400, K, LOCATIONS))
-        x = torch.from_numpy(np.einsum("pij,njp->nip", mixing, noise))
+        x = np.einsum("pij,njp->nip", mixing, noise)
         train, new = x[:count], x[count:]
         final = fitted(moments_of_rows(train))
         new_scores = image_scores(new, final)

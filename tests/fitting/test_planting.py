@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
+from numpy.typing import NDArray
 from safetensors import safe_open
 
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
@@ -19,7 +19,7 @@ from edgeseg.fitting.options import Changes, FitOptions
 from edgeseg.fitting.planting import FRAME_BYTES, Plan, copies_of
 from edgeseg.fitting.update import update
 from edgeseg.model.factors import make_factors
-from edgeseg.model.reference import ReferenceModel
+from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.windows import Windows
 from tests.support.moment_rows import moments_of_rows
 from tests.support.shares import TINY, write_tiny
@@ -41,16 +41,14 @@ def good_frames(data: Path) -> np.ndarray:
     return batch.frames
 
 
-def model_without(artefact: Artefact, embedded: torch.Tensor, out: list[int]) -> ReferenceModel:
+def head_without(artefact: Artefact, embedded: NDArray[np.float32], out: list[int]) -> GaussianHead:
     config = artefact.config
     others = [place for place in range(len(embedded)) if place not in out]
-    pooled = Windows.of(config).pooled(moments_of_rows(embedded[others].flatten(2)))
+    pooled = Windows.of(config).pooled(moments_of_rows(embedded[others]))
     factors = make_factors(
         pooled, ridge=config.ridge, rank=config.rank, directions=config.directions
     )
-    return ReferenceModel(
-        config, backbone=artefact.backbone, embedding=artefact.embedding, factors=factors
-    )
+    return GaussianHead(config, factors)
 
 
 def test_scores_are_those_of_models_without_the_image(data, fitted):
@@ -58,15 +56,14 @@ def test_scores_are_those_of_models_without_the_image(data, fitted):
     frames, order = good_frames(data), permutation(9, TINY.seed)
     places = order[:6]
     copies = list(planted_set(frames[places], per_image=1, seed=TINY.seed))
-    embed = fitted.model().embed
-    embedded = embed(torch.from_numpy(frames))
+    embed = fitted.model().embeddings
+    embedded = embed(frames)
     folds = [order[fold :: TINY.folds] for fold in range(TINY.folds)]
     scores = []
     for place, copy in zip(places, copies, strict=True):
         (fold,) = (fold for fold in folds if place in fold)
-        model = model_without(fitted, embedded, fold)
-        pair = torch.from_numpy(np.stack([copy.image_hwc] * 2))
-        _, score = model.to_image(model.distances(embed(pair)))
+        pair = embed(np.stack([copy.image_hwc] * 2)).reshape(2, -1, *TINY.grid_hw)
+        _, score = head_without(fitted, embedded, fold).judge(pair)
         scores.append(float(score[0]))
     np.testing.assert_allclose(fitted.planted.scores, scores, rtol=2e-2)
     assert fitted.planted.kinds == tuple(copy.kind for copy in copies)

@@ -1,16 +1,18 @@
 """Factors: d by Cholesky or eigenvectors is the Mahalanobis distance by brute force."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.model import factors as factors_module
+from edgeseg.model import parallel
 from edgeseg.model.factors import (
     Factors,
     expected_d2,
+    inverse_lower,
     kept_directions,
     make_factors,
     ridge_number,
@@ -22,24 +24,24 @@ from tests.support.moment_rows import moments_of_rows
 K, LOCATIONS, RIDGE = 5, 7, 0.01
 
 
-def rows(count: int, *, seed: int = 0, k: int = K, locations: int = LOCATIONS) -> Tensor:
+def rows(count: int, *, seed: int = 0, k: int = K, locations: int = LOCATIONS) -> NDArray[Any]:
     """Embeddings (N, k, P) with strongly correlated features."""
     rng = np.random.default_rng(seed)
     mixing = rng.normal(size=(locations, k, k)) * np.geomspace(0.01, 2, k)
     x = np.einsum("pij,njp->nip", mixing, rng.normal(size=(count, k, locations)))
-    return torch.from_numpy(x + rng.normal(size=(1, k, locations)))
+    return np.asarray(x + rng.normal(size=(1, k, locations)))
 
 
-def measured(factors: Factors, x_nkp: Tensor) -> NDArray[np.float64]:
+def measured(factors: Factors, x_nkp: NDArray[Any]) -> NDArray[np.float64]:
     """d (N, P) as the model computes it, in float64."""
-    x = x_nkp.permute(2, 0, 1).double() - factors.mean[:, None].double()  # (P, N, k)
-    d: NDArray[np.float64] = (x @ factors.factor.double()).norm(dim=2).T.numpy()
+    x = x_nkp.transpose(2, 0, 1) - factors.mean[:, None].astype(np.float64)  # (P, N, k)
+    d: NDArray[np.float64] = np.linalg.norm(x @ factors.factor.astype(np.float64), axis=2).T
     return d
 
 
 def brute_force(
-    train_nkp: Tensor,
-    x_nkp: Tensor,
+    train_nkp: NDArray[Any],
+    x_nkp: NDArray[Any],
     *,
     rank: int = 0,
     lower: bool = True,
@@ -47,7 +49,7 @@ def brute_force(
     ridge: float = RIDGE,
 ) -> NDArray[np.float64]:
     """d (N, P) one location at a time, with explicit inverses."""
-    train, x = train_nkp.double().numpy(), x_nkp.double().numpy()
+    train, x = train_nkp, x_nkp
     covariances = [np.cov(train[:, :, p].T, bias=True) for p in range(train.shape[2])]
     if shared:
         covariances = [np.mean(covariances, axis=0)] * len(covariances)
@@ -78,7 +80,7 @@ def test_distance_is_brute_force(rank, directions, shared):
     kept = min(rank, K) or K
     assert factors.rank == kept
     assert factors.factor.shape == (1 if shared else LOCATIONS, K, kept)
-    assert factors.factor.dtype == factors.mean.dtype == torch.float32
+    assert factors.factor.dtype == factors.mean.dtype == np.float32
     expected = brute_force(
         train, new, rank=0 if rank >= K else rank, lower=directions == "lower", shared=shared
     )
@@ -89,9 +91,9 @@ def test_full_rank_inverse_is_np_linalg_inv():
     train = rows(30)
     factors = make_factors(moments_of_rows(train), ridge=RIDGE, rank=0, directions="lower")
     for p in range(LOCATIONS):
-        covariance = np.cov(train[:, :, p].T.numpy(), bias=True)
+        covariance = np.cov(train[:, :, p].T, bias=True)
         precision = np.linalg.inv(covariance + RIDGE * np.eye(K))
-        factor = factors.factor[p].double().numpy()
+        factor = factors.factor[p].astype(np.float64)
         np.testing.assert_allclose(factor @ factor.T, precision, rtol=1e-4, atol=1e-4)
 
 
@@ -115,7 +117,7 @@ def test_fewer_images_than_features(count, rank):
 def test_a_single_image_measures_by_the_ridge_alone():
     train, new = rows(1), rows(3, seed=1)
     factors = make_factors(moments_of_rows(train), ridge=RIDGE, rank=0, directions="lower")
-    plain = (new - train).norm(dim=1).numpy() / np.sqrt(RIDGE)
+    plain = np.linalg.norm(new - train, axis=1) / np.sqrt(RIDGE)
     np.testing.assert_allclose(measured(factors, new), plain, rtol=1e-5)
 
 
@@ -125,9 +127,9 @@ def test_constant_pixels(rank):
     train[:, :, 3] = 7.25  # a location that never changes
     train[:, 2, 4] = -1.5  # and a feature that never does
     factors = make_factors(moments_of_rows(train), ridge=RIDGE, rank=rank, directions="lower")
-    assert torch.isfinite(factors.factor).all()
+    assert np.isfinite(factors.factor).all()
     assert measured(factors, train)[:, 3].max() < 1e-6
-    changed = train[:1].clone()
+    changed = train[:1].copy()
     changed[:, :, 3] += 1.0
     if rank == 0:
         expected = np.sqrt(K / RIDGE)
@@ -144,7 +146,7 @@ def test_no_images_are_an_error():
 def test_a_ridge_below_rounding_is_an_error():
     moments = moments_of_rows(rows(30))
     broken = Moments(
-        count=moments.count, mean=moments.mean, scatter=moments.scatter - 1e6 * torch.eye(K)
+        count=moments.count, mean=moments.mean, scatter=moments.scatter - 1e6 * np.eye(K)
     )
     with pytest.raises(UsageError) as caught:
         make_factors(broken, ridge=1e-12, rank=0, directions="lower")
@@ -160,40 +162,35 @@ def test_chunks_do_not_change_the_result(monkeypatch, chunk_locations, rank):
     moments = moments_of_rows(rows(30))
     expected = make_factors(moments, ridge=RIDGE, rank=rank, directions="lower")
     expected_mean = expected_d2(expected, moments)
-    monkeypatch.setattr(factors_module, "_CHUNK_BYTES", chunk_locations * 8 * K * K)
+    monkeypatch.setattr(parallel, "CHUNK_BYTES", chunk_locations * 8 * K * K)
     found = make_factors(moments, ridge=RIDGE, rank=rank, directions="lower")
-    assert torch.equal(found.factor, expected.factor)
-    assert torch.equal(expected_d2(found, moments), expected_mean)
+    assert np.array_equal(found.factor, expected.factor)
+    assert np.array_equal(expected_d2(found, moments), expected_mean)
 
 
 def test_chunks_bound_the_work_space(monkeypatch):
     seen = []
     original = factors_module._cholesky_factor
 
-    def spy(covariance: Tensor, ridge: float) -> Tensor:
+    def spy(covariance: NDArray[Any], ridge: float) -> NDArray[Any]:
         seen.append(covariance.shape[0])
         return original(covariance, ridge)
 
     monkeypatch.setattr(factors_module, "_cholesky_factor", spy)
-    monkeypatch.setattr(factors_module, "_CHUNK_BYTES", 2 * 8 * K * K)
+    monkeypatch.setattr(parallel, "CHUNK_BYTES", 2 * 8 * K * K)
     make_factors(moments_of_rows(rows(30)), ridge=RIDGE, rank=0, directions="lower")
     assert max(seen) == 2
     assert sum(seen) == LOCATIONS
 
 
-def test_threads_are_given_back(monkeypatch):
-    before = torch.get_num_threads()
-    moments = moments_of_rows(rows(30))
-    make_factors(moments, ridge=RIDGE, rank=0, directions="lower")
-    assert torch.get_num_threads() == before
-
-    def fail(covariance: Tensor, ridge: float) -> Tensor:
-        raise MemoryError
-
-    monkeypatch.setattr(factors_module, "_cholesky_factor", fail)
-    with pytest.raises(MemoryError):
-        make_factors(moments, ridge=RIDGE, rank=0, directions="lower")
-    assert torch.get_num_threads() == before
+@pytest.mark.parametrize("n", [1, 2, 24, 25, 49, 100])
+def test_triangles_are_inverted_half_by_half(n):
+    rng = np.random.default_rng(n)
+    lower = np.tril(rng.normal(size=(3, n, n)) * 0.2) + np.eye(n) * (1 + rng.random((3, 1, n)))
+    inverse = inverse_lower(lower)
+    scale = np.abs(np.linalg.inv(lower)).max()
+    np.testing.assert_allclose(inverse, np.linalg.inv(lower), rtol=0, atol=1e-12 * scale)
+    assert not np.triu(inverse, 1).any() or n <= 24
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["local", "global"])
@@ -204,7 +201,7 @@ def test_expected_d2_is_the_mean_over_the_images(rank, shared):
     basis = moments.shared_covariance() if shared else moments
     factors = make_factors(basis, ridge=RIDGE, rank=rank, directions="lower")
     by_images = (measured(factors, train) ** 2).mean(axis=0)
-    np.testing.assert_allclose(expected_d2(factors, moments).numpy(), by_images, rtol=1e-6)
+    np.testing.assert_allclose(expected_d2(factors, moments), by_images, rtol=1e-6)
 
 
 def test_expected_d2_of_pooled_factors():
@@ -215,7 +212,7 @@ def test_expected_d2_of_pooled_factors():
         Windows(grid_hw=(3, 4), pool=3).pooled(moments), ridge=RIDGE, rank=3, directions="lower"
     )
     by_images = (measured(factors, train) ** 2).mean(axis=0)
-    np.testing.assert_allclose(expected_d2(factors, moments).numpy(), by_images, rtol=1e-6)
+    np.testing.assert_allclose(expected_d2(factors, moments), by_images, rtol=1e-6)
 
 
 def test_expected_d2_of_shared_factors():
@@ -224,12 +221,12 @@ def test_expected_d2_of_shared_factors():
     moments = moments_of_rows(train)
     windows = Windows(grid_hw=(4, 4), share=2, pool=3)
     shared = make_factors(windows.pooled(moments), ridge=RIDGE, rank=3, directions="lower")
-    block = torch.tensor([0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3, 2, 2, 3, 3])
-    assert torch.equal(windows.block_of_cell(), block)
+    block = np.array([0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3, 2, 2, 3, 3])
+    assert np.array_equal(windows.block_of_cell(), block)
     each = Factors(mean=shared.mean[block], factor=shared.factor[block])
     by_images = (measured(each, train) ** 2).mean(axis=0)
     found = expected_d2(shared, moments, block=block)
-    np.testing.assert_allclose(found.numpy(), by_images, rtol=1e-6)
+    np.testing.assert_allclose(found, by_images, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -263,20 +260,20 @@ def test_a_ridge_in_the_features_own_scale_changes_no_distance_between_scales(sc
             )
             for moments in (plain, scaled)
         ]
-        squares = [one.factor @ one.factor.mT for one in factors]
-        torch.testing.assert_close(squares[1] * scale**2, squares[0], rtol=1e-4, atol=1e-5)
+        squares = [one.factor @ one.factor.swapaxes(1, 2) for one in factors]
+        np.testing.assert_allclose(squares[1] * scale**2, squares[0], rtol=1e-4, atol=1e-5)
 
 
 def test_the_unit_is_the_mean_square_over_images_cells_and_features():
     x = rows(50) * 2.0 + 1.0  # (N, k, P)
     number = ridge_number(moments_of_rows(x), ridge=0.1, unit="mean_square")
-    assert number == pytest.approx(0.1 * float(x.double().square().mean()), rel=1e-6)
+    assert number == pytest.approx(0.1 * float(np.square(x).mean()), rel=1e-6)
     assert ridge_number(moments_of_rows(x), ridge=0.1, unit="absolute") == 0.1
 
 
 def test_features_that_are_all_zero_have_a_ridge_all_the_same():
-    moments = moments_of_rows(torch.zeros(3, 4, 2))
+    moments = moments_of_rows(np.zeros((3, 4, 2)))
     number = ridge_number(moments, ridge=0.1, unit="mean_square")
     assert number > 0
     factors = make_factors(moments, ridge=number, rank=0, directions="lower")
-    assert torch.isfinite(factors.factor).all()
+    assert np.isfinite(factors.factor).all()

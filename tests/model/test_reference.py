@@ -15,6 +15,7 @@ from edgeseg.contract.upsampling import upsampling_operator
 from edgeseg.model.backbones import IMAGENET_MEAN, IMAGENET_STD
 from edgeseg.model.embedding import embedding_matrix
 from edgeseg.model.factors import Factors, make_factors
+from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.reference import Preprocess, ReferenceModel
 from edgeseg.model.weights import load_backbone
 from edgeseg.model.windows import Windows
@@ -84,19 +85,19 @@ def fitted_model(config: FitConfig, train: NDArray[np.uint8]) -> tuple[Reference
     backbone, _ = load_backbone(config.backbone, layers=config.layers, weights="random")
     weight = embedding_matrix(
         config.embedding, features=sum(backbone.channels), k=config.k, seed=config.seed
-    )
+    ).numpy()
     windows = Windows.of(config)
     zeros = Factors(
-        mean=torch.zeros(windows.count, weight.shape[1]),
-        factor=torch.zeros(1, weight.shape[1], 1),
+        mean=np.zeros((windows.count, weight.shape[1]), np.float32),
+        factor=np.zeros((1, weight.shape[1], 1), np.float32),
     )
     blank = ReferenceModel(config, backbone=backbone, embedding=weight, factors=zeros)
-    moments = moments_of_rows(blank.embed(torch.from_numpy(train)).flatten(2))
+    moments = moments_of_rows(blank.embeddings(train))
     factors = make_factors(
         windows.pooled(moments), ridge=config.ridge, rank=config.rank, directions=config.directions
     )
     model = ReferenceModel(config, backbone=backbone, embedding=weight, factors=factors)
-    return model, weight.numpy()
+    return model, weight
 
 
 @pytest.mark.parametrize(
@@ -160,23 +161,26 @@ def test_distances_are_norms_at_every_location(small_artefact, share, shared_fac
     config = replace(SMALL, share=share, covariance="global" if shared_factor else "local")
     height, width = config.grid_hw
     blocks = height * width // share**2
-    generator = torch.Generator().manual_seed(0)
-    mean = torch.randn(blocks, 16, generator=generator)
-    factor = torch.randn(1 if shared_factor else blocks, 16, 10, generator=generator)
+    rng = np.random.default_rng(0)
+    mean = rng.normal(size=(blocks, 16)).astype(np.float32)
+    covariances = 1 if shared_factor else blocks
+    factor = rng.normal(size=(covariances, 16, 10)).astype(np.float32)
     model = ReferenceModel(
         config,
         backbone=small_artefact.backbone,
         embedding=small_artefact.embedding,
         factors=Factors(mean=mean, factor=factor),
     )
-    x = torch.randn(3, 16, height, width, generator=generator)
-    found = model.distances(x)
+    x = rng.normal(size=(3, 16, height, width)).astype(np.float32)
+    found = model.distances(torch.from_numpy(x)).numpy()
+    in_numpy = GaussianHead(config, Factors(mean=mean, factor=factor)).distances(x)
+    np.testing.assert_allclose(in_numpy, found, rtol=1e-5)
     assert found.shape == (3, height, width)
     for n, row, column in [(0, 0, 0), (1, 3, 7), (2, height - 1, width - 1), (2, 4, 1)]:
         block = (row // share) * (width // share) + column // share
         used = factor[0 if shared_factor else block]
-        expected = (used.T @ (x[n, :, row, column] - mean[block])).norm()
-        torch.testing.assert_close(found[n, row, column], expected, rtol=1e-5, atol=1e-5)
+        expected = np.linalg.norm(used.T @ (x[n, :, row, column] - mean[block]))
+        assert found[n, row, column] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("sigma", [0, 0.1, 1.0, 1.3, 4.0, 9.7])

@@ -6,7 +6,6 @@ C is a covariance (F, F) with eigenvalues in ascending order, U its eigenvectors
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from edgeseg.model.embedding import embedding_matrix
@@ -41,9 +40,9 @@ def error(c: Matrix, w: Matrix, norm: str) -> float:
     return float(np.linalg.norm(np.linalg.inv(c) - approximation(c, w), NORMS[norm]))
 
 
-def embedded_rows(x_nf: Matrix, w: Matrix) -> torch.Tensor:
+def embedded_rows(x_nf: Matrix, w: Matrix) -> Matrix:
     """W'x of one location, as (N, k, 1)."""
-    return torch.from_numpy(x_nf @ w)[:, :, None]
+    return (x_nf @ w)[:, :, None]
 
 
 def samples(count: int, *, seed: int = 0) -> Matrix:
@@ -51,11 +50,11 @@ def samples(count: int, *, seed: int = 0) -> Matrix:
     return rng.multivariate_normal(rng.normal(size=FEATURES), covariance(seed), size=count)
 
 
-def mean_d2(x_nk1: torch.Tensor, *, ridge: float, rank: int, directions: str = "lower") -> float:
+def mean_d2(x_nk1: Matrix, *, ridge: float, rank: int, directions: str = "lower") -> float:
     """Mean of |L'(x - m)|^2 over the very images that gave the moments, in float64."""
     factors = make_factors(moments_of_rows(x_nk1), ridge=ridge, rank=rank, directions=directions)
-    centred = x_nk1[:, :, 0] - factors.mean[0].double()
-    return float((centred @ factors.factor[0].double()).square().sum(dim=1).mean())
+    centred = x_nk1[:, :, 0] - factors.mean[0].astype(np.float64)
+    return float(np.square(centred @ factors.factor[0].astype(np.float64)).sum(axis=1).mean())
 
 
 @pytest.mark.parametrize("kind", ["semi_orthogonal", "sampled", "gaussian"])
@@ -80,7 +79,7 @@ def test_proposition_2_is_what_expected_d2_says():
         factors = make_factors(moments, ridge=0.0, rank=rank, directions="lower")
         assert float(expected_d2(factors, moments)[0]) == pytest.approx(rank or K, rel=1e-4)
     ridged = make_factors(moments, ridge=0.01, rank=0, directions="lower")
-    eigenvalues = np.linalg.eigvalsh(moments.scatter[0].numpy() / 50)
+    eigenvalues = np.linalg.eigvalsh(moments.scatter[0] / 50)
     lowered = float((eigenvalues / (eigenvalues + 0.01)).sum())
     assert float(expected_d2(ridged, moments)[0]) == pytest.approx(lowered, rel=1e-4)
     assert lowered < K
@@ -113,10 +112,10 @@ def test_theorem_1_holds_inside_the_embedding():
     """Rank r after the embedding: the best rank-r part of (W'CW)^-1, by Eckart and Young."""
     x = embedded_rows(samples(60), embedding("semi_orthogonal", 0))
     moments = moments_of_rows(x)
-    inside = moments.scatter[0].numpy() / 60  # (k, k)
+    inside = moments.scatter[0] / 60  # (k, k)
     values, vectors = np.linalg.eigh(np.linalg.inv(inside))
     for rank in range(1, K):
-        factor = make_factors(moments, ridge=0.0, rank=rank, directions="lower").factor[0].numpy()
+        factor = make_factors(moments, ridge=0.0, rank=rank, directions="lower").factor[0]
         top = vectors[:, -rank:] * values[-rank:] @ vectors[:, -rank:].T
         np.testing.assert_allclose(factor @ factor.T, top, rtol=1e-3, atol=1e-3 * values[-1])
 
@@ -167,9 +166,8 @@ def test_a_full_embedding_changes_no_distance(ridge):
 def distances(x_nf: Matrix, w: Matrix, ridge: float) -> Matrix:
     rows = embedded_rows(x_nf, w)
     factors = make_factors(moments_of_rows(rows), ridge=ridge, rank=0, directions="lower")
-    y = (rows[:, :, 0] - factors.mean[0].double()) @ factors.factor[0].double()
-    result: Matrix = y.norm(dim=1).numpy()
-    return result
+    y = (rows[:, :, 0] - factors.mean[0].astype(np.float64)) @ factors.factor[0].astype(np.float64)
+    return np.asarray(np.linalg.norm(y, axis=1))
 
 
 @pytest.mark.parametrize("kind", ["semi_orthogonal", "sampled"])

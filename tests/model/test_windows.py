@@ -1,8 +1,10 @@
 """Windows of cells: which they cover, and their moments with and without those of the cells."""
 
+from typing import Any
+
+import numpy as np
 import pytest
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from edgeseg.model.factors import expected_d2, make_factors
 from edgeseg.model.moments import Moments
@@ -12,10 +14,15 @@ from tests.support.moment_rows import assert_same, moments_of_rows, rows
 GRID_HW = (12, 24)  # shared by 1 to 4 cells each way
 
 
-def embeddings(count: int, *, k: int = 5, grid_hw: tuple[int, int] = GRID_HW) -> Tensor:
-    generator = torch.Generator().manual_seed(count)
+def embeddings(count: int, *, k: int = 5, grid_hw: tuple[int, int] = GRID_HW) -> NDArray[Any]:
     # Far from zero: sums that are not centred would lose their digits.
-    return 100 + torch.randn(count, k, *grid_hw, generator=generator)
+    rng = np.random.default_rng(count)
+    return (100 + rng.normal(size=(count, k, *grid_hw))).astype(np.float32)
+
+
+def flat(x_nkhw: NDArray[Any]) -> NDArray[Any]:
+    """Cells in one axis: (N, k, P)."""
+    return x_nkhw.reshape(*x_nkhw.shape[:2], -1)
 
 
 def whole_windows(
@@ -25,7 +32,7 @@ def whole_windows(
     return Windows(grid_hw=grid_hw, share=share, pool=pool, moments="blocks", covariance=covariance)
 
 
-def moments_of(windows: Windows, *batches: Tensor) -> Moments:
+def moments_of(windows: Windows, *batches: NDArray[Any]) -> Moments:
     moments = windows.new_moments(batches[0].shape[1])
     for batch in batches:
         windows.add_(moments, batch, images=len(batch))
@@ -34,7 +41,9 @@ def moments_of(windows: Windows, *batches: Tensor) -> Moments:
 
 def assert_close(found: Moments, wanted: Moments) -> None:
     for name in ("count", "mean", "scatter"):
-        torch.testing.assert_close(getattr(found, name), getattr(wanted, name), rtol=1e-9, atol=0)
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(wanted, name), rtol=1e-9, atol=1e-11
+        )
 
 
 @pytest.mark.parametrize("share", [1, 2, 3])
@@ -67,32 +76,30 @@ def test_who_uses_which_gaussian(share: int, pool: int) -> None:
 def test_how_many_moments_and_covariances() -> None:
     of_cells = Windows(grid_hw=(6, 12), share=2, pool=3)
     assert (of_cells.kept, of_cells.covariances) == (72, 18)
-    assert torch.equal(of_cells.block_of_kept(), of_cells.block_of_cell())
+    assert np.array_equal(of_cells.block_of_kept(), of_cells.block_of_cell())
     of_windows = whole_windows(grid_hw=(6, 12), covariance="global")
     assert (of_windows.kept, of_windows.covariances) == (18, 1)
-    assert torch.equal(of_windows.block_of_kept(), torch.arange(18))
+    assert np.array_equal(of_windows.block_of_kept(), np.arange(18))
 
 
 @pytest.mark.parametrize("share", [1, 2, 3])
 def test_values_of_blocks_and_cells(share: int) -> None:
     windows = Windows(grid_hw=(6, 12), share=share)
-    values = torch.randn(windows.count, 4)
-    per_cell = windows.per_cell(values)
-    assert torch.equal(per_cell, values[windows.block_of_cell()])
-    assert torch.equal(windows.per_block(per_cell), values)
+    values = np.random.default_rng(0).normal(size=(windows.count, 4))
+    assert np.array_equal(windows.per_cell(values), values[windows.block_of_cell()])
 
 
 @pytest.mark.parametrize("share", [1, 2, 3])
 def test_rows_by_block_and_back_on_the_grid(share: int) -> None:
     windows = Windows(grid_hw=(6, 12), share=share)
-    x = torch.randn(5, 72, 4)
+    x = np.random.default_rng(0).normal(size=(5, 72, 4))
     by_block = windows.by_block(x)
     assert by_block.shape == (windows.count, 5 * share**2, 4)
     for block, own in enumerate(windows.cells_of_block()):
-        assert torch.equal(
-            by_block[block].sort(dim=0).values, x[:, own].flatten(0, 1).sort(dim=0).values
-        )
-    assert torch.equal(windows.to_grid(by_block[..., 0], images=5), x[..., 0].view(5, 6, 12))
+        rows_of_block = x[:, own].reshape(-1, 4)
+        assert np.array_equal(np.sort(by_block[block], axis=0), np.sort(rows_of_block, axis=0))
+    back = windows.to_grid(by_block[..., 0], images=5)
+    assert np.array_equal(back, x[..., 0].reshape(5, 6, 12))
 
 
 @pytest.mark.parametrize("share", [1, 2])
@@ -101,8 +108,8 @@ def test_rows_by_block_and_back_on_the_grid(share: int) -> None:
 def test_pooled_is_the_union_of_the_neighbours(grid_hw, size, share):
     """Every block of cells with those around it, cut at the border of the grid."""
     height, width = grid_hw
-    x = rows(5, locations=height * width).view(5, 4, height, width)
-    pooled = Windows(grid_hw=grid_hw, share=share, pool=size).pooled(moments_of_rows(x.flatten(2)))
+    x = rows(5, locations=height * width).reshape(5, 4, height, width)
+    pooled = Windows(grid_hw=grid_hw, share=share, pool=size).pooled(moments_of_rows(flat(x)))
     reach = size // 2
     unions = []
     for top in range(0, height, share):
@@ -113,13 +120,13 @@ def test_pooled_is_the_union_of_the_neighbours(grid_hw, size, share):
                 max(0, top - reach) : top + share + reach,
                 max(0, left - reach) : left + share + reach,
             ]
-            union = window.permute(0, 2, 3, 1).reshape(-1, 4, 1)  # images and neighbours alike
+            union = window.transpose(0, 2, 3, 1).reshape(-1, 4, 1)  # images and neighbours alike
             unions.append(moments_of_rows(union))
     assert pooled.mean.shape == (height * width // share**2, 4)
     expected = Moments(
-        count=torch.cat([union.count for union in unions]),
-        mean=torch.cat([union.mean for union in unions]),
-        scatter=torch.cat([union.scatter for union in unions]),
+        count=np.concatenate([union.count for union in unions]),
+        mean=np.concatenate([union.mean for union in unions]),
+        scatter=np.concatenate([union.scatter for union in unions]),
     )
     assert_same(pooled, expected)
 
@@ -132,7 +139,7 @@ def test_pooling_a_single_cell():
 def test_pooling_no_images_gives_none():
     pooled = Windows(grid_hw=(2, 3), pool=3).pooled(Moments.zero(6, 4))
     assert not pooled.count.any()
-    assert torch.isfinite(pooled.mean).all()
+    assert np.isfinite(pooled.mean).all()
 
 
 def test_pool_of_one_changes_nothing():
@@ -153,7 +160,7 @@ def test_pooling_commutes_with_merging():
 def test_they_equal_the_pooled_moments_of_cells(share: int, pool: int) -> None:
     windows = whole_windows(share=share, pool=pool)
     first, second = embeddings(3), embeddings(2)
-    cells = moments_of_rows(torch.cat([first, second]).flatten(2))
+    cells = moments_of_rows(flat(np.concatenate([first, second])))
     found = moments_of(windows, first, second)
     assert (found.count == 5).all()
     merged = Windows(grid_hw=GRID_HW, share=share, pool=pool).pooled(cells)
@@ -166,10 +173,10 @@ def test_they_equal_the_pooled_moments_of_cells(share: int, pool: int) -> None:
 def test_by_hand_in_a_corner() -> None:
     x = embeddings(4)
     found = moments_of(whole_windows(), x)
-    window = x[:, :, :3, :3].to(torch.float64).permute(0, 2, 3, 1).reshape(-1, 5)  # (4 * 9, k)
+    window = x[:, :, :3, :3].astype(np.float64).transpose(0, 2, 3, 1).reshape(-1, 5)  # (4 * 9, k)
     assert found.images == 4
-    torch.testing.assert_close(found.mean[0], window.mean(dim=0))
-    torch.testing.assert_close(found.scatter[0], torch.cov(window.mT, correction=0) * 4)
+    np.testing.assert_allclose(found.mean[0], window.mean(axis=0))
+    np.testing.assert_allclose(found.scatter[0], np.cov(window.T, bias=True) * 4)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +185,7 @@ def test_by_hand_in_a_corner() -> None:
 def test_grids_smaller_than_a_window(grid_hw: tuple[int, int], share: int, pool: int) -> None:
     x = embeddings(2, grid_hw=grid_hw)
     windows = whole_windows(grid_hw=grid_hw, share=share, pool=pool)
-    merged = Windows(grid_hw=grid_hw, share=share, pool=pool).pooled(moments_of_rows(x.flatten(2)))
+    merged = Windows(grid_hw=grid_hw, share=share, pool=pool).pooled(moments_of_rows(flat(x)))
     assert_close(windows.in_cells(moments_of(windows, x)), merged)
 
 
@@ -188,19 +195,20 @@ def test_they_merge_and_split_like_moments_of_cells() -> None:
     whole = moments_of(windows, first, second)
     assert_close(moments_of(windows, first).merge(moments_of(windows, second)), whole)
     left = whole.remove(moments_of(windows, second))
-    torch.testing.assert_close(left.scatter, moments_of(windows, first).scatter)
+    wanted = moments_of(windows, first).scatter
+    np.testing.assert_allclose(left.scatter, wanted, atol=1e-9)
 
 
 def test_rows_of_one_image_count_as_one() -> None:
     """Tiles: 45 of them are one frame, which may be forgotten as one."""
-    x = embeddings(6).flatten(2)  # two frames of three tiles
+    x = flat(embeddings(6))  # two frames of three tiles
     found = Moments.zero(x.shape[2], x.shape[1])
     found.update_(x[:3], images=1)
     found.update_(x[3:], images=1)
     assert found.images == 2
     assert not found.decayed
-    torch.testing.assert_close(found.scatter / 2, moments_of_rows(x).scatter / 6)
-    torch.testing.assert_close(found.mean, moments_of_rows(x).mean)
+    np.testing.assert_allclose(found.scatter / 2, moments_of_rows(x).scatter / 6, atol=1e-9)
+    np.testing.assert_allclose(found.mean, moments_of_rows(x).mean)
 
 
 @pytest.mark.parametrize("covariance", ["local", "global"])
@@ -212,7 +220,7 @@ def test_two_ways_to_the_mean_distance_agree(covariance: str, pool: int) -> None
     base = moments if covariance == "local" else moments.shared_covariance()
     factors = make_factors(base, ridge=0.01, rank=3, directions="lower")
     expected = expected_d2(factors, moments)
-    torch.testing.assert_close(windows.mean_d2(factors, x), expected, rtol=1e-3, atol=0)
+    np.testing.assert_allclose(windows.mean_d2(factors, x), expected, rtol=1e-3)
 
 
 def test_an_unsound_factor_is_noticed() -> None:

@@ -12,6 +12,8 @@ from tests.support.house import (
     DEVICE,
     PARTS,
     ROOMS,
+    TEACHING,
+    WITH_TORCH,
     allowed,
     cycles,
     imported,
@@ -114,6 +116,22 @@ def test_loading_all_of_a_device_loads_no_torch_and_no_onnx():
     code = f"import sys, {names}; print(*({{'torch', 'onnx', 'safetensors'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
+
+
+TAUGHT = [name for name in MODULES if room_of(name) in TEACHING and name not in WITH_TORCH]
+
+
+@pytest.mark.parametrize("name", TAUGHT)
+def test_a_device_that_fits_its_own_models_loads_no_torch(name):
+    packages = {top(module) for module in loaded_with(name) if not is_standard(module)}
+    assert packages <= LIGHT_PACKAGES | {"edgeseg", "safetensors"}
+
+
+def test_all_of_a_fit_loads_where_torch_is_not_installed():
+    blocked = "{name: None for name in ('torch', 'torchvision', 'onnx', 'scipy')}"
+    code = f"import sys; sys.modules.update({blocked}); import {', '.join(TAUGHT)}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

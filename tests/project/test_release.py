@@ -140,7 +140,7 @@ def test_locks_hold_what_pyproject_asks_for() -> None:
         return {name.lower().replace("_", "-") for name in names}
 
     base = asked("dependencies")
-    assert base | asked("cpu") | asked("web") <= set(pins("device"))
+    assert base | asked("cpu") | asked("web") | asked("teach") <= set(pins("device"))
     assert base | asked("fit") <= set(pins("fit"))
     assert base | asked("fit") | asked("dev") | asked("openvino") <= set(pins("dev"))
 

@@ -48,6 +48,17 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 # Rooms whose modules load on a device: numpy, OpenCV, click, and a backend when it is used.
 DEVICE = {room for room in ROOMS if room.startswith("runtime")} | {"base", "contract"}
+# What else loads on a device that fits its own models: these rooms need safetensors beside numpy,
+# but for the modules that hold the network itself.
+TEACHING = {"config", "data", "data.synthetic", "model", "evaluation", "artefact", "fitting"}
+WITH_TORCH = {
+    "edgeseg.model.efficientnet_lite",
+    "edgeseg.model.embedding",
+    "edgeseg.model.feature_extractor",
+    "edgeseg.model.reference",
+    "edgeseg.model.weights",
+    "edgeseg.fitting.parallel.torchrun",
+}
 # `edgeseg` itself looks names up when they are used, and the command line finds commands by name.
 BY_NAME = {"edgeseg", "edgeseg.__main__", "edgeseg.cli.group"}
 

@@ -24,6 +24,7 @@ from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.evaluation.threshold import GoodImageScores, calibrate
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import FitOptions, fit_in
+from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.predictor import frame_predictor, torch_predictor
 from edgeseg.progress import ignore
@@ -93,8 +94,9 @@ def content_key(row: Tensor) -> bytes:
 def remembering(config: FitConfig, *, memory: FeatureMemory, weights: str | None) -> FeatureSpace:
     """The space of these settings, whose backbone remembers."""
     space = FeatureSpace.load(config, weights=weights, note=ignore)
-    backbone = RememberedBackbone(space.backbone, layers=config.layers, memory=memory)
-    return replace(space, backbone=backbone)
+    network = space.weights.backbone
+    backbone = RememberedBackbone(network, layers=config.layers, memory=memory)
+    return replace(space, weights=BackboneWeights.of(config, space.origin, backbone))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +176,7 @@ def tried_of(artefact: Artefact, evaluation: Evaluation, *, fit_s: float) -> Tri
         method=calibration.method,
         unseen=calibration.answered_rate < 1,
         rate=artefact.config.false_alarm_rate,
-        reads=artefact.factors.factor.numel(),
+        reads=artefact.factors.factor.size,
         fit_s=fit_s,
     )
 

@@ -40,7 +40,7 @@ def artefacts(folder: Path) -> Iterator[Seed]:
 
 
 def _rewritten(kept: Path, key: str, folder: Path, **more: object) -> Seed:
-    from safetensors.torch import load_file
+    from safetensors.numpy import load_file
 
     from edgeseg.artefact.artefact import write_tensors
     from edgeseg.artefact.container import read_container

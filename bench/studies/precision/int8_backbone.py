@@ -39,9 +39,10 @@ from edgeseg.export.precision.int8 import (
     first_layers,
     quantise_form,
 )
-from edgeseg.export.precision.refit import EMBEDDING, Embedder, cut, embedder, refitted
+from edgeseg.export.precision.refit import EMBEDDING, cut, embedder, refitted
 from edgeseg.export.sessions import installed_runs
 from edgeseg.files import write_json
+from edgeseg.fitting.feature_space import Embedder
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.options import FILE, FOLDER, note
@@ -205,15 +206,13 @@ def embedding_of(proto: ModelProto, metadata: ModelMetadata, folder: Path) -> Em
     return embedder(runs["ONNX Runtime"]())
 
 
-@torch.no_grad()
 def noise(model: ReferenceModel, embed: Embedder, images: NDArray[np.uint8]) -> float:
     """What rounding changes of embeddings, as a share of how they vary."""
     changed = spread = 0.0
     for image in images:
-        frame = torch.from_numpy(image[None])
-        exact = model.embed(frame).flatten(2)  # (1, k, P)
-        changed += float((embed(frame) - exact).square().sum())
-        spread += float((exact.mT - model.mean).square().sum())
+        exact = model.embeddings(image[None])  # (1, k, P)
+        changed += float(np.square(embed(image[None]) - exact).sum())
+        spread += float(np.square(exact[0].T - model.mean.numpy()).sum())
     return changed / spread
 
 
@@ -264,14 +263,11 @@ def graph_file(folder: Path, variant: str) -> Path:
 def _judged(row: Row, artefact: Artefact, dataset: Dataset, embed: Embedder) -> Row:
     """The model fitted again through the rounded graph, on the test images."""
     fitted = refitted(artefact, embed, dataset, note=ignore, progress=silent)
-    model, calibration = fitted.model(), fitted.calibration
+    head, calibration = fitted.head(), fitted.calibration
 
-    @torch.no_grad()
     def predict(frames: NDArray[np.uint8]) -> Arrays:
-        embedded = [embed(torch.from_numpy(frame[None])) for frame in frames]
-        grids = torch.cat(embedded).reshape(len(frames), -1, *model.windows.grid_hw)
-        maps, scores = model.to_image(model.distances(grids))
-        return maps.numpy(), scores.numpy()
+        embedded = np.concatenate([embed(frame[None]) for frame in frames])
+        return head.judge(embedded.reshape(len(frames), -1, *head.windows.grid_hw))
 
     evaluation = evaluate(
         predict,

@@ -46,10 +46,10 @@ def factor_rounded(factor: Tensor, *, levels: int) -> Tensor:
 def embedding_rounded(model: ReferenceModel, grids: Tensor, *, reach_b: Tensor) -> Tensor:
     """Embeddings (N, k, h, w) in eight bits, a range of twice the reach for each block."""
     n, k = grids.shape[:2]
-    cells = torch.arange(model.windows.cells, dtype=torch.float32)
+    cells = np.arange(model.windows.cells)
     of_block = model.windows.by_block(cells[None, :, None])  # (B, share^2, 1)
     step = torch.empty(model.windows.cells)
-    for block, members in enumerate(of_block.reshape(len(of_block), -1).long()):
+    for block, members in enumerate(of_block.reshape(len(of_block), -1)):
         step[members] = 2 * reach_b[min(block, len(reach_b) - 1)] / 127
     centred = grids.reshape(n, k, -1).mT - model.mean  # (N, P, k)
     rounded = (centred / step[:, None]).round().clamp(-128, 127) * step[:, None] + model.mean
@@ -62,7 +62,7 @@ def rows(
 ) -> Iterator[Row]:
     """Every part of the head rounded by itself, then both; ranges are of the images `seen`."""
     grids = torch.cat([model.embed(torch.from_numpy(image[None])) for image in images])
-    head = Head(model=model, embed=lambda frames: model.embed(frames).flatten(2))
+    head = Head(model=model, embed=model.embeddings)
     reach_b = torch.from_numpy(np.atleast_1d(reach(head, seen)))
     rounded = embedding_rounded(model, grids, reach_b=reach_b)
     exact, factor = model.to_image(model.distances(grids))[0], model.factor.clone()

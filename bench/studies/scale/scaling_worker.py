@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
     from numpy.typing import NDArray
 
     from edgeseg.fitting.feature_space import FeatureSpace
@@ -27,7 +26,7 @@ def frame_costs(data: Path, *, backbone: str, size: int, weights: str | None) ->
 
     from edgeseg.config import FitConfig
     from edgeseg.data.datasets import open_dataset, read_sample
-    from edgeseg.fitting.feature_space import CPU, FeatureSpace
+    from edgeseg.fitting.feature_space import FeatureSpace
     from edgeseg.fitting.group_sums import group_factors
     from edgeseg.fitting.parallel.torchrun import choose_device
     from edgeseg.progress import ignore
@@ -40,17 +39,15 @@ def frame_costs(data: Path, *, backbone: str, size: int, weights: str | None) ->
     started = time.perf_counter()
     frames = [read_sample(sample, config.size_hw)[0] for sample in samples]
     decode_s = (time.perf_counter() - started) / len(frames)
-    moments = space.windows.new_moments(space.k, device=device)
+    moments = space.windows.new_moments(space.k)
     embed_s, moments_s = _pass_seconds(space, moments, frames, device)
     started = time.perf_counter()
-    with torch.no_grad():
-        group_factors(config, space.windows.pooled(moments.to(CPU)))
+    group_factors(config, space.windows.pooled(moments))
     factors_s = time.perf_counter() - started
-    tensors = (moments.count, moments.mean, moments.scatter)
-    whole = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    whole = moments.count.nbytes + moments.mean.nbytes + moments.scatter.nbytes
     # A thread of the CPU does all of it; a GPU computes while two threads decode ahead.
     work_s = embed_s + moments_s
-    frame_s = decode_s + work_s if device.type == "cpu" else max(decode_s / 2, work_s)
+    frame_s = decode_s + work_s if device == "cpu" else max(decode_s / 2, work_s)
     return {
         "decode_s": decode_s,
         "embed_s": embed_s,
@@ -67,31 +64,21 @@ def _pass_seconds(
     space: "FeatureSpace",
     moments: "Moments",
     frames: "list[NDArray[np.uint8]]",
-    device: "torch.device",
+    device: str,
 ) -> tuple[float, float]:
     """Seconds per frame to embed it and to add it to the moments, the better of two batches."""
-    import torch
-
-    def wait() -> None:
-        if device.type == "cuda":
-            torch.cuda.synchronize()
+    import numpy as np
 
     embed = space.embedder(device)
-    batches = [
-        torch.stack([torch.from_numpy(frame) for frame in frames[start : start + 8]])
-        for start in (0, 8)
-    ]
+    batches = [np.stack(frames[start : start + 8]) for start in (0, 8)]
     embed_s, moments_s = [], []
-    with torch.no_grad():
-        for batch in [batches[0], *batches]:  # the first warms up
-            started = time.perf_counter()
-            embedded = embed(batch)
-            wait()
-            middle = time.perf_counter()
-            space.windows.add_(moments, space.inputs(embedded), images=len(embedded))
-            wait()
-            embed_s.append((middle - started) / len(batch))
-            moments_s.append((time.perf_counter() - middle) / len(batch))
+    for batch in [batches[0], *batches]:  # the first warms up
+        started = time.perf_counter()
+        embedded = embed(batch)
+        middle = time.perf_counter()
+        space.windows.add_(moments, space.inputs(embedded), images=len(embedded))
+        embed_s.append((middle - started) / len(batch))
+        moments_s.append((time.perf_counter() - middle) / len(batch))
     return min(embed_s[1:]), min(moments_s[1:])
 
 

@@ -128,7 +128,7 @@ def artefact_facts(path: Path) -> list[Any]:
     from edgeseg.artefact.artefact import load_artefact
 
     artefact = load_artefact(path)
-    factor = artefact.factors.factor.contiguous().numpy().tobytes()
+    factor = artefact.factors.factor.tobytes()
     return [artefact.calibration.score_threshold, hashlib.sha256(factor).hexdigest()]
 
 

@@ -6,10 +6,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from numpy.typing import NDArray
 from safetensors import safe_open
-from torch import Tensor
 
-from edgeseg.artefact.artefact import WRONG_VALUES, Artefact, under, write_tensors
+from edgeseg.artefact.artefact import (
+    WRONG_VALUES,
+    Artefact,
+    stored_weights,
+    under,
+    write_tensors,
+)
 from edgeseg.artefact.container import UNSEALED, read_container
 from edgeseg.artefact.header import unless_memory
 from edgeseg.artefact.history import FittedData
@@ -21,14 +27,12 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.checkpoint import Collected, describe_pass, difference
 from edgeseg.fitting.embedding_store import EmbeddingStore
-from edgeseg.fitting.feature_space import FeatureSpace, check_size
+from edgeseg.fitting.feature_space import FeatureSpace, check_size, largest_stride
 from edgeseg.fitting.fitting import finish, fitted_data, share_facts
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import FitOptions, Shard
-from edgeseg.model.backbones import backbone_spec
-from edgeseg.model.feature_extractor import Backbone, weight_tensors
 from edgeseg.model.moments import Moments
-from edgeseg.model.weights import WeightsOrigin, load_checked
+from edgeseg.model.weights_origin import WeightsOrigin
 
 SCHEMA = 2
 KEY = "edgeseg-shard"
@@ -83,10 +87,11 @@ def write_shard(
             unseen=tuple(collected.unseen.places),
             names={name: _names(getattr(collected, name)) for name in _STORES},
         )
-        tensors = {"embedding": space.embedding}
+        tensors: dict[str, NDArray[Any]] = {"embedding": space.embedding}
         tensors |= {f"moments.{name}": sums for name, sums in collected.moments.packed().items()}
-        tensors |= {f"backbone.{name}": value for name, value in weight_tensors(space.backbone)}
-        tensors |= {name: getattr(collected, name).as_tensor() for name in _STORES}
+        weights = space.weights.arrays or {}
+        tensors |= {f"backbone.{name}": values for name, values in weights.items()}
+        tensors |= {name: getattr(collected, name).mapped() for name in _STORES}
         write_tensors(path, tensors, key=KEY, header=asdict(header))
     return collected.moments.images
 
@@ -153,7 +158,7 @@ def _read(
 ) -> tuple[Moments, list[tuple[int, ...]], Callable[[], FeatureSpace]]:
     """The moments of a shard, the shapes of its embeddings, which are kept, and its features."""
     shapes = []
-    with safe_open(path, framework="pt") as file:
+    with safe_open(path, framework="numpy") as file:
         names = list(file.keys())
         small = {name: file.get_tensor(name) for name in names if name not in _STORES}
         check_values(small)
@@ -168,12 +173,12 @@ def _read(
                 store.append(embedded, place)
             store.names |= dict(zip(places, header.names.get(name, ()), strict=False))
     moments = Moments.unpacked(under("moments.", small))
-    return moments, shapes, lambda: _space(path, header, small)
+    return moments, shapes, lambda: _space(header, small)
 
 
 def _check_fits(space: FeatureSpace, moments: Moments, rows: list[tuple[int, ...]]) -> None:
     """Tensors of other shapes than the settings mean would fail much later."""
-    check_size(space.config, largest_stride=max(tap.stride for tap in space.backbone.taps))
+    check_size(space.config, largest_stride=largest_stride(space.config))
     expected = (space.windows.kept, space.k)
     if tuple(moments.mean.shape) != expected or tuple(moments.count.shape) != expected[:1]:
         raise Malformed(f"moments of {tuple(moments.mean.shape)}, expected {expected}")
@@ -182,13 +187,11 @@ def _check_fits(space: FeatureSpace, moments: Moments, rows: list[tuple[int, ...
         raise Malformed(f"embeddings of {wrong[0]}, expected {space.row_shape}")
 
 
-def _space(path: Path, header: ShardHeader, tensors: dict[str, Tensor]) -> FeatureSpace:
+def _space(header: ShardHeader, tensors: dict[str, NDArray[Any]]) -> FeatureSpace:
     config = FitConfig.from_dict(header.config)
-    backbone = Backbone(backbone_spec(config.backbone), layers=config.layers)
-    load_checked(backbone, under("backbone.", tensors), source=path)
     return FeatureSpace(
         config=config,
-        backbone=backbone,
+        weights=stored_weights(config, header.weights, tensors),
         origin=header.weights,
         embedding=tensors["embedding"],
     )

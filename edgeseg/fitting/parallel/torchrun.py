@@ -1,6 +1,6 @@
 """Several processes, as torchrun starts them: joining, summing, and ending together.
 
-`torchrun --nproc-per-node 2 -m edgeseg fit ...`: gloo between CPUs, NCCL between GPUs.
+`torchrun --nproc-per-node 2 -m edgeseg fit ...`: gloo between processes; each may embed on a GPU.
 """
 
 import contextlib
@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from numpy.typing import NDArray
 
 from edgeseg.errors import EdgesegError
 from edgeseg.fitting.group import ALONE, CHUNK_BYTES, Group
+from edgeseg.model.parallel import THREADS_VARIABLE
 
 Value = TypeVar("Value")
 
@@ -44,9 +45,10 @@ class Processes(Group):
     def __init__(self, store: Any, *, rank: int, size: int) -> None:
         self.store, self.rank, self.size = store, rank, size
 
-    def sum_(self, values: Tensor) -> Tensor:
+    def sum_(self, values: NDArray[Any]) -> NDArray[Any]:
         """Sum over all processes, in place, a bounded part at a time."""
-        flat = values.view(-1)  # a copy would lose the result: refuse what is not contiguous
+        # The same memory; a copy would lose the result: refuse what is not contiguous.
+        flat = torch.from_numpy(values).view(-1)
         step = CHUNK_BYTES // flat.element_size()
         for start in range(0, len(flat), step):
             self._together(lambda part: dist.all_reduce(part), flat[start : start + step])
@@ -122,29 +124,30 @@ def processes() -> Iterator[Group]:
     dist.destroy_process_group()
 
 
-def choose_device() -> torch.device:
+def choose_device() -> str:
     """This process's GPU, or the CPU where there is none."""
     if not torch.cuda.is_available():
-        return torch.device("cpu")
+        return "cpu"
     # Ten bits of mantissa are no float32, and the same fit should give the same bytes.
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.deterministic = True
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    device = f"cuda:{int(os.environ.get('LOCAL_RANK', '0'))}"
     torch.cuda.set_device(device)
     return device
 
 
 def _join(rank: int, size: int) -> Processes:
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    if os.environ.get("OMP_NUM_THREADS") == "1":  # torchrun's own default, for want of a better
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // local))
+    if os.environ.get(THREADS_VARIABLE) == "1":  # torchrun's own default, for want of a better
+        threads = max(1, (os.cpu_count() or 1) // local)
+        torch.set_num_threads(threads)
+        os.environ[THREADS_VARIABLE] = str(threads)
     from torch.distributed import PrefixStore  # type: ignore[attr-defined]
     from torch.distributed.rendezvous import rendezvous
 
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
         store, _, _ = next(rendezvous("env://", timeout=TIMEOUT))
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=TIMEOUT)
     except (RuntimeError, ValueError) as error:
         raise EdgesegError(
             f"rank {rank} of {size} cannot reach the others ({str(error).splitlines()[0]}); start "

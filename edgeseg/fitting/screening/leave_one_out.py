@@ -21,14 +21,17 @@ where that image alone makes the variance, it drops the very direction that betr
 
 from functools import cached_property
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from edgeseg.config import FitConfig
 from edgeseg.errors import UsageError
-from edgeseg.model.factors import ridge_number
-from edgeseg.model.moments import Moments
+from edgeseg.model.factors import inverse_lower, ridge_number, with_diagonal
+from edgeseg.model.moments import Floats, Moments
+from edgeseg.model.parallel import in_parallel
 from edgeseg.model.windows import Windows
+
+Rows = NDArray[np.float32]
 
 _CHUNK_BYTES = 64 << 20  # of rows in float64
 
@@ -46,10 +49,10 @@ class LeaveOneOut:
         self._cells, exists = windows.cells_of_window()  # (B, W) each
         own = windows.cells_of_block()  # (B, share^2)
         match = (self._cells[:, None] == own[..., None]) & exists[:, None]
-        self._select = _of_tiles(match.to(torch.float64), tiles)  # (B, T share^2, T W): rows e_j
-        self._order = own.flatten().argsort()
-        self._exists = exists.to(torch.float64).repeat(1, tiles)  # (B, T W)
-        rows = self._exists.sum(dim=1)  # (B,): w
+        self._select = _of_tiles(match.astype(np.float64), tiles)  # (B, T share^2, T W): rows e_j
+        self._order = own.ravel().argsort()
+        self._exists = np.tile(exists.astype(np.float64), (1, tiles))  # (B, T W)
+        rows = self._exists.sum(axis=1)  # (B,): w
         self._left = rows * (images - 1)  # n - w
         if images < 2:
             raise UsageError("leave-one-out with one image: expected at least two to compare")
@@ -67,103 +70,116 @@ class LeaveOneOut:
     @property
     def batch_size(self) -> int:
         """Images at a time that keep the work space small."""
-        image_bytes = self._exists.numel() * self._pooled.mean.shape[1] * 8
+        image_bytes = int(self._exists.size * self._pooled.mean.shape[1] * 8)
         return max(1, _CHUNK_BYTES // image_bytes)
 
-    def inside(self, x_ntkp: Tensor) -> Tensor:
+    def inside(self, x_ntkp: Rows) -> Rows:
         """Distances (N T, h, w) of images (N, T, k, P) behind the moments from all others."""
         z = self._centred_rows(x_ntkp)  # (B, N, T W, k)
         window, k = z.shape[2:]
         if self._one_covariance or window > k:
-            return self._to_grid(torch.stack([self._refactored(image) for image in z.unbind(1)], 1))
-        lower = self._lower_without_one
-        v = _solve_rows(lower, z, transposed=False)
-        identity = torch.eye(window, dtype=torch.float64)
-        ones = self._exists
-        # Windows are cut at the border: what they lack are rows of zeros, which K leaves alone.
-        kernel = identity - ones[:, :, None] * ones[:, None] / self._count[:, None, None]
-        kernel = kernel[:, None] - v @ v.mT  # (B, N, T W, T W)
-        columns = torch.cholesky_solve(
-            self._select.mT[:, None].expand(-1, z.shape[1], -1, -1), self._cholesky(kernel)
-        )  # (B, N, T W, T share^2)
-        u = _solve_rows(lower, columns.mT @ v, transposed=True)  # (B, N, T share^2, k)
+            refactored = [self._refactored(z[:, image]) for image in range(z.shape[1])]
+            return self._to_grid(np.stack(refactored, 1))
+        u = np.empty((len(z), z.shape[1], self._select.shape[1], k))
+        ones, inverse = self._exists, self._inverse_without_one
+
+        def fill(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            v = _along_rows(z[part], inverse[part])
+            # Windows are cut at the border: what they lack are rows of zeros, which K leaves alone.
+            kernel = ones[part, :, None] * ones[part, None] / self._count[part, None, None]
+            kernel = (np.eye(window) - kernel)[:, None] - v @ v.swapaxes(2, 3)  # (b, N, T W, T W)
+            half = self._inverse_lower(kernel)
+            columns = half.swapaxes(2, 3) @ (half @ self._select[part].swapaxes(1, 2)[:, None])
+            solved = columns.swapaxes(2, 3) @ v  # (b, N, T share^2, k)
+            u[part] = _along_rows(solved, inverse[part].swapaxes(1, 2))
+
+        in_parallel(fill, len(z), bytes_each=z[0].nbytes)
         return self._to_grid(u * self._left[:, None, None, None])
 
-    def outside(self, x_ntkp: Tensor) -> Tensor:
+    def outside(self, x_ntkp: Rows) -> Rows:
         """Distances (N T, h, w) of images (N, T, k, P) that are not behind the moments."""
         z = self._select[:, None] @ self._centred_rows(x_ntkp)  # (B, N, T share^2, k)
-        lower = self._lower_with_all
-        u = _solve_rows(lower, _solve_rows(lower, z, transposed=False), transposed=True)
+        inverse = self._inverse_with_all
+        u = _along_rows(_along_rows(z, inverse), inverse.swapaxes(1, 2))
         return self._to_grid(u * self._pooled.count[:, None, None, None])
 
     @cached_property
-    def _lower_without_one(self) -> Tensor:
-        return self._factor(self._left)
+    def _inverse_without_one(self) -> Floats:
+        return self._inverted(self._left)
 
     @cached_property
-    def _lower_with_all(self) -> Tensor:
-        return self._factor(self._pooled.count)
+    def _inverse_with_all(self) -> Floats:
+        return self._inverted(self._pooled.count)
 
-    def _factor(self, times: Tensor) -> Tensor:
-        scatter = self._pooled.scatter.clone()
-        scatter.diagonal(dim1=1, dim2=2).add_((times * self._ridge)[:, None])
-        return self._cholesky(scatter)
+    def _inverted(self, times: Floats) -> Floats:
+        """L^-1 of S + times ridge I = L L'."""
+        scatter = self._pooled.scatter
+        inverse = np.empty_like(scatter)
+        added = np.broadcast_to(times * self._ridge, len(scatter))
 
-    def _refactored(self, z: Tensor) -> Tensor:
+        def fill(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            inverse[part] = self._inverse_lower(with_diagonal(scatter[part], added[part]))
+
+        in_parallel(fill, len(scatter), bytes_each=scatter[0].nbytes)
+        return inverse
+
+    def _refactored(self, z: Floats) -> Floats:
         """u (B, T share^2, k) of one image's rows (B, T W, k) by a factor of its own.
 
         With more rows than k, as where all blocks share a covariance, this is the cheaper way.
         """
-        total, left = z.sum(dim=1), self._left  # (B, k): Z'1
+        total, left = z.sum(axis=1), self._left  # (B, k): Z'1
         shift = total / left[:, None]
         offset = self._select @ (z + shift[:, None])  # (B, T share^2, k)
-        blocks = "" if self._one_covariance else "b"
-        removed = torch.einsum(f"bwk,bwl->{blocks}kl", z, z)
-        removed += torch.einsum(f"bk,bl->{blocks}kl", shift, total)
-        targets = offset
         if self._one_covariance:
-            left, targets = left.sum(dim=0, keepdim=True), offset.flatten(0, 1)[None]
-        scatter = self._pooled.scatter - removed
-        scatter.diagonal(dim1=1, dim2=2).add_((left * self._ridge)[:, None])
-        u = torch.cholesky_solve(targets.mT, self._cholesky(scatter)).mT * left[:, None, None]
-        return u.reshape(offset.shape)
+            rows = z.reshape(-1, z.shape[2])
+            removed = (rows.T @ rows + shift.T @ total)[None]
+            left, targets = left.sum(keepdims=True), offset.reshape(1, -1, z.shape[2])
+        else:
+            removed = z.swapaxes(1, 2) @ z + shift[:, :, None] * total[:, None]
+            targets = offset
+        scatter = with_diagonal(self._pooled.scatter - removed, left * self._ridge)
+        inverse = self._inverse_lower(scatter)
+        u = targets @ inverse.swapaxes(1, 2) @ inverse * left[:, None, None]
+        return np.asarray(u.reshape(offset.shape))
 
-    def _centred_rows(self, x_ntkp: Tensor) -> Tensor:
+    def _centred_rows(self, x_ntkp: Rows) -> Floats:
         """Rows of each block's windows less its mean (B, N, T W, k), zeros beyond the border."""
-        rows = x_ntkp.to(torch.float64).permute(3, 0, 1, 2)[self._cells]  # (B, W, N, T, k)
-        rows = rows.permute(0, 2, 3, 1, 4).flatten(2, 3)  # (B, N, T W, k)
-        return (rows - self._pooled.mean[:, None, None]) * self._exists[:, None, :, None]
+        rows = x_ntkp.astype(np.float64).transpose(3, 0, 1, 2)[self._cells]  # (B, W, N, T, k)
+        rows = rows.transpose(0, 2, 3, 1, 4)
+        rows = np.asarray(rows.reshape(*rows.shape[:2], -1, rows.shape[4]))  # (B, N, T W, k)
+        rows -= self._pooled.mean[:, None, None]
+        rows *= self._exists[:, None, :, None]
+        return rows
 
-    def _to_grid(self, u: Tensor) -> Tensor:
+    def _to_grid(self, u: Floats) -> Rows:
         """u (B, N, T share^2, k) to distances (N T, h, w)."""
-        d = (u.square().sum(dim=3) * self._ridge).sqrt()  # (B, N, T share^2)
+        d = np.sqrt(np.square(u).sum(axis=3) * self._ridge)  # (B, N, T share^2)
         blocks, images = d.shape[:2]
-        d = d.view(blocks, images, self._tiles, -1).permute(1, 2, 0, 3)  # (N, T, B, share^2)
-        cells: Tensor = d.flatten(2)[:, :, self._order].to(torch.float32)
-        return cells.reshape(-1, *self._grid_hw)
+        d = d.reshape(blocks, images, self._tiles, -1).transpose(1, 2, 0, 3)  # N, T, B, share^2
+        cells = d.reshape(images, self._tiles, -1)[:, :, self._order].astype(np.float32)
+        return np.asarray(cells.reshape(-1, *self._grid_hw))
 
-    def _cholesky(self, matrix: Tensor) -> Tensor:
-        lower: Tensor
-        lower, failed = torch.linalg.cholesky_ex(matrix)
-        if bool(failed.any()):
+    def _inverse_lower(self, matrices: Floats) -> Floats:
+        """L^-1 of each matrix L L'."""
+        try:
+            return inverse_lower(np.linalg.cholesky(matrices))
+        except np.linalg.LinAlgError:
             raise UsageError(
                 f"ridge={self._ridge:g}: too small to compare images with each other; try a "
                 "larger one"
-            )
-        return lower
+            ) from None
 
 
-def _solve_rows(lower: Tensor, rows: Tensor, *, transposed: bool) -> Tensor:
-    """L^-1, or its transpose, of rows (B, N, m, k) of each block."""
-    triangle = lower.mT if transposed else lower
-    solved: Tensor = torch.linalg.solve_triangular(
-        triangle, rows.flatten(1, 2).mT, upper=transposed
-    )
-    return solved.mT.reshape(rows.shape)
+def _along_rows(rows: Floats, matrices: Floats) -> Floats:
+    """Each block's matrix (k, k) times each of its rows (B, N, m, k)."""
+    flat = rows.reshape(len(rows), -1, rows.shape[3])
+    return np.asarray((flat @ matrices.swapaxes(1, 2)).reshape(rows.shape))
 
 
-def _of_tiles(select: Tensor, tiles: int) -> Tensor:
+def _of_tiles(select: Floats, tiles: int) -> Floats:
     """The same choice (B, c, W) in the rows of every tile: (B, T c, T W), block diagonal."""
-    diagonal = torch.eye(tiles, dtype=select.dtype)
-    whole = torch.einsum("st,bcw->bsctw", diagonal, select)
-    return whole.flatten(3, 4).flatten(1, 2)
+    whole: Floats = np.einsum("st,bcw->bsctw", np.eye(tiles), select)
+    return whole.reshape(len(select), tiles * select.shape[1], tiles * select.shape[2])

@@ -11,16 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.errors import EdgesegError
 from edgeseg.files import size_text
 from edgeseg.fitting.embedding_store import EmbeddingStore
-from edgeseg.fitting.feature_space import CPU, FeatureSpace
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.screening.leave_one_out import LeaveOneOut
 from edgeseg.fitting.screening.outliers import Yardstick, cut_for
@@ -69,14 +67,13 @@ class Screening:
         return replace(dataset, train=kept)
 
 
-@torch.no_grad()
 def screen(dataset: Dataset, config: FitConfig, options: FitOptions) -> Screening:
     """Compare every good image of a dataset with all others."""
     space = FeatureSpace.load(config, weights=options.weights, note=ignore)
     _check_disk(space, images=len(dataset.train))
     samples: list[Sample] = []
     windows = space.windows
-    moments = windows.new_moments(space.k, device=options.device)
+    moments = windows.new_moments(space.k)
     with EmbeddingStore() as store:
         for batch, rows in _embedded(space, dataset.train, options):
             windows.add_(moments, space.inputs(rows), images=len(rows))
@@ -85,7 +82,7 @@ def screen(dataset: Dataset, config: FitConfig, options: FitOptions) -> Screenin
                 samples.append(sample)
         if len(samples) < FEWEST:
             return Screening(images=len(samples))
-        pooled = windows.pooled(moments.to(CPU))
+        pooled = windows.pooled(moments)
         return _Comparison(space, pooled, store, options.progress).screening(samples)
 
 
@@ -106,7 +103,7 @@ def _check_disk(space: FeatureSpace, *, images: int) -> None:
 
 def _embedded(
     space: FeatureSpace, samples: Sequence[Sample], options: FitOptions
-) -> Iterator[tuple[tuple[Sample, ...], Tensor]]:
+) -> Iterator[tuple[tuple[Sample, ...], NDArray[np.float32]]]:
     """Readable images and their embeddings; the fit itself says which are unreadable."""
     size_hw = space.config.image_hw
     size, embed = options.for_images(size_hw).batch_size, space.embedder(options.device)
@@ -120,7 +117,7 @@ def _embedded(
     )
     length = -(-len(samples) // size)
     for batch in options.progress(batches, length=length, label="Reading images to compare"):
-        yield batch.samples, embed(torch.from_numpy(batch.frames))
+        yield batch.samples, embed(batch.frames)
 
 
 class _Comparison:
@@ -131,12 +128,11 @@ class _Comparison:
     ):
         self.space, self.pooled, self.store, self.progress = space, pooled, store, progress
         self.windows = space.windows
-        blank = Factors(
-            mean=pooled.mean.to(torch.float32), factor=torch.zeros(1, pooled.mean.shape[1], 1)
-        )
-        self.to_image = space.model(blank).to_image
+        k = pooled.mean.shape[1]
+        blank = Factors(mean=pooled.mean.astype(np.float32), factor=np.zeros((1, k, 1), np.float32))
+        self.to_image = space.head(blank).to_image
         shape = (len(store), space.tiles, *space.config.grid_hw)
-        self.grids = torch.zeros(shape)  # distances of every image
+        self.grids = np.zeros(shape, np.float32)  # distances of every image
         self.scores, self.peaks = np.zeros(len(store)), np.zeros(len(store))
 
     def screening(self, samples: Sequence[Sample]) -> Screening:
@@ -182,12 +178,12 @@ class _Comparison:
         ]
         for places, measure in self.progress(work, length=len(work), label=label):
             for rows in self.store.batches(places, size=size):
-                grids = measure(rows.view(len(rows), -1, self.space.k, self.windows.cells))
-                self.grids[places] = grids.view(-1, *self.grids.shape[1:])
+                grids = measure(rows.reshape(len(rows), -1, self.space.k, self.windows.cells))
+                self.grids[places] = grids.reshape(-1, *self.grids.shape[1:])
                 tiling = self.space.config.tiling
                 of_frames = frame_scores(*self.to_image(grids), tiling=tiling)
-                self.scores[places] = of_frames.score.numpy()
-                self.peaks[places] = of_frames.peak.numpy()
+                self.scores[places] = of_frames.score
+                self.peaks[places] = of_frames.peak
 
     def _pooled_without(self, places: list[int]) -> Moments:
         if not places:
@@ -202,9 +198,9 @@ class _Comparison:
     ) -> Suspect:
         maps, scores = self.to_image(self.grids[place])  # of each tile
         tiling = self.space.config.tiling
-        map_hw = maps[0].numpy()
+        map_hw = maps[0]
         if tiling is not None:
-            map_hw, _ = tiling.blend(list(maps.numpy()), scores.tolist())
+            map_hw, _ = tiling.blend(list(maps), scores.tolist())
         row, column = np.unravel_index(int(map_hw.argmax()), map_hw.shape)
         return Suspect(
             sample=sample,

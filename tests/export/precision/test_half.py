@@ -145,7 +145,7 @@ def test_an_output_in_front_of_the_form_is_refused() -> None:
 def test_more_and_more_returns_to_fp32() -> None:
     task = Task(graph=traced(EDGE, APART), images=good_frames(4), target="cpu")
     model = artefact().model()
-    head = Head(model=model, embed=lambda inputs: model.embed(inputs).flatten(2))
+    head = Head(model=model, embed=model.embeddings)
     candidates = list(MAKERS["fp16"](task))
     assert [candidate.text for candidate in candidates] == [ALL.text, BACKBONE.text, FACTORS.text]
     wanted = reference(EDGE, task.images)["map"]

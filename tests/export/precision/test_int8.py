@@ -50,7 +50,7 @@ def made_by(proto: ModelProto) -> dict[str, NodeProto]:
 def head(config: FitConfig) -> Head:
     """The mean and the factors of the fit, and its embeddings."""
     model = artefact(config).model()
-    return Head(model=model, embed=lambda inputs: model.embed(inputs).flatten(2))
+    return Head(model=model, embed=model.embeddings)
 
 
 def whole(config: FitConfig, target: str) -> ModelProto:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from onnx import ModelProto, numpy_helper
-from torch import Tensor
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
@@ -28,6 +28,7 @@ from edgeseg.export.precision.refit import (
 )
 from edgeseg.export.sessions import installed_runs
 from edgeseg.export.verify import head_error
+from edgeseg.fitting.feature_space import Embedder
 from edgeseg.progress import ignore, silent
 from tests.support.export_models import SHORT, artefact, data, good_frames, run, traced
 
@@ -48,22 +49,14 @@ def opened(
     return next(iter(runs.values()))()
 
 
-def again(
-    model: Artefact, embed: Callable[[Tensor], Tensor], good: Dataset = GOOD, **notes: object
-) -> Artefact:
+def again(model: Artefact, embed: Embedder, good: Dataset = GOOD, **notes: object) -> Artefact:
     told = notes.get("note", ignore)
     assert callable(told)
     return refitted(model, embed, good, note=told, progress=silent)
 
 
-def by_torch(config: FitConfig) -> Callable[[Tensor], Tensor]:
-    model = artefact(config).model()
-
-    @torch.no_grad()
-    def embed(inputs: Tensor) -> Tensor:
-        return model.embed(inputs).flatten(2)
-
-    return embed
+def by_torch(config: FitConfig) -> Embedder:
+    return artefact(config).model().embeddings
 
 
 @pytest.mark.parametrize("config", [SHORT, GLOBAL], ids=["shared", "one covariance"])
@@ -75,11 +68,11 @@ def test_an_unrounded_graph_gives_the_fit_again(
     run_probe = opened(cut(proto), tmp_path, EMBEDDING, precision="fp32", batch=batch)
     fitted = artefact(config)
     new = again(fitted, embedder(run_probe))
-    scale = float(fitted.factors.factor.abs().max())
-    assert float((new.factors.mean - fitted.factors.mean).abs().max()) < 1e-5
+    scale = float(np.abs(fitted.factors.factor).max())
+    assert float(np.abs(new.factors.mean - fitted.factors.mean).max()) < 1e-5
     # Signs and degenerate directions are free: what counts is the quadratic form itself.
-    old_form, form = (f @ f.mT for f in (fitted.factors.factor, new.factors.factor))
-    assert float((form - old_form).abs().max()) < 1e-3 * scale**2
+    old_form, form = (f @ f.swapaxes(1, 2) for f in (fitted.factors.factor, new.factors.factor))
+    assert float(np.abs(form - old_form).max()) < 1e-3 * scale**2
     wanted, calibration = fitted.calibration, new.calibration
     assert calibration.score_threshold == pytest.approx(wanted.score_threshold, rel=1e-4)
     assert calibration.pixel_threshold == pytest.approx(wanted.pixel_threshold, rel=1e-4)
@@ -95,7 +88,7 @@ def test_a_cut_graph_has_nothing_behind_the_embedding() -> None:
     assert [output.name for output in probe.graph.output] == [EMBEDDING]
     assert "factor" not in initializers(probe)
     rows = run(probe, IMAGES[:1])[EMBEDDING]
-    wanted = by_torch(SHORT)(torch.from_numpy(IMAGES[:1])).mT.numpy()
+    wanted = by_torch(SHORT)(IMAGES[:1]).swapaxes(1, 2)
     np.testing.assert_allclose(rows, wanted, atol=1e-4)
     assert proto.SerializeToString(deterministic=True) == before, "the caller's graph"
 
@@ -104,7 +97,7 @@ def test_a_cut_graph_has_nothing_behind_the_embedding() -> None:
 def test_an_fp16_graph_gives_its_rounded_embedding_in_fp32(tmp_path: Path, embedding: bool) -> None:
     proto = to_half(traced(SHORT), HalfPlan(embedding=embedding))
     (rows,) = opened(cut(proto), tmp_path, EMBEDDING, precision="fp16")(IMAGES)
-    wanted = by_torch(SHORT)(torch.from_numpy(IMAGES)).mT.numpy()
+    wanted = by_torch(SHORT)(IMAGES).swapaxes(1, 2)
     assert rows.dtype == np.float32
     assert 1e-6 < np.abs(rows - wanted).max() < 0.02 * np.abs(wanted).max()
     halves = rows.astype(np.float16).astype(np.float32)
@@ -144,29 +137,27 @@ def test_the_head_agrees_with_the_reference_on_the_same_embedding(tmp_path: Path
 def test_what_moves_every_embedding_alike_moves_the_mean_alone() -> None:
     fitted, embed = artefact(SHORT), by_torch(SHORT)
     new = again(fitted, lambda inputs: embed(inputs) + 3.0)
-    torch.testing.assert_close(new.factors.mean, fitted.factors.mean + 3.0, atol=1e-4, rtol=0)
+    np.testing.assert_allclose(new.factors.mean, fitted.factors.mean + 3.0, atol=1e-4, rtol=0)
     threshold = fitted.calibration.score_threshold
     assert new.calibration.score_threshold == pytest.approx(threshold, rel=1e-2)
 
 
 def test_noise_becomes_part_of_the_covariance_and_the_threshold_is_of_these_scores() -> None:
     fitted, embed = artefact(SHORT), by_torch(SHORT)
-    spread = float(embed(torch.from_numpy(IMAGES)).std())
-    noise = torch.Generator().manual_seed(1)
+    spread = float(embed(IMAGES).std())
+    noise = np.random.default_rng(1)
 
-    def noisy(inputs: Tensor) -> Tensor:
+    def noisy(inputs: NDArray[np.uint8]) -> NDArray[np.float32]:
         rows = embed(inputs)
-        return rows + 0.3 * spread * torch.randn(rows.shape, generator=noise)
+        return rows + 0.3 * spread * noise.normal(size=rows.shape).astype(np.float32)
 
     new = again(fitted, noisy)
-    assert float(new.factors.factor.abs().max()) < float(fitted.factors.factor.abs().max())
+    assert np.abs(new.factors.factor).max() < np.abs(fitted.factors.factor).max()
     good = new.calibration.good
     assert good.count == fitted.calibration.good.count
     assert new.calibration.score_threshold in good.scores.tolist()
-    old = artefact(SHORT).model()
-    with torch.no_grad():
-        rows = noisy(torch.from_numpy(IMAGES)).view(len(IMAGES), -1, *SHORT.grid_hw)
-        before = old.to_image(old.distances(rows))[1]
+    rows = noisy(IMAGES).reshape(len(IMAGES), -1, *SHORT.grid_hw)
+    before = artefact(SHORT).head().judge(rows)[1]
     assert (before > fitted.calibration.score_threshold).all(), "the old head flags every good one"
 
 
@@ -180,7 +171,7 @@ def test_few_images_are_a_fit_of_few_images(tmp_path: Path, count: int) -> None:
     new = again(artefact(SHORT), by_torch(SHORT), open_dataset(folder), note=notes.append)
     assert new.calibration.good.count == count
     assert np.isfinite(new.calibration.score_threshold)
-    assert torch.isfinite(new.factors.factor).all()
+    assert np.isfinite(new.factors.factor).all()
     assert new.calibration.answered_rate == pytest.approx(1.0 if count == 1 else 1 / 3)
     assert any("false-alarm rate" in line for line in notes)
 
@@ -191,7 +182,7 @@ def test_tiles_go_through_the_graph_and_frames_are_judged() -> None:
     seen: list[tuple[int, ...]] = []
     embed = by_torch(SHORT)
 
-    def watched(inputs: Tensor) -> Tensor:
+    def watched(inputs: NDArray[np.uint8]) -> NDArray[np.float32]:
         seen.append(tuple(inputs.shape))
         return embed(inputs)
 

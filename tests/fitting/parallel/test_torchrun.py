@@ -65,13 +65,13 @@ def test_without_torchrun_a_process_is_alone(monkeypatch):
 
 
 def test_each_process_takes_its_own_gpu(monkeypatch):
-    assert choose_device() == torch.device("cpu") or torch.cuda.is_available()
+    assert choose_device() == "cpu" or torch.cuda.is_available()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert choose_device() == torch.device("cuda", 1)
+    assert choose_device() == "cuda:1"
     assert not torch.backends.cudnn.allow_tf32  # its ten bits are no float32
     assert torch.backends.cudnn.deterministic
 

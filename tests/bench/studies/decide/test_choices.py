@@ -59,7 +59,7 @@ def test_a_trial_is_the_products_own_fit_and_evaluation(data):
         assert tried.scores == pytest.approx(evaluation.scores, rel=1e-5)
         assert tried.figures == pytest.approx(evaluation.figures)
     assert memory.spared > 0
-    assert first.reads == artefact.factors.factor.numel()
+    assert first.reads == artefact.factors.factor.size
     point = at_rate(first)
     assert point.threshold == pytest.approx(calibration.score_threshold, rel=1e-5)
     assert point.recall == evaluation.recall
