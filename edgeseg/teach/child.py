@@ -85,14 +85,19 @@ def main(do: Callable[[dict[str, Any], Teller], int] = work) -> int:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     job = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_the_service, daemon=True).start()
-    return do(job, Teller(out))
+    ended = threading.Event()
+    threading.Thread(target=_end_with_the_service, args=(ended,), daemon=True).start()
+    try:
+        return do(job, Teller(out))
+    finally:
+        ended.set()
 
 
-def _end_with_the_service() -> None:
+def _end_with_the_service(ended: threading.Event) -> None:
     """Nobody would take the result of a service that is gone."""
     sys.stdin.read()
-    os._exit(_ORPHANED)
+    if not ended.is_set():
+        os._exit(_ORPHANED)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ def fit_model(
     from edgeseg.data.datasets import open_dataset
     from edgeseg.fitting.fitting import fit
 
-    dataset = open_dataset(images)
+    # Of line3/good, people know line3.
+    dataset = replace(open_dataset(images), name=images.resolve().parent.name)
     artefact = fit(dataset, looked_at(config, dataset, note=options.note), options)
     save_artefact(artefact, out)
     return artefact

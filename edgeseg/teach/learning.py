@@ -18,7 +18,7 @@ import numpy as np
 from edgeseg.contract.images import images_in, read_image
 from edgeseg.contract.judgement import is_alarming
 from edgeseg.contract.plain import Malformed, parse_json, record
-from edgeseg.files import write_json
+from edgeseg.files import file_sha256, write_json
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, Marked
@@ -63,9 +63,9 @@ class Preview:
             return "nothing can be learned now; see why each picture is held back"
         found = f"{len(self.still_found)} of {self.guarded} known defects are still found"
         return (
-            f"{len(self.would_learn)} pictures are learned: the threshold goes from "
-            f"{self.threshold_old:.4g} to {self.threshold_new:.4g}, {len(self.now_passes)} marked "
-            f"alarms would pass, {found if self.guarded else 'no known defect could tell'}"
+            f"learning {len(self.would_learn)} of the marked alarms: the threshold goes from "
+            f"{self.threshold_old:.4g} to {self.threshold_new:.4g}, {len(self.now_passes)} of them "
+            f"would pass, {found if self.guarded else 'no known defect could tell'}"
         )
 
     def facts(self) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def basis_of(project: Project) -> str:
 
 def version_of(project: Project) -> str:
     """The model and threshold of the fit, as one word."""
-    metadata = file_metadata(project.fit / "model.onnx")
-    return f"{metadata.onnx_sha256}:{metadata.threshold.score!r}"
+    model = project.fit / "model.onnx"
+    return f"{file_sha256(model)}:{file_metadata(model).threshold.score!r}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,60 +4,73 @@ Every picture is held against the others without it (leave one out), by a small 
 fit will say with its network is told here while the part still lies before the camera.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.runtime.drift.appearance import Look, LookWatch, same_view
+from edgeseg.runtime.drift.appearance import SAME, Look, LookWatch
 
 FEWEST = 6  # pictures that can say what is usual
+_SAMPLE = 200  # pictures whose neighbours say what is usual, from all over the list
 _SPREADS = 5.0  # deviations of the others, from which on a picture is odd
 _LEAST = 2.0  # grey levels: parts that are all alike must not make each other odd
 _AS_SIGMA = 1.4826  # a median deviation as a standard one
 
+Values = NDArray[np.float64]
 
-def flags_of(looks: Mapping[str, Look]) -> dict[str, list[str]]:
-    """What is to be said of each picture; names in the order in which they came."""
+
+def flags_of(
+    looks: Mapping[str, Look], *, wanted: Collection[str] | None = None
+) -> dict[str, list[str]]:
+    """What is to be said of each picture, or of those wanted; names in the order they came in."""
     names = list(looks)
-    flags: dict[str, list[str]] = {name: [] for name in names}
-    for index, name in enumerate(names):
-        for earlier in names[:index]:
-            if same_view(looks[name], looks[earlier]):
-                flags[name].append(f"duplicate of {earlier}")
-                break
+    asked = [index for index, name in enumerate(names) if wanted is None or name in wanted]
+    flags: dict[str, list[str]] = {names[index]: [] for index in asked}
+    if not names:
+        return flags
+    thumbs = np.stack([look.thumb.astype(np.float32).ravel() for look in looks.values()])
+    for index in asked:
+        same = np.flatnonzero(_distances(thumbs, index)[:index] < SAME)
+        if same.size:
+            flags[names[index]].append(f"duplicate of {names[int(same[0])]}")
     if len(names) < FEWEST:
         return flags
-    for name, far in zip(names, _unlike(list(looks.values())), strict=True):
-        if far:
-            flags[name].append("odd: unlike all other pictures")
+    usual = [float(_nearest(thumbs, index)) for index in range(0, len(names), _step(len(names)))]
     light = np.array([float(np.mean(look.brightness)) for look in looks.values()])
     focus = np.array([look.sharpness for look in looks.values()])
-    for index, name in enumerate(names):
-        darker = _below(light, index, least=LookWatch.LIGHT_ALONE)
-        brighter = _below(-light, index, least=LookWatch.LIGHT_ALONE)
-        if darker or brighter:
-            flags[name].append(f"odd: {'darker' if darker else 'brighter'} than the others")
-        if _below(focus, index, least=LookWatch.FOCUS_ALONE):
-            flags[name].append("blurred")
+    for index in asked:
+        said = flags[names[index]]
+        nearest = float(_nearest(thumbs, index))
+        if _is_below(-nearest, -np.array(usual), least=_LEAST):
+            said.append("odd: unlike all other pictures")
+        others = np.delete(light, index)
+        if _is_below(light[index], others, least=LookWatch.LIGHT_ALONE):
+            said.append("odd: darker than the others")
+        elif _is_below(-light[index], -others, least=LookWatch.LIGHT_ALONE):
+            said.append("odd: brighter than the others")
+        if _is_below(focus[index], np.delete(focus, index), least=LookWatch.FOCUS_ALONE):
+            said.append("blurred")
     return flags
 
 
-def _unlike(looks: list[Look]) -> list[bool]:
-    """Whether the nearest other picture is far, as nearest ones go among the others."""
-    thumbs = np.stack([look.thumb.astype(np.float32).ravel() for look in looks])
-    count = len(thumbs)
-    nearest = np.full(count, np.inf)
-    for index in range(count):
-        distances = np.abs(thumbs - thumbs[index]).mean(axis=1)
-        distances[index] = np.inf
-        nearest[index] = distances.min()
-    return [_below(-nearest, index, least=_LEAST) for index in range(count)]
+def _step(count: int) -> int:
+    return max(1, count // _SAMPLE)
 
 
-def _below(values: NDArray[np.float64], index: int, *, least: float) -> bool:
-    """Whether one value lies far below those of the others."""
-    others = np.delete(values, index)
+def _distances(thumbs: NDArray[np.float32], index: int) -> NDArray[np.float32]:
+    """Mean difference in grey levels from one picture to all."""
+    return np.asarray(np.abs(thumbs - thumbs[index]).mean(axis=1), np.float32)
+
+
+def _nearest(thumbs: NDArray[np.float32], index: int) -> float:
+    distances = _distances(thumbs, index)
+    distances[index] = np.inf
+    return float(distances.min())
+
+
+def _is_below(value: float, others: Values, *, least: float) -> bool:
+    """Whether a value lies far below the others."""
     middle = float(np.median(others))
     spread = _AS_SIGMA * float(np.median(np.abs(others - middle)))
-    return bool(middle - values[index] > max(least, _SPREADS * spread))
+    return bool(middle - value > max(least, _SPREADS * spread))

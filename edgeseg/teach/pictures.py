@@ -82,21 +82,23 @@ class Pictures:
                 return same.name
             return self.add(image_hwc, kind=kind, stem=stem)
 
-    def listed(self, kind: Kind, scores: dict[str, float]) -> list[dict[str, Any]]:
-        """All of a kind in the order of their names, with what is to be said of them."""
+    def listed(
+        self, kind: Kind, scores: dict[str, float], *, only: str | None = None
+    ) -> list[dict[str, Any]]:
+        """All of a kind, or one, in the order of their names, with what is to be said of them."""
         with self._lock:
             paths = images_in(self._project.pictures(kind))
-            looks = {path.name: self._look(path) for path in paths}
-        flags = flags_of(looks) if kind == "good" else {name: [] for name in looks}
+            looks = {path.name: self._look(path) for path in paths} if kind == "good" else {}
+        flags = flags_of(looks, wanted=None if only is None else (only,))
         return [
             {
                 "name": path.name,
                 "when": utc_time(path.stat().st_mtime),
-                "flags": flags[path.name],
+                "flags": flags.get(path.name, []),
                 "score": scores.get(path.name),
             }
             for path in paths
-            if path.is_file()
+            if only in (None, path.name) and path.is_file()
         ]
 
     def jpeg(self, kind: Kind, name: str, *, width: int) -> bytes:

@@ -23,12 +23,15 @@ from edgeseg.teach.judging import judged, row
 from edgeseg.teach.learner import Learner
 from edgeseg.teach.pictures import Limits, Pictures, shrunk_jpeg
 from edgeseg.teach.process import CHILD, Work
-from edgeseg.teach.project import Kind, Project, RegionSettings, check_picture_name
+from edgeseg.teach.project import KINDS, Kind, Project, RegionSettings, check_picture_name
 from edgeseg.teach.report import read_report
 from edgeseg.teach.station import Station
 from edgeseg.teach.versions import Versions
 
+__all__ = ["Capturing", "Facts", "Kind", "Mark", "TeachService", "Who"]
+
 Facts = dict[str, Any]
+Mark = MarkWord
 _LIVE_WIDTH = 960
 _NO_CAMERA = {"ok": False, "width": 0, "height": 0, "fps": 0.0}
 _STOPPED: Facts = {
@@ -119,7 +122,7 @@ class TeachService:
         else:
             seen = {**_NO_CAMERA, "sentence": self._camera_fault or "no camera"}
         model = self._versions.facts()
-        counts = {kind: self._pictures.count(kind) for kind in ("good", "bad", "removed")}
+        counts = {str(kind): self.count(kind) for kind in KINDS}
         return {
             "step": self._step(running=running, model=model is not None, good=counts["good"]),
             "camera": seen,
@@ -174,6 +177,10 @@ class TeachService:
     def upload(self, name: str, body: bytes, *, kind: Kind = "good") -> Facts:
         """Keep a picture that somebody sends, within the limits; the picture as in `pictures`."""
         return self._told(self._pictures.take(name, body, kind=_own(kind)), kind)
+
+    def count(self, kind: Kind) -> int:
+        """How many pictures of a kind there are."""
+        return self._pictures.count(kind)
 
     def pictures(self, kind: Kind) -> list[Facts]:
         """[{"name", "when", "flags": ["duplicate of X", "odd: ...", "blurred"], "score"}]."""
@@ -258,6 +265,11 @@ class TeachService:
 
     # Run
 
+    def install(self) -> Facts:
+        """Write the recipe and check it on its golden pictures; {"recipe", "golden"}."""
+        self._versions.install()
+        return {"recipe": str(self.project.recipe), "golden": self._versions.check()}
+
     def run(self) -> Facts:
         """Write the recipe, check it on its golden pictures and start; the "run" of `state`."""
         with self._lock:
@@ -304,7 +316,7 @@ class TeachService:
 
     # Learn
 
-    def mark(self, alarm_id: str, mark: MarkWord, *, who: Who, name: str) -> Facts:
+    def mark(self, alarm_id: str, mark: Mark, *, who: Who, name: str) -> Facts:
         """Say what an alarm was; it waits in feedback/. The alarm as in `alarms`.
 
         "ignore" by a supervisor leaves the alarm's place out from the next fit on.
@@ -355,7 +367,7 @@ class TeachService:
             return ""
 
     def _told(self, name: str, kind: Kind) -> Facts:
-        return next(item for item in self.pictures(kind) if item["name"] == name)
+        return self._pictures.listed(kind, {}, only=name)[0]
 
     def _alarm(self, alarm: Alarm) -> Facts:
         marks = [asdict(mark) for mark in self._feedback.marks_of(alarm.id)]

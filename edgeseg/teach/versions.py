@@ -69,7 +69,7 @@ class Versions:
             if metadata is not None:
                 chosen = metadata.threshold
                 return {
-                    "version": (metadata.onnx_sha256 or "")[:12],
+                    "version": file_sha256(self.model)[:12],
                     "rate_per_thousand": per_thousand(chosen),
                     "threshold": chosen.score,
                     "when": read_report(self._project.fit).when,
@@ -126,12 +126,12 @@ class Versions:
         recipe = self._recipe()
         if recipe is None:
             raise UsageError("nothing runs yet that could learn; run the station first")
-        install_model(recipe, model, _OPENING, note=self._note)
+        install_model(recipe, model, _OPENING, note=ignore)
 
     def check(self) -> str:
         """The golden check on this computer; a sentence, or an error."""
         recipe = read_recipe(self._project.recipe)
-        record = check_recipe(recipe, _OPENING, note=self._note)
+        record = check_recipe(recipe, _OPENING, note=ignore)
         write_record(recipe, record)
         if not record.passed:
             raise RuntimeFailure(f"golden check failed: {record.summary}; nothing is inspected")
@@ -218,7 +218,7 @@ class Versions:
 
     def _approve(self, recipe: Recipe, model: Path) -> None:
         """Choose golden pictures that the model gets right, and approve its scores of them."""
-        with opened_judge(recipe, _OPENING, note=self._note, model=model) as judge:
+        with opened_judge(recipe, _OPENING, note=ignore, model=model) as judge:
             for label in LABELS:
                 (recipe.golden / label).mkdir(parents=True, exist_ok=True)
             passed = self._copy_right(judge, "good", most=GOLDEN_GOOD)

@@ -16,7 +16,7 @@ _PARTS = 4
 _MIDDLE, _QUARTER = _PARTS * _PARTS // 2, _PARTS * _PARTS // 4
 # Grey levels, mean over the thumbnail. Two good parts of MVTec AD bottle, cable, grid and screw
 # differ by 2.7 or more, by 1.3 at half the light; noise of 5 grey levels makes less than 0.8.
-_SAME = 1.0
+SAME = 1.0
 _COARSE = 4  # pixels: detail of this size survives a defocus that removes single pixels
 _FLOOR = 0.1  # grey levels: keeps the ratio finite on a blank frame
 
@@ -47,7 +47,7 @@ def look_at(frame_hwc: NDArray[np.uint8]) -> Look:
 
 def same_view(look: Look, other: Look) -> bool:
     """Whether two looks are at the same part at rest, but for noise."""
-    return cv2.norm(look.thumb, other.thumb, cv2.NORM_L1) < _SAME * look.thumb.size
+    return cv2.norm(look.thumb, other.thumb, cv2.NORM_L1) < SAME * look.thumb.size
 
 
 def _shrunk(grey: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:

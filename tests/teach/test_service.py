@@ -1,11 +1,16 @@
 """One project from an empty folder to a station that has learned, by the calls of a page."""
 
+import json
 import shutil
 import time
+from dataclasses import asdict
 
 import pytest
 
 from edgeseg.contract.images import write_image
+from edgeseg.errors import UsageError
+from edgeseg.files import write_json
+from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.project import Project
 from edgeseg.teach.service import TeachService
 from tests.support.teach_engine import CHILD, part, write_project
@@ -68,22 +73,186 @@ def test_a_fit_is_judged_and_a_rate_is_chosen(taught):
     assert [line["event"] for line in taught.history()] == ["threshold", "fit"]
 
 
-def test_the_station_runs_learns_and_goes_back(taught):
+def test_the_station_runs_learns_and_goes_back_without_losing_a_frame(taught):
     taught.run()
     alarm = met(lambda: taught.alarms())[0]
     assert (alarm["score"], alarm["box"], alarm["width"]) == (150.0, [12, 8, 12, 8], 48)
-    before = taught.state()["run"]["threshold"]
-    assert before == 138
-    taught.mark(alarm["id"], "good", who="supervisor", name="Ada")
+    assert taught.state()["run"]["threshold"] == 138
+    taught.mark(alarm["id"], "good", who="operator", name="Ann")
+    marked = taught.mark(alarm["id"], "good", who="operator", name="Bob")
+    assert [mark["name"] for mark in marked["marks"]] == ["Ann", "Bob"]
     preview = met(lambda: (p := taught.learn_preview())["state"] == "ready" and p)
     assert [item["name"] for item in preview["would_learn"]] == [alarm["id"]]
     assert (preview["threshold_old"], preview["threshold_new"]) == (138, 139)
     assert preview["still_found"] == {"found": 2, "of": 2}
+    json.dumps([preview, taught.state(), taught.alarms(), taught.judge(), taught.history()])
+    with pytest.raises(UsageError, match="needs a supervisor"):
+        taught.learn(who="operator")
     taught.learn(who="supervisor")
     assert ended(taught, "learn")["state"] == "done", taught.state()["learn"]
     met(lambda: taught.state()["run"]["threshold"] == 139)
-    counters = taught.state()["run"]["counters"]
-    assert counters["dropped"] == {}
+    with pytest.raises(UsageError, match="needs a supervisor"):
+        taught.rollback(who="operator")
     taught.rollback(who="supervisor")
     met(lambda: taught.state()["run"]["threshold"] == 138)
+    counters = taught.stop()["counters"]
+    assert sum(counters["dropped"].values()) == counters["dropped"].get("shutdown", 0)
+    assert counters["frames"] == counters["parts"] + counters["dropped"].get("shutdown", 0)
+    assert taught.state()["model"]["installed"]
+    events = [line["event"] for line in taught.history()]
+    assert events == ["stop", "rollback", "learn", "mark", "mark", "run", "fit"]
+
+
+def alarmed(service, score):
+    """An alarm of that score, as the station would have kept it."""
+    picture = service.project.alarms / f"{score:013d}-000000.png"
+    write_image(picture, part(score, seed=score))
+    alarm = Alarm(
+        id=picture.stem, when="", score=float(score), p_value=None, verdict="defect",
+        threshold=138.0, box=(12, 8, 12, 8), width=48, height=32,
+    )  # fmt: skip
+    write_json(picture.with_suffix(".json"), asdict(alarm))
+    return alarm.id
+
+
+def preview_of(service):
+    service.install()
+    return met(lambda: (p := service.learn_preview())["state"] != "running" and p)
+
+
+def test_a_mark_that_would_pull_the_threshold_past_a_confirmed_defect_is_held_back(taught):
+    mild, bold, defect = alarmed(taught, 145), alarmed(taught, 150), alarmed(taught, 149)
+    for alarm in (mild, bold):
+        taught.mark(alarm, "good", who="supervisor", name="Ada")
+    taught.mark(defect, "defect", who="operator", name="Bob")
+    preview = preview_of(taught)
+    assert [item["name"] for item in preview["would_learn"]] == [mild]
+    reasons = {item["name"]: item["reason"] for item in preview["held_back"]}
+    assert f"as much as the defect {defect}" in reasons[bold]
+    assert preview["still_found"] == {"found": 3, "of": 3}
+    assert taught.state()["feedback"] == {"waiting": 1, "agreed": 2}
+
+
+def test_a_golden_bad_part_holds_back_what_scores_like_it(taught):
+    taught.install()
+    taught.project.picture("bad", "b160.png").unlink()  # it is golden still
+    alarm = alarmed(taught, 165)
+    taught.mark(alarm, "good", who="supervisor", name="Ada")
+    preview = preview_of(taught)
+    assert preview["would_learn"] == []
+    assert preview["threshold_new"] is None
+    assert "as much as the defect b160.png" in preview["held_back"][0]["reason"]
+    taught.learn(who="supervisor")
+    assert ended(taught, "learn")["state"] == "failed"
+    assert taught.state()["model"]["threshold"] == 138
+
+
+def test_a_supervisor_lets_a_place_be_ignored_from_the_next_fit_on(taught):
+    alarm = alarmed(taught, 150)
+    taught.mark(alarm, "ignore", who="operator", name="Ann")
+    assert taught.region()["ignore"] == []
+    for _ in range(2):
+        taught.mark(alarm, "ignore", who="supervisor", name="Ada")
+    assert taught.region()["ignore"] == [[[12, 8], [24, 8], [24, 16], [12, 16]]]
+
+
+@pytest.mark.parametrize("how", ["cancelled", "failed"])
+def test_a_fit_that_does_not_end_well_leaves_the_model(taught, how):
+    before = taught.state()["model"]
+    name = "slow" if how == "cancelled" else "broken"
+    write_image(taught.project.pictures("good") / f"{name}.png", part(90))
+    taught.start_fit({})
+    if how == "cancelled":
+        met(lambda: taught.state()["fit"]["sentence"] == "now slow")
+        assert taught.state()["step"] == "fit"
+        with pytest.raises(UsageError, match="still at work"):
+            taught.start_fit({})
+        taught.cancel_fit()
+    state = ended(taught, "fit")
+    assert state["state"] == how
+    assert taught.state()["model"] == before
+    assert not [path for path in taught.project.folder.iterdir() if path.name.startswith(".")]
+
+
+def test_a_bug_in_the_child_is_a_failure_and_no_silence(taught):
+    write_image(taught.project.pictures("good") / "crash.png", part(90))
+    taught.start_fit({})
+    state = ended(taught, "fit")
+    assert state["state"] == "failed"
+    assert "ZeroDivisionError: a bug" in state["sentence"]
+
+
+def test_a_folder_that_was_killed_between_two_renames_is_whole_again(taught):
+    before = taught.state()["model"]
+    taught.project.fit.rename(taught.project.folder / "fit.before")
+    again = TeachService(Project.opened(taught.project.folder), child=CHILD)
+    assert again.state()["model"] == before
+    again.close()
+
+
+def test_before_anything_was_fitted(tmp_path):
+    service = TeachService(Project.begun(tmp_path / "line3"), child=CHILD)
+    try:
+        service.open_camera()
+        state = service.state()
+        assert (state["step"], state["model"], state["fit"]["state"]) == ("collect", None, "none")
+        assert state["camera"]["sentence"] == "no camera; upload pictures, or set a source"
+        for asked in (service.judge, lambda: service.choose(5), service.install):
+            with pytest.raises(UsageError, match="nothing was fitted yet"):
+                asked()
+        for asked in (service.learn_preview, lambda: service.learn(who="supervisor")):
+            with pytest.raises(UsageError, match="nothing runs yet"):
+                asked()
+        with pytest.raises(UsageError, match="no camera"):
+            service.run()
+        with pytest.raises(UsageError, match="no camera"):
+            service.capture()
+        with pytest.raises(UsageError, match="not there"):
+            service.alarm_jpeg("0000000000001-000000")
+        with pytest.raises(UsageError, match="no name of a picture"):
+            service.alarm_jpeg("../history.jsonl")
+        with pytest.raises(UsageError, match="no name of a picture"):
+            service.map_jpeg("../../x.jpg")
+    finally:
+        service.close()
+
+
+def test_the_camera_collects_and_comes_back_after_the_station(taught):
+    taught.open_camera()
+    assert taught.live_jpeg(5.0).startswith(b"\xff\xd8")
+    picture = taught.capture()
+    assert taught.count("good") == 41
+    assert taught.picture_jpeg("good", picture["name"], width=24).startswith(b"\xff\xd8")
+    met(lambda: taught.state()["meters"])
+    taught.run()
+    met(lambda: taught.state()["run"]["state"] == "running")
+    assert taught.live_jpeg(5.0).startswith(b"\xff\xd8")
+    assert taught.capture(kind="bad")["name"]
+    with pytest.raises(UsageError, match="the station runs"):
+        taught.auto_capture("parts")
     taught.stop()
+    assert met(lambda: taught.state()["camera"]["ok"])
+    assert taught.auto_capture("parts") == {"capturing": "parts"}
+
+
+@pytest.mark.parametrize(
+    ("region", "says"),
+    [
+        ({"roi": [1, 2, 3]}, "four integers"),
+        ({"roi": "left"}, "region"),
+        ({"ignore": [[[0, 0], [1, 1]]]}, "3 or more"),
+        ({"locate": "luck"}, "luck"),
+        ([], "region"),
+    ],
+)
+def test_a_region_that_cannot_be_meant_is_refused(taught, region, says):
+    before = taught.region()
+    with pytest.raises(UsageError, match=says):
+        taught.set_region(region)
+    assert taught.region() == before
+
+
+def test_a_region_is_stored_for_the_next_fit(taught):
+    told = {"roi": [4, 2, 40, 28], "ignore": [[[5, 5], [9, 5], [9, 9]]], "locate": "none"}
+    assert taught.set_region(told) == told
+    assert str(taught.project.settings().config().geometry.roi) == "4,2,40,28"

@@ -1,0 +1,76 @@
+"""`edgeseg learn`: what people marked becomes the next version, shown before it is done."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgeseg.cli.teach_command import followed, opened_service
+from edgeseg.errors import UsageError
+from edgeseg.options import PATH, listeners, quiet_option
+
+
+@click.command()
+@click.argument("folder", metavar="PROJECT", type=PATH)
+@click.option(
+    "--from",
+    "origin",
+    type=click.Choice(("feedback",)),
+    default="feedback",
+    show_default=True,
+    help="What is learned: alarms that were marked as good.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what it would learn, and change nothing.")
+@click.option("--rollback", is_flag=True, help="Let the version of before run again instead.")
+@quiet_option
+def learn(folder: Path, origin: str, dry_run: bool, rollback: bool, quiet: bool) -> None:
+    """Make what people marked in PROJECT the next version of its model.
+
+    A picture is learned when two people or a supervisor call it good, at most one for ten that were
+    fitted, and never one that scores like a known defect. The new version must get the golden
+    pictures right; a station that runs swaps it in between two frames.
+
+    \b
+    edgeseg learn line3 --from feedback --dry-run
+    edgeseg learn line3 --from feedback
+    edgeseg learn line3 --rollback
+    """
+    if dry_run and rollback:
+        raise UsageError("--dry-run and --rollback: there is nothing to show; leave one out")
+
+    from edgeseg.teach.project import Project
+
+    note = listeners(quiet=quiet)[0]
+    project = Project.opened(folder)
+    with opened_service(project, note=note) as service:
+        if rollback:
+            back = service.rollback(who="supervisor")
+            note(f"version {back['version']} runs again, threshold {back['threshold']:.4f}")
+            return
+        preview = service.learn_preview()
+        if preview["state"] == "running":
+            followed(service, "learn", note=note)
+            preview = service.learn_preview()
+        click.echo("\n".join(preview_lines(preview)))
+        if dry_run:
+            note(f"nothing was changed; do it with: edgeseg learn {folder}")
+            return
+        service.learn(who="supervisor")
+        followed(service, "learn", note=note)
+        note(f"wrote {project.recipe}; go back with: edgeseg learn {folder} --rollback")
+
+
+def preview_lines(preview: dict[str, Any]) -> Iterator[str]:
+    """What would be learned and what not, and what that changes."""
+    for item in preview["would_learn"]:
+        yield f"learn      {item['name']}  score {item['score']:.4f}  {item['why']}"
+    for item in preview["held_back"]:
+        yield f"hold back  {item['name']}  {item['reason']}"
+    for name in preview["now_passes"]:
+        yield f"now passes {name}"
+    if preview["threshold_new"] is not None:
+        found = preview["still_found"]
+        yield f"threshold  {preview['threshold_old']:.4f} becomes {preview['threshold_new']:.4f}"
+        yield f"found      {found['found']} of {found['of']} known defects, as before"
+    yield preview["sentence"]

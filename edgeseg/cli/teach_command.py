@@ -1,0 +1,195 @@
+"""`edgeseg teach`: a project from good pictures to a recipe that runs, by shell or by page."""
+
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgeseg.contract.ignored import read_regions
+from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.model.backbones import BACKBONES
+from edgeseg.options import FILE, PATH, Entry, gathered, listeners, quiet_option
+from edgeseg.progress import Note
+from edgeseg.tables import aligned
+
+if TYPE_CHECKING:
+    from edgeseg.teach.project import Project
+    from edgeseg.teach.service import TeachService
+
+_SHOWN = (1, 2, 5, 10, 20, 50, 100)  # false alarms in a thousand
+_WORST = 8
+_POLL_S = 0.2
+
+wishes = gathered(
+    "wishes",
+    dict,
+    click.option("--source", help="Camera, folder or address, as of `edgeseg stream`."),
+    click.option(
+        "--trigger",
+        type=click.Choice(("free", "part", "hardware")),
+        help="What makes a frame a part when it runs.  [default: free]",
+    ),
+    click.option("--rate", type=float, help="False alarms, a share of good ones.  [default: 0.02]"),
+    click.option("--roi", metavar="X,Y,W,H", help="Look only at this part of the pictures."),
+    click.option(
+        "--ignore",
+        type=FILE,
+        help="Regions that do not matter: JSON of polygons, or a picture that is white there.",
+    ),
+    click.option(
+        "--locate",
+        metavar="HOW",
+        help="Parts lie anywhere: blob, or anchor:X,Y,W,H[,angles=10], as of `edgeseg fit`.",
+    ),
+    click.option(
+        "--backbone", type=Entry(BACKBONES), help="Network.  [default: efficientnet_lite0]"
+    ),
+    click.option("--graph", type=FILE, help="Its graph, where it is not at hand by itself."),
+)
+
+
+@click.command()
+@click.argument("folder", metavar="[PROJECT]", type=PATH, required=False)
+@click.option("--project", type=PATH, help="The project's folder, instead of typing it first.")
+@click.option("--good", type=PATH, help="Pictures of good parts: a folder, or a pattern.")
+@click.option("--bad", type=PATH, help="Pictures of bad parts, to see what is found of them.")
+@wishes
+@quiet_option
+def teach(
+    folder: Path | None,
+    project: Path | None,
+    good: Path | None,
+    bad: Path | None,
+    wishes: dict[str, Any],
+    quiet: bool,
+) -> None:
+    """Go from good pictures to a station that runs: collect, fit, judge, make the recipe.
+
+    PROJECT is a folder of plain files; it is made where there is none, and what is typed once stays
+    in its project.toml. Sixty good parts are a good beginning.
+
+    \b
+    edgeseg teach line3 --good photos/
+    edgeseg teach line3 --good photos/ --bad rejects/ --rate 0.005 --roi 200,80,900,700
+    edgeseg teach line3 --rate 0.01                 fit again, with what the project has
+    """
+    where = folder or project
+    if where is None or (folder is not None and project is not None):
+        raise UsageError("which project? Give one folder, such as `edgeseg teach line3 --good DIR`")
+
+    from edgeseg.teach.project import Project
+
+    note = listeners(quiet=quiet)[0]
+    begun = Project.begun(where)
+    _store(begun, wishes)
+    with opened_service(begun, note=note) as service:
+        for kind, pictures in (("good", good), ("bad", bad)):
+            if pictures is not None:
+                note(_collected(service, pictures, kind))
+        _say_flags(service, note)
+        service.start_fit({})
+        note(followed(service, "fit", note=note))
+        click.echo("\n".join(judged_lines(service.judge())))
+        made = service.install()
+        note(f"golden pictures: {made['golden']}")
+        source = shlex.quote(begun.settings().source or "0")
+        note(
+            f"wrote {made['recipe']}; next: edgeseg stream --recipes {begun.recipes} "
+            f"--source {source}"
+        )
+
+
+@contextmanager
+def opened_service(project: "Project", *, note: Note) -> "Iterator[TeachService]":
+    """The calls that a page makes, for a shell; what is under way ends with it."""
+    from edgeseg.teach.service import TeachService
+
+    service = TeachService(project, note=note)
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+def followed(service: "TeachService", work: str, *, note: Note) -> str:
+    """Wait for a fit or a learning; its last sentence, or its failure."""
+    said, told_s = "", time.monotonic()
+    while (now := service.state()[work])["state"] == "running":
+        if now["sentence"] != said and time.monotonic() - told_s > 2:
+            said, told_s = now["sentence"], time.monotonic()
+            note(f"{now['share']:>4.0%} {said}")
+        time.sleep(_POLL_S)
+    if now["state"] != "done":
+        raise EdgesegError(str(now["sentence"]))
+    return str(now["sentence"])
+
+
+def _store(project: "Project", wishes: dict[str, Any]) -> None:
+    """What was typed is what the project is from now on."""
+    said = {name: value for name, value in wishes.items() if value is not None}
+    settings = project.settings()
+    region = {name: said.pop(name) for name in ("roi", "ignore", "locate") if name in said}
+    if "ignore" in region:
+        region["ignore"] = read_regions(region["ignore"])
+    if "graph" in said:
+        said["graph"] = str(said["graph"].resolve())
+    changed = replace(settings, **said, region=replace(settings.region, **region))
+    if changed != settings:
+        project.store(changed)
+
+
+def _collected(service: "TeachService", pictures: Path, kind: Any) -> str:
+    """Copy pictures into the project; those that are there already are not copied twice."""
+    from edgeseg.runtime.capture.image_files import image_paths
+
+    try:
+        paths = image_paths(str(pictures))
+    except UsageError as error:
+        raise UsageError(str(error).replace("source=", f"--{kind} ", 1)) from None
+    before = service.count(kind)
+    for path in paths:
+        service.upload(path.name.lstrip("."), path.read_bytes(), kind=kind)
+    return f"{service.count(kind) - before} of {len(paths)} {kind} pictures are new"
+
+
+def _say_flags(service: "TeachService", note: Note) -> None:
+    for item in service.pictures("good"):
+        for flag in item["flags"]:
+            note(f"good/{item['name']}: {flag}")
+
+
+def judged_lines(judged: dict[str, Any]) -> Iterator[str]:
+    """What each rate promises and costs, the worst good pictures, and what is found of bad ones."""
+    rows = [("of 1000", "threshold", "promised", "planted found", "bad found")]
+    for row in judged["table"]:
+        chosen = row["per_thousand"] == judged["chosen"]
+        if chosen or row["per_thousand"] in _SHOWN:
+            rows.append(
+                (
+                    f"{row['per_thousand']:g}{' *' if chosen else ''}",
+                    f"{row['threshold']:.4f}",
+                    "yes" if row["kept"] else "too few",
+                    _share(row["planted_found"]),
+                    _share(row["bad_found"]),
+                )
+            )
+    yield from aligned(rows)
+    yield from judged["sentence"].split("; ")
+    yield "good pictures with the highest scores; look at them, and remove what is not good:"
+    for item in judged["worst"][:_WORST]:
+        mark = "decides the threshold" if item["decides"] else ""
+        yield f"  {item['score']:.4f}  good/{item['name'] or '?'}  {mark}".rstrip()
+    missed = [item["name"] for item in judged["bad"] if not item["found"]]
+    if judged["bad"]:
+        found = len(judged["bad"]) - len(missed)
+        names = f"; missed: {', '.join(missed[:_WORST])}" if missed else ""
+        yield f"{found} of {len(judged['bad'])} bad pictures are found{names}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"

@@ -1,0 +1,140 @@
+"""Pictures of a project: sent, flagged, taken out, put back, and never outside of it."""
+
+import struct
+
+import cv2
+import numpy as np
+import pytest
+
+from edgeseg.contract.images import encode_jpeg, encode_png, read_image
+from edgeseg.contract.picture_size import PNG
+from edgeseg.errors import DatasetError, UsageError
+from edgeseg.teach.pictures import Limits, Pictures
+from edgeseg.teach.project import Project
+from tests.support.picture_bytes import png_chunk
+from tests.support.small_models import frames
+
+
+@pytest.fixture
+def project(tmp_path):
+    return Project.begun(tmp_path / "line3")
+
+
+def noise(seed: int, *, low: int = 60, high: int = 200) -> np.ndarray:
+    """Smooth enough to look like something, and unlike any other."""
+    coarse = np.random.default_rng(seed).integers(low, high, (6, 8, 3), np.uint8)
+    return cv2.resize(coarse, (64, 48), interpolation=cv2.INTER_CUBIC)
+
+
+def test_what_is_sent_is_kept_without_loss_and_understood_by_a_fit(project):
+    pictures = Pictures(project)
+    image = noise(1)
+    assert pictures.take("IMG 20 (1).PNG", encode_png(image), kind="good") == "IMG-20-1.png"
+    assert np.array_equal(read_image(project.pictures("good") / "IMG-20-1.png"), image)
+    # Sent twice it is there once; another picture of that name gets its own.
+    assert pictures.take("IMG 20 (1).PNG", encode_png(image), kind="good") == "IMG-20-1.png"
+    other = pictures.take("IMG 20 (1).jpg", encode_jpeg(noise(2), quality=90), kind="good")
+    assert other == "IMG-20-1-2.png"
+    assert pictures.count("good") == 2
+
+
+@pytest.mark.parametrize("name", ["../a.png", "a/../b.png", "\\\\host\\a.png", ".a.png", "", "a\0"])
+def test_a_name_that_is_a_path_is_refused(project, name):
+    with pytest.raises(UsageError, match="no path"):
+        Pictures(project).take(name, encode_png(noise(1)), kind="good")
+    assert not (project.folder.parent / "a.png").exists()
+
+
+def test_a_bomb_is_refused_by_its_header_before_it_is_decoded(project, monkeypatch):
+    def decoded(*args):
+        raise AssertionError("it was decoded")
+
+    monkeypatch.setattr(cv2, "imdecode", decoded)
+    header = struct.pack(">IIBBBBB", 30_000, 30_000, 8, 2, 0, 0, 0)
+    bomb = PNG + png_chunk(b"IHDR", header) + png_chunk(b"IEND", b"")
+    with pytest.raises(DatasetError, match="30000x30000 pixels by its header"):
+        Pictures(project).take("bomb.png", bomb, kind="good")
+
+
+def test_limits_of_bytes_pixels_and_number(project):
+    pictures = Pictures(project, limits=Limits(pictures=2, bytes=100_000, pixels=48 * 64))
+    with pytest.raises(UsageError, match="expected at most 100000"):
+        pictures.take("a.png", b"x" * 100_001, kind="good")
+    with pytest.raises(DatasetError, match="not a picture"):
+        pictures.take("a.png", b"GIF89a", kind="good")
+    with pytest.raises(DatasetError, match="max_pixels"):
+        pictures.take("a.png", encode_png(np.zeros((49, 64, 3), np.uint8)), kind="good")
+    for index in range(2):
+        pictures.take(f"{index}.png", encode_png(noise(index)), kind="good")
+    with pytest.raises(UsageError, match="holds 2 pictures"):
+        pictures.take("3.png", encode_png(noise(3)), kind="good")
+    pictures.take("3.png", encode_png(noise(3)), kind="bad")
+
+
+def test_removed_pictures_come_back_where_they_were(project):
+    pictures = Pictures(project)
+    good = pictures.add(noise(1), kind="good", stem="a")
+    bad = pictures.add(noise(2), kind="bad", stem="a")
+    assert (good, bad) == ("a.png", "a-2.png")  # one name each, so that they can come back
+    assert pictures.remove(good) == "good"
+    assert pictures.remove(bad) == "bad"
+    assert [pictures.count(kind) for kind in ("good", "bad", "removed")] == [0, 0, 2]
+    assert Pictures(project).restore(bad) == "bad"  # another process knows it too
+    with pytest.raises(UsageError, match="no such picture in good/ or bad/"):
+        pictures.remove(good)
+    with pytest.raises(UsageError, match="no name of a picture"):
+        pictures.remove("../project.toml")
+
+
+def test_undo_takes_back_one_step_after_the_other(project):
+    pictures = Pictures(project)
+    name = pictures.add(noise(1), kind="good", stem="a")
+    pictures.remove(name)
+    pictures.restore(name)
+    assert pictures.undo() == "a.png is in removed/ again"
+    assert pictures.undo() == "a.png is in good/ again"
+    with pytest.raises(UsageError, match="nothing to undo"):
+        pictures.undo()
+
+
+def flags(pictures: Pictures) -> dict[str, list[str]]:
+    return {item["name"]: item["flags"] for item in pictures.listed("good", {})}
+
+
+def test_duplicates_odd_and_blurred_ones_are_flagged(project):
+    pictures = Pictures(project)
+    parts = frames(10)
+    for index, part in enumerate(parts):
+        pictures.add(part, kind="good", stem=f"part{index}")
+    assert not any(flags(pictures).values())
+    again = pictures.add(parts[3], kind="good", stem="x-again")
+    blurred = pictures.add(cv2.GaussianBlur(parts[4], (0, 0), 3), kind="good", stem="x-blurred")
+    dark = pictures.add(parts[5] // 3, kind="good", stem="x-dark")
+    other = pictures.add(cv2.resize(noise(7), (96, 96)), kind="good", stem="x-other")
+    said = flags(pictures)
+    assert said[again] == ["duplicate of part3.png"]
+    assert "blurred" in said[blurred]
+    assert "odd: darker than the others" in said[dark]
+    assert "odd: unlike all other pictures" in said[other]
+    assert not any(said[f"part{index}.png"] for index in range(10))
+    (one,) = pictures.listed("good", {}, only=other)
+    assert one["flags"] == said[other]
+
+
+def test_few_pictures_cannot_say_what_is_usual(project):
+    pictures = Pictures(project)
+    for index in range(3):
+        pictures.add(noise(index), kind="good", stem=f"{index}")
+    assert not any(flags(pictures).values())
+    assert flags(Pictures(project)) == flags(pictures)
+
+
+def test_jpegs_for_people(project):
+    pictures = Pictures(project)
+    name = pictures.add(noise(1), kind="good", stem="a")
+    small = cv2.imdecode(np.frombuffer(pictures.jpeg("good", name, width=16), np.uint8), 1)
+    assert small.shape[:2] == (12, 16)
+    whole = cv2.imdecode(np.frombuffer(pictures.jpeg("good", name, width=0), np.uint8), 1)
+    assert whole.shape[:2] == (48, 64)
+    with pytest.raises(UsageError, match="width=-1"):
+        pictures.jpeg("good", name, width=-1)

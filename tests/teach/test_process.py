@@ -1,0 +1,132 @@
+"""The child process of a fit: its end is clear, and what was there before stays."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from edgeseg.errors import UsageError
+from edgeseg.teach.process import Work
+from edgeseg.teach.project import Project
+
+TELLS = "print(json.dumps({'share': 0.5, 'sentence': 'half'}), flush=True); "
+DONE = "print(json.dumps({'done': {'images': 3}}), flush=True)"
+
+
+def child(code: str) -> tuple[str, ...]:
+    """A child process that reads its job and then does this."""
+    return sys.executable, "-c", f"import json, os, sys, time; job = json.loads(input()); {code}"
+
+
+@pytest.fixture
+def project(tmp_path):
+    return Project.begun(tmp_path / "line3")
+
+
+def work_of(project, code, taken=None):
+    """Started; `taken` gets what its end is handed."""
+    taken = [] if taken is None else taken
+    work = Work(project, command=child(code))
+    work.start("fit", finish=lambda folder, done: taken.append(done) or "fine", sentence="begin")
+    return work
+
+
+def left(project) -> list[str]:
+    return [path.name for path in project.folder.iterdir() if path.name.startswith(".")]
+
+
+def test_a_job_that_ends_well(project):
+    taken = []
+    work = work_of(project, TELLS + "open(job['folder'] + '/x', 'w').close(); " + DONE, taken)
+    work.wait(30)
+    assert work.facts() == {"state": "done", "share": 1.0, "sentence": "fine"}
+    assert taken == [{"images": 3}]
+    assert left(project) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("print(json.dumps({'failed': 'no pictures'})); sys.exit(1)", "no pictures"),
+        ("sys.exit('a library has said so')", "a library has said so"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("os.kill(os.getpid(), 9)", "killed, perhaps for want of memory"),
+        ("os.kill(os.getpid(), 11)", "signal 11"),
+        ("print('no JSON')", "exit code 0"),
+    ],
+)
+def test_a_job_that_fails_says_why_and_leaves_nothing(project, code, says):
+    taken = []
+    work = work_of(project, code, taken)
+    work.wait(30)
+    facts = work.facts()
+    assert facts["state"] == "failed"
+    assert says in facts["sentence"]
+    assert taken == []
+    assert left(project) == []
+
+
+def until(condition) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_cancel_ends_it_with_all_that_it_has_started(project):
+    code = (
+        "import subprocess; grandchild = subprocess.Popen(['sleep', '60']); "
+        "print(json.dumps({'share': 0.1, 'sentence': str(grandchild.pid)}), flush=True); "
+        "time.sleep(60)"
+    )
+    taken = []
+    work = work_of(project, code, taken)
+    until(lambda: work.facts()["sentence"].isdecimal())
+    grandchild = int(work.facts()["sentence"])
+    with pytest.raises(UsageError, match="still at work"):
+        work.start("fit", finish=lambda folder, done: "", sentence="")
+    work.cancel()
+    assert work.facts()["state"] == "cancelled"
+    assert (taken, left(project)) == ([], [])
+    until(lambda: not _alive(grandchild))
+    with pytest.raises(UsageError, match="nothing is under way"):
+        work.cancel()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def test_a_killed_child_is_a_failure_of_one_sentence(project):
+    work = work_of(project, TELLS + "time.sleep(60)")
+    until(lambda: work.facts()["share"] == 0.5)
+    os.kill(work._process.pid, signal.SIGKILL)
+    work.wait(30)
+    assert work.facts()["state"] == "failed"
+    assert left(project) == []
+
+
+def test_what_a_killed_service_left_is_swept_by_the_next(project):
+    code = (
+        "import os, sys; from pathlib import Path; from edgeseg.files import temporary_folder\n"
+        f"with temporary_folder(Path({str(project.folder)!r}), name='fit'): os._exit(9)"
+    )
+    os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code])
+    assert len(left(project)) == 1
+    code = f"from edgeseg.teach.project import *; p = Project.opened({str(project.folder)!r}); "
+    os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code + "p.store(p.settings())"])
+    assert left(project) == []
+
+
+def test_something_that_needs_no_child(project):
+    work = Work(project)
+    work.start_here(lambda: "done here", sentence="begin")
+    work.wait(30)
+    assert work.facts() == {"state": "done", "share": 1.0, "sentence": "done here"}

@@ -1,0 +1,134 @@
+"""Which marks are believed: agreement, supervisors, quota, and known defects."""
+
+import pytest
+
+from edgeseg.errors import UsageError
+from edgeseg.teach.alarms import Alarm
+from edgeseg.teach.feedback import Feedback, Mark, Marked, new_mark
+from edgeseg.teach.quarantine import quota, sort_out, without_boldest
+
+
+def alarm(number: int) -> Alarm:
+    return Alarm(
+        id=f"{number:013d}-000000", when="", score=1.0, p_value=None, verdict="defect",
+        threshold=1.0, box=None, width=4, height=3,
+    )  # fmt: skip
+
+
+def marked(*marks: str, number: int = 1) -> Marked:
+    """`good Ann` is an operator's word, `good Ann!` a supervisor's."""
+    made = []
+    for text in marks:
+        word, name = text.split()
+        who = "supervisor" if name.endswith("!") else "operator"
+        made.append(Mark(mark=word, who=who, name=name.rstrip("!"), when=""))
+    return Marked(alarm=alarm(number), marks=tuple(made))
+
+
+@pytest.mark.parametrize(
+    ("marks", "said", "guarded"),
+    [
+        ([], "waiting", False),
+        (["good Ann"], "waiting", False),
+        (["good Ann", "good Bob"], "good", False),
+        (["good Ann", "good ann"], "waiting", False),  # one person, typed twice
+        (["good Ann!"], "good", False),
+        (["defect Ann"], "waiting", True),
+        (["defect Ann", "defect Bob"], "defect", True),
+        (["good Ann", "good Bob", "defect Cid"], "contested", True),
+        (["good Ann", "good Bob", "defect Cid!"], "defect", True),
+        (["defect Ann", "defect Bob", "good Cid!"], "good", False),
+        (["good Ann!", "defect Bob!"], "defect", True),
+        (["ignore Ann!"], "ignore", False),
+    ],
+)
+def test_what_counts_of_several_marks(marks, said, guarded):
+    item = marked(*marks)
+    assert (item.said, item.guarded) == (said, guarded)
+
+
+def names(*items: Marked) -> list[str]:
+    return [item.alarm.id for item in items]
+
+
+def test_two_operators_agree_and_one_supervisor_is_enough():
+    two, boss, one = (
+        marked("good Ann", "good Bob", number=1),
+        marked("good Cid!", number=2),
+        marked("good Ann", number=3),
+    )
+    scores = dict.fromkeys(names(two, boss, one), 5.0)
+    chosen = sort_out([two, boss, one], scores, {}, fitted=60)
+    assert list(chosen.learn) == names(two, boss)
+    (held,) = chosen.held_back
+    assert held.name == one.alarm.id
+    assert "one operator says good" in held.reason
+
+
+def test_what_scores_like_a_known_defect_is_held_back():
+    mild, bold = marked("good Ann!", number=1), marked("good Ann!", number=2)
+    scores = {mild.alarm.id: 4.9, bold.alarm.id: 5.0}
+    chosen = sort_out([mild, bold], scores, {"scratch.png": 5.0, "hole.png": 9.0}, fitted=60)
+    assert list(chosen.learn) == names(mild)
+    assert "as much as the defect scratch.png" in chosen.held_back[0].reason
+
+
+def test_a_learning_has_a_quota_and_the_oldest_come_first():
+    items = [marked("good Ann!", number=number) for number in range(9)]
+    scores = dict.fromkeys(names(*items), 1.0)
+    chosen = sort_out(items, scores, {}, fitted=60)
+    assert list(chosen.learn) == names(*items)[: quota(60)]
+    assert quota(60) == 6
+    assert all("over the quota of 6" in held.reason for held in chosen.held_back)
+    assert len(chosen.held_back) == 3
+    assert quota(5) == 2
+
+
+def test_a_score_that_is_no_number_is_never_learned():
+    item = marked("good Ann!")
+    chosen = sort_out([item], {item.alarm.id: float("nan")}, {}, fitted=60)
+    assert chosen.learn == ()
+
+
+def test_the_boldest_is_left_out_when_a_defect_would_be_lost():
+    items = [marked("good Ann!", number=number) for number in range(3)]
+    scores = dict(zip(names(*items), (3.0, 7.0, 5.0), strict=True))
+    chosen = sort_out(items, scores, {}, fitted=60)
+    fewer = without_boldest(chosen, scores, ["scratch.png"])
+    assert list(fewer.learn) == [items[0].alarm.id, items[2].alarm.id]
+    assert "scratch.png would no longer be found" in fewer.held_back[-1].reason
+
+
+def test_marks_are_kept_with_their_picture_and_a_later_word_replaces_an_earlier(tmp_path):
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(b"pixels")
+    feedback = Feedback(tmp_path / "feedback")
+    first = feedback.mark(alarm(1), picture, new_mark("good", who="operator", name=" Ann "))
+    assert first.said == "waiting"
+    basis = feedback.basis()
+    feedback.mark(alarm(1), picture, new_mark("defect", who="operator", name="ann"))
+    (item,) = feedback.items()
+    assert [mark.mark for mark in item.marks] == ["defect"]
+    assert feedback.basis() != basis
+    assert feedback.picture(item.alarm.id).read_bytes() == b"pixels"
+    (tmp_path / "feedback" / "0-damaged.json").write_text("{")
+    assert len(feedback.items()) == 1
+    feedback.forget(item.alarm.id)
+    assert feedback.items() == []
+    assert not feedback.picture(item.alarm.id).exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (("fine", "operator", "Ann"), "expected good, defect or ignore"),
+        (("good", "owner", "Ann"), "expected operator or supervisor"),
+        (("good", "operator", "  "), "who says so"),
+        (("good", "operator", "x" * 65), "who says so"),
+        (("good", "operator", "a\nb"), "who says so"),
+    ],
+)
+def test_a_mark_that_cannot_be_meant_is_refused(values, says):
+    mark, who, name = values
+    with pytest.raises(UsageError, match=says):
+        new_mark(mark, who=who, name=name)
