@@ -29,6 +29,7 @@ _SIDE = 256  # pixels of the longer side that parts are looked for at
 _LEAST, _MOST = 0.002, 0.95  # shares of the picture between which a piece can be a part
 _FINE = 64  # pixels of a rectangle's longer side where its place is refined
 _COARSE = 16  # and of its shorter side where it is searched for
+_ROWS = 4  # of the camera's that are read for each row of that picture
 _MARGIN = 1 / 4  # of the rectangle: how far it may be from where it was searched for
 _FLAT = 0.1  # of the rectangle's contrast: less is nothing to look at
 _STARTS = 3  # angles that a rectangle is refined from where the best does not do
@@ -304,8 +305,9 @@ class Anchor:
 
 
 def coarse_step(box: Roi) -> int:
-    """Pixels that become one where a rectangle is searched for."""
-    return max(1, min(box.w, box.h) // _COARSE)
+    """Pixels that become one where a rectangle is searched for; fours, of which one row is read."""
+    step = max(1, min(box.w, box.h) // _COARSE)
+    return step if step < _ROWS else math.ceil(step / _ROWS) * _ROWS
 
 
 def anchor_pictures(
@@ -338,13 +340,16 @@ def _around(middle_xy: tuple[float, float], size_hw: tuple[int, int], scale: flo
 
 
 def _shrunk_green(image_hwc: NDArray[np.uint8], step: int) -> Grey:
-    """The channel that BGR and RGB have in common, in pixels of step x step."""
+    """The channel that BGR and RGB have in common, in pixels of step x step.
+
+    Of each some rows are enough, and a row is read from end to end: a copy of every few pixels
+    would take longer than all the rest.
+    """
     height, width = max(1, image_hwc.shape[0] // step), max(1, image_hwc.shape[1] // step)
-    green = image_hwc[: height * step, : width * step, 1]
-    skip = max(1, step // 4)
-    if step % skip == 0:
-        green = green[skip // 2 :: skip, skip // 2 :: skip]
-    small = cv2.resize(np.ascontiguousarray(green), (width, height), interpolation=cv2.INTER_AREA)
+    skip = max(1, step // _ROWS)
+    rows = image_hwc[skip // 2 : height * step : skip, : width * step]
+    green = cv2.extractChannel(rows, 1)
+    small = cv2.resize(green, (width, height), interpolation=cv2.INTER_AREA)
     return np.asarray(small, np.uint8)
 
 
