@@ -1,51 +1,44 @@
 """What parts that move cost, and what following them saves.
 
 python -m edgeseg.bench.studies.region.pose mvtec_ad/screw mvtec_ad/cable --out bench/results/pose
+python -m edgeseg.bench.studies.region.pose mvtec_ad/* more/* --pools --out bench/results/pools
 
 Every image is shifted and turned by poses that a seed draws, masks with it, and fitted and tested
 as it then is: without help, with moments pooled over more neighbours, and located. The poses that a
 locator finds are held against the planted ones, on good and on defective parts, and its steps are
-timed on one core.
+timed on one core. A run that is stopped goes on where it was; the report is of what there is.
 """
 
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
-import cv2
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
 from edgeseg.bench.harness.accuracy import open_limited
 from edgeseg.bench.harness.machine import command, describe
 from edgeseg.bench.harness.tabular import column, table_of
-from edgeseg.config import AUTO, FitConfig
-from edgeseg.contract.geometry import Geometry, Pose, View
-from edgeseg.contract.images import read_image, read_mask, write_image
+from edgeseg.bench.harness.units import Result, Store, Unit, run_units
+from edgeseg.bench.studies.region.jitter import Jitter, jittered, views, ways
+from edgeseg.bench.studies.region.locating_time import Step, steps
+from edgeseg.bench.studies.region.shared_features import evaluated
+from edgeseg.config import FitConfig
+from edgeseg.contract.geometry import Geometry
+from edgeseg.contract.images import read_image
 from edgeseg.data.camera import looked_at
-from edgeseg.data.datasets import Dataset, Sample, open_dataset
-from edgeseg.data.following import drawn, follow_error, moved
+from edgeseg.data.datasets import Dataset
+from edgeseg.data.following import drawn, follow_error
 from edgeseg.errors import EdgesegError
-from edgeseg.evaluation.evaluate import Evaluation, evaluate
+from edgeseg.evaluation.evaluate import Evaluation
 from edgeseg.files import write_json, write_text
-from edgeseg.fitting.fitting import FitOptions, fit
-from edgeseg.model.predictor import torch_predictor
+from edgeseg.fitting.fitting import FitOptions
 
-# How each category is found, in shares of the picture: a mark for those that do not stand out.
-# Chosen on good images: with the transistor's body alone they are less alike than as they lie,
-# since it moves against its board.
-ANCHORS = {
-    "cable": (0.12, 0.12, 0.76, 0.76),
-    "transistor": (0.15, 0.1, 0.7, 0.85),
-    "bracket_brown": (0.25, 0.25, 0.5, 0.5),
-    "toothbrush": (0.3, 0.2, 0.4, 0.6),
-    "grid": (0.25, 0.25, 0.5, 0.5),
-}
-_REPEATS = 50  # of a timed step
+JITTERS = ",".join(f"{shift}/{turn}" for shift in (0, 16, 8, 4) for turn in (0, 10, 5))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +49,13 @@ class Row:
     shift: int = field(metadata=column("shift, px"))
     turn: int = field(metadata=column("turn, degrees"))
     way: str = field(metadata=column("way"))
-    pro: float | None = field(metadata=column("PRO", digits=4))
-    image_auroc: float | None = field(metadata=column("image AUROC", digits=4))
-    recall: float | None = field(metadata=column("recall", digits=3))
-    false_alarms: str = field(metadata=column("good ones flagged"))
-    not_found: str = field(metadata=column("not found"))
+    pool: int | None = field(default=None, metadata=column("pool"))
+    pro: float | None = field(default=None, metadata=column("PRO", digits=4))
+    image_auroc: float | None = field(default=None, metadata=column("image AUROC", digits=4))
+    recall: float | None = field(default=None, metadata=column("caught", digits=3))
+    scored: float | None = field(default=None, metadata=column("of these by score", digits=3))
+    false_alarms: str = field(default="-", metadata=column("good ones flagged"))
+    not_found: str = field(default="-", metadata=column("good, defective not found"))
     error: str = field(default="", metadata=column("refused"))
 
 
@@ -78,123 +73,60 @@ class PoseError:
     not_found: float = field(metadata=column("share not found", digits=3))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """Processor time of one step on one core, on a picture of 1920x1080."""
-
-    step: str = field(metadata=column("step, 1920x1080"))
-    ms: float = field(metadata=column("ms, median", digits=3))
-
-
-def jittered(dataset: Dataset, folder: Path, *, shift: float, turn: float, seed: int) -> Dataset:
-    """The dataset with every image in another pose, its masks with it; nothing moved: as it is."""
-    if not shift and not turn:
-        return dataset
-    rng = np.random.default_rng(seed)
-
-    def copied(sample: Sample, number: int) -> Sample:
-        image = read_image(sample.image)
-        pose = drawn(rng, image.shape[:2], shift, turn)
-        target = folder / f"{number:05}.png"
-        write_image(target, moved(image, pose))
-        if sample.mask is None:
-            return replace(sample, image=target)
-        mask = read_mask(sample.mask).astype(np.uint8) * 255
-        mask_target = folder / f"{number:05}_mask.png"
-        write_image(mask_target, moved(mask, pose, nearest=True))
-        return replace(sample, image=target, mask=mask_target)
-
-    train = tuple(copied(sample, number) for number, sample in enumerate(dataset.train))
-    test = tuple(copied(sample, len(train) + n) for n, sample in enumerate(dataset.test))
-    return replace(dataset, train=train, test=test)
-
-
-def ways(category: str, config: FitConfig, dataset: Dataset) -> Iterator[tuple[str, FitConfig]]:
-    """What is compared: as it is, more pooling, and the part located."""
-    height, width = read_image(dataset.train[0].image).shape[:2]
-    yield "none", config
-    yield "pool 5", replace(config, pool=5)
-    yield "pool auto", replace(config, pool=AUTO)
-    yield "blob", replace(config, geometry=Geometry(locate="blob"))
-    if category in ANCHORS:
-        x, y, w, h = ANCHORS[category]
-        box = f"{round(x * width)},{round(y * height)},{round(w * width)},{round(h * height)}"
-        anchor = Geometry(locate=f"anchor:{box},angles=10")
-        yield "anchor", replace(config, geometry=anchor)
-
-
-def measured(dataset: Dataset, config: FitConfig, options: FitOptions) -> Evaluation:
-    """Fit and evaluate."""
-    artefact = fit(dataset, config, options)
-    calibration, config = artefact.calibration, artefact.config
-    return evaluate(
-        torch_predictor(artefact.model()),
-        dataset,
-        size_hw=config.image_hw,
-        geometry=config.geometry,
-        grid_hw=config.grid_hw,
-        threshold=calibration.score_threshold,
-        pixel_threshold=calibration.pixel_threshold,
-        threshold_method=calibration.method,
-    )
-
-
 def rows(
     dataset: Dataset,
     config: FitConfig,
     options: FitOptions,
     *,
     category: str,
-    jitters: Sequence[tuple[int, int]],
+    view: str,
+    jitter: Jitter,
     seed: int,
+    pools: bool = False,
 ) -> Iterator[Row]:
-    """Every jitter in every way."""
-    for shift, turn in jitters:
-        with tempfile.TemporaryDirectory(prefix="edgeseg-") as folder:
-            moving = jittered(dataset, Path(folder), shift=shift, turn=turn, seed=seed)
-            for way, settings in ways(category, config, moving):
-                row = Row(
-                    category=category,
-                    shift=shift,
-                    turn=turn,
-                    way=way,
-                    pro=None,
-                    image_auroc=None,
-                    recall=None,
-                    false_alarms="-",
-                    not_found="-",
-                )
-                try:
-                    result = measured(moving, settings, options)
-                except EdgesegError as error:  # that parts cannot be found is a result too
-                    yield replace(row, error=str(error).partition(";")[0])
-                    continue
-                good = result.images - result.anomalies
-                yield replace(
-                    row,
-                    pro=result.pro,
-                    image_auroc=result.image_auroc,
-                    recall=result.recall,
-                    false_alarms=f"{result.false_alarms} of {good}",
-                    not_found=f"{result.not_found} of {result.images}",
-                )
+    """One jitter in all ways that share a view."""
+    shift, turn = jitter
+    with tempfile.TemporaryDirectory(prefix="edgeseg-") as folder:
+        moving = jittered(dataset, Path(folder), shift=shift, turn=turn, seed=seed)
+        compared = ways(view, config, pools=pools)
+        blank = [Row(category=category, shift=shift, turn=turn, way=way) for way in compared]
+        try:
+            for row, (_, artefact, result) in zip(
+                blank, evaluated(moving, compared, options), strict=True
+            ):
+                yield _filled(row, result, pool=int(artefact.config.pool))
+        except EdgesegError as error:  # that parts cannot be found is a result too
+            yield replace(blank[0], error=str(error).partition(";")[0])
+
+
+def _filled(row: Row, result: Evaluation, *, pool: int) -> Row:
+    verdicts = list(zip(result.labels, result.verdicts, strict=True))
+    good, bad = ([verdict for at, verdict in verdicts if at == label] for label in (0, 1))
+    lost = [f"{each.count('not_found')} of {len(each)}" for each in (good, bad)]
+    return replace(
+        row,
+        pool=pool,
+        pro=result.pro,
+        image_auroc=result.image_auroc,
+        recall=result.recall,
+        scored=bad.count("defect") / len(bad) if bad else None,
+        false_alarms=f"{result.false_alarms} of {len(good)}",
+        not_found=", ".join(lost),
+    )
 
 
 def pose_errors(
     dataset: Dataset, config: FitConfig, *, category: str, shift: float, turn: float, seed: int
 ) -> Iterator[PoseError]:
     """What locators find of planted poses, on good and on defective parts."""
-    for way, settings in ways(category, config, dataset):
-        if not settings.geometry.locate:
-            continue
+    for way, where in located(category, dataset).items():
         try:
-            geometry = looked_at(settings, dataset).geometry
+            geometry = looked_at(replace(config, geometry=where), dataset).geometry
         except EdgesegError:  # the other table says so
             continue
         rng = np.random.default_rng(seed)
         for label, name in enumerate(("good", "defective")):
-            samples = [sample for sample in dataset.test if sample.label == label]
-            images = [read_image(sample.image) for sample in samples]
+            images = [read_image(each.image) for each in dataset.test if each.label == label]
             found = [
                 follow_error(geometry, image, drawn(rng, image.shape[:2], shift, turn))
                 for image in images
@@ -205,54 +137,133 @@ def pose_errors(
                 category=category,
                 way=way,
                 parts=name,
-                images=len(samples),
+                images=len(images),
                 p50=p50,
                 p90=p90,
                 worst=worst,
-                not_found=1 - len(errors) / max(len(samples), 1),
+                not_found=1 - len(errors) / max(len(images), 1),
             )
 
 
-def steps(geometries: dict[str, Geometry], image: NDArray[np.uint8]) -> Iterator[Step]:
-    """Locating, and the resampling with and without a pose, as thread time on one core."""
-    cv2.setNumThreads(1)
-    frame_hw = image.shape[:2]
-    large = cv2.resize(image, (1920, 1080)).astype(np.uint8, copy=False)
-    scale = (1920 / frame_hw[1], 1080 / frame_hw[0])
-    pose = Pose(x=970.0, y=530.0, degrees=7.0, home_xy=(960.0, 540.0))
-    plain = View(frame_hw=(1080, 1920), size_hw=(256, 256))
-    yield Step(step="resize to 256x256", ms=_ms(lambda: plain.picture(large)))
-    turned = replace(plain, pose=pose)
-    yield Step(step="pose and resize in one", ms=_ms(lambda: turned.picture(large)))
-    for way, geometry in geometries.items():
-        locate = geometry.locate
-        if locate.startswith("anchor"):
-            box, _, angles = locate.removeprefix("anchor:").partition(",angles=")
-            x, y, w, h = (int(part) for part in box.split(","))
-            grown = [round(v * s) for v, s in zip((x, y, w, h), scale * 2, strict=True)]
-            locate = f"anchor:{','.join(map(str, grown))},angles={angles}"
-        with tempfile.TemporaryDirectory(prefix="edgeseg-") as folder:
-            for number in range(3):
-                write_image(Path(folder) / f"{number}.png", large)
-            learned = looked_at(
-                FitConfig(geometry=Geometry(locate=locate)), open_dataset(Path(folder))
-            ).geometry
-        yield Step(step=f"find by {way}", ms=_ms(partial(learned.find, large)))
+def located(category: str, dataset: Dataset) -> dict[str, Geometry]:
+    """The views that follow parts."""
+    size_hw = read_image(dataset.train[0].image).shape[:2]
+    return {view: where for view, where in views(category, size_hw) if where.locate}
 
 
-def _ms(run: Callable[[], object]) -> float:
-    """Median of the thread's own time: others may use the machine."""
-    taken = []
-    for _ in range(_REPEATS):
-        begin = time.thread_time()
-        run()
-        taken.append(1e3 * (time.thread_time() - begin))
-    return float(np.median(taken))
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What is measured, as units that can be stopped."""
+
+    folders: tuple[Path, ...]
+    jitters: tuple[Jitter, ...]
+    config: FitConfig
+    options: FitOptions
+    seed: int
+    limit: int | None
+    pools: bool
+
+    def units(self) -> list[Unit]:
+        """The largest jitter first: what there is of a stopped run should tell most."""
+        units = []
+        for jitter in self.jitters:
+            for folder in self.folders:
+                for view, where in self._views(folder):
+                    run = partial(self._rows, folder, view, where, jitter)
+                    settings = {"jitter": list(jitter), "where": where.locate}
+                    name = f"{folder.name} {jitter[0]}/{jitter[1]} {view}"
+                    units.append(self._unit(name, settings, run))
+        if not self.pools:
+            units += [
+                self._unit(f"{folder.name} poses", {}, partial(self._poses, folder))
+                for folder in self.folders
+            ]
+            units.append(self._unit("steps", {}, self._steps))
+        return units
+
+    def _unit(self, name: str, settings: Result, run: Any) -> Unit:
+        common = {"backbone": self.config.backbone, "seed": self.seed, "limit": self.limit}
+        return Unit(name=name, settings=common | {"pools": self.pools} | settings, run=run)
+
+    def _views(self, folder: Path) -> list[tuple[str, Geometry]]:
+        size_hw = read_image(self._open(folder).train[0].image).shape[:2]
+        found = list(views(folder.name, size_hw))
+        return found[:1] if self.pools else found
+
+    def _open(self, folder: Path) -> Dataset:
+        return open_limited(folder, limit=self.limit)
+
+    def _rows(self, folder: Path, view: str, where: Geometry, jitter: Jitter) -> Result:
+        made = rows(
+            self._open(folder),
+            replace(self.config, geometry=where),
+            self.options,
+            category=folder.name,
+            view=view,
+            jitter=jitter,
+            seed=self.seed,
+            pools=self.pools,
+        )
+        return {"rows": [asdict(row) for row in made]}
+
+    def _poses(self, folder: Path) -> Result:
+        shift, turn = (max(values) for values in zip(*self.jitters, strict=True))
+        errors = pose_errors(
+            self._open(folder),
+            self.config,
+            category=folder.name,
+            shift=shift,
+            turn=turn,
+            seed=self.seed,
+        )
+        return {"pose_errors": [asdict(error) for error in errors]}
+
+    def _steps(self) -> Result:
+        made: dict[str, Step] = {}
+        for folder in self.folders:
+            dataset = self._open(folder)
+            finders = {
+                f"{view}, {folder.name}": where
+                for view, where in located(folder.name, dataset).items()
+            }
+            for step in steps(finders, read_image(dataset.train[0].image)):
+                made.setdefault(step.step, step)
+        return {"steps": [asdict(step) for step in made.values()]}
+
+
+_TABLES = {
+    "rows": ("Accuracy under jitter", Row),
+    "pose_errors": ("Found poses against planted ones", PoseError),
+    "steps": ("Steps", Step),
+}
+
+
+def write_report(out: Path, store: Store, units: Sequence[Unit], *, limit: int | None) -> None:
+    """All that is there: a study of hours that is stopped keeps what it has."""
+    records = [record for unit in units if (record := store.get(unit)) is not None]
+    values: dict[str, Any] = {
+        key: [row for record in records for row in record["result"].get(key, ())] for key in _TABLES
+    }
+    head = f"# Parts that move\n\n`{command()}`"
+    if limit is not None:
+        head += f" A rehearsal on {limit} images of each kind."
+    if len(records) < len(units):
+        head += f" {len(records)} of {len(units)} pieces of work are done."
+    tables = [
+        table_of(title, [kind(**row) for row in values[key]])
+        for key, (title, kind) in _TABLES.items()
+        if values[key]
+    ]
+    facts = {"machine": describe(threads=torch.get_num_threads()), "command": command()}
+    write_json(out / "report.json", values | facts)
+    text = "\n\n".join(table.markdown() for table in tables)
+    write_text(out / "report.md", f"{head}\n\n{text}\n")
 
 
 @click.command()
 @click.argument("data", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--jitter", "jitters", default="0/0,16/10", show_default=True, help="PX/DEGREES,...")
+@click.option("--jitter", "jitters", default=JITTERS, show_default=True, help="PX/DEGREES,...")
+@click.option("--pools", is_flag=True, help="Compare pool 1, 3, 5 and auto, and nothing else.")
 @click.option("--backbone", default=FitConfig.backbone, show_default=True)
 @click.option("--weights", help="Backbone weights; found as in `edgeseg fit` when absent.")
 @click.option("--seed", default=0, show_default=True, help="Of the poses.")
@@ -261,6 +272,7 @@ def _ms(run: Callable[[], object]) -> float:
 def main(
     data: tuple[Path, ...],
     jitters: str,
+    pools: bool,
     backbone: str,
     weights: str | None,
     seed: int,
@@ -268,60 +280,30 @@ def main(
     out: Path,
 ) -> None:
     """Measure categories DATA, each a folder as MVTec AD lays it out, under planted jitter."""
-    config = FitConfig(backbone=backbone)
-    options = FitOptions(weights=weights, keep_moments=False, planted=0)
-    pairs = [_pair(text) for text in jitters.split(",")]
-    most = (max(shift for shift, _ in pairs), max(turn for _, turn in pairs))
-    table_rows: list[Row] = []
-    errors: list[PoseError] = []
-    times: list[Step] = []
-    for path in data:
-        dataset = open_limited(path, limit=limit)
-        errors += pose_errors(
-            dataset, config, category=path.name, shift=most[0], turn=most[1], seed=seed
-        )
-        for row in rows(dataset, config, options, category=path.name, jitters=pairs, seed=seed):
-            click.echo(f"{row.category} {row.shift}/{row.turn} {row.way}: PRO {row.pro}", err=True)
-            table_rows.append(row)
-            _write(out, table_rows, errors, times, limit=limit)
-        if not times:
-            located = {way: at.geometry for way, at in ways(path.name, config, dataset)}
-            finders = {way: geometry for way, geometry in located.items() if geometry.locate}
-            times += steps(finders, read_image(dataset.train[0].image))
-    _write(out, table_rows, errors, times, limit=limit)
+    torch.set_num_threads(1)
+    study = Study(
+        folders=data,
+        jitters=tuple(_pair(text) for text in jitters.split(",")),
+        config=FitConfig(backbone=backbone),
+        options=FitOptions(weights=weights, keep_moments=False, planted=0),
+        seed=seed,
+        limit=limit,
+        pools=pools,
+    )
+    store, units = Store(out), study.units()
+
+    def note(text: str) -> None:
+        click.echo(text, err=True)
+        write_report(out, store, units, limit=limit)
+
+    run_units(units, store, note=note)
+    write_report(out, store, units, limit=limit)
     click.echo(f"wrote {out / 'report.md'}", err=True)
 
 
-def _pair(text: str) -> tuple[int, int]:
+def _pair(text: str) -> Jitter:
     shift, _, turn = text.partition("/")
     return int(shift), int(turn)
-
-
-def _write(
-    out: Path,
-    measured_rows: list[Row],
-    errors: list[PoseError],
-    times: list[Step],
-    *,
-    limit: int | None,
-) -> None:
-    """After every row: a study of hours that is stopped keeps what it has."""
-    values = {
-        "rows": [asdict(row) for row in measured_rows],
-        "pose_errors": [asdict(row) for row in errors],
-        "steps": [asdict(row) for row in times],
-        "machine": describe(threads=1),
-        "command": command(),
-    }
-    write_json(out / "report.json", values)
-    tables = [table_of("Accuracy under jitter", measured_rows)]
-    if errors:
-        tables.append(table_of("Found poses against planted ones", errors))
-    if times:
-        tables.append(table_of("Steps", times))
-    cut = "" if limit is None else f" A rehearsal on {limit} images of each kind."
-    head = f"# Parts that move\n\n`{values['command']}`{cut}\n\n"
-    write_text(out / "report.md", head + "\n\n".join(table.markdown() for table in tables) + "\n")
 
 
 if __name__ == "__main__":
