@@ -13,6 +13,7 @@ import pytest
 
 import edgeseg.runtime
 from tests.support import REPO
+from tests.support.language_packages import node_modules, runtime_headers
 
 PROGRAMS = REPO / "docs" / "languages"
 MODEL = REPO / "tests" / "kept" / "0.1.0" / "part-fp32.onnx"
@@ -27,11 +28,9 @@ def run(command: list[str], **variables: str) -> "subprocess.CompletedProcess[st
 
 def node(folder: Path) -> Run:
     """The JavaScript program."""
-    modules = os.environ.get("EDGESEG_NODE_MODULES", str(REPO / "node_modules"))
-    if shutil.which("node") is None:
-        pytest.skip("needs node")
-    if run(["node", "-e", "require('onnxruntime-node')"], NODE_PATH=modules).returncode:
-        pytest.skip("needs onnxruntime-node; EDGESEG_NODE_MODULES names the folder that holds it")
+    modules = str(node_modules())
+    loads = run(["node", "-e", "require('onnxruntime-node')"], NODE_PATH=modules)
+    assert loads.returncode == 0, loads.stderr
     return lambda *given: run(
         ["node", str(PROGRAMS / "score.js"), *map(str, given)], NODE_PATH=modules
     )
@@ -40,11 +39,9 @@ def node(folder: Path) -> Run:
 def cpp(folder: Path) -> Run:
     """The C++ program, compiled against the library of the Python package."""
     onnxruntime = pytest.importorskip("onnxruntime")
-    headers = os.environ.get("EDGESEG_ONNXRUNTIME_INCLUDE", "/usr/include/onnxruntime")
     if shutil.which("g++") is None:
         pytest.skip("needs g++")
-    if not (Path(headers) / "onnxruntime_cxx_api.h").is_file():
-        pytest.skip("needs ONNX Runtime's headers; EDGESEG_ONNXRUNTIME_INCLUDE names their folder")
+    headers = runtime_headers()
     libraries = sorted((Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*"))
     if not libraries:
         pytest.skip("this onnxruntime has no shared library of its own")

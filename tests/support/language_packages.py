@@ -1,0 +1,68 @@
+"""What the programs of docs/languages.md need, from where it is or, if asked, from its registry.
+
+A package that was fetched stays in a folder of the user's cache: the next run takes seconds.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import REPO
+
+INSTALL = "EDGESEG_TEST_INSTALL"  # set: tests may fetch hundreds of megabytes
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgeseg-tests"
+NODE_PACKAGE = "onnxruntime-node@1"
+HEADERS_PACKAGE = "libonnxruntime-dev"
+HEADER = "onnxruntime_cxx_api.h"
+
+
+def node_modules() -> Path:
+    """The folder in which node finds onnxruntime-node; skips where there is none."""
+    if shutil.which("node") is None:
+        pytest.skip("needs node")
+    given = os.environ.get("EDGESEG_NODE_MODULES")
+    for folder in (Path(given),) if given else (REPO / "node_modules", CACHE / "node_modules"):
+        if (folder / "onnxruntime-node" / "package.json").is_file():
+            return folder
+    if not os.environ.get(INSTALL) or shutil.which("npm") is None:
+        pytest.skip(
+            "needs onnxruntime-node: EDGESEG_NODE_MODULES names the folder that holds it, or "
+            f"{INSTALL}=1 lets npm fetch it once (300 MB on the disk)"
+        )
+    CACHE.mkdir(parents=True, exist_ok=True)
+    # Without scripts: they would fetch CUDA too.
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-save"]
+    _fetch(["npm", "install", *options, "--prefix", str(CACHE), NODE_PACKAGE])
+    return CACHE / "node_modules"
+
+
+def runtime_headers() -> Path:
+    """The folder of ONNX Runtime's C++ headers; no wheel has them. Skips where there are none."""
+    given = os.environ.get("EDGESEG_ONNXRUNTIME_INCLUDE")
+    unpacked = CACHE / HEADERS_PACKAGE
+    places = (Path("/usr/include/onnxruntime"), unpacked / "usr" / "include" / "onnxruntime")
+    for folder in (Path(given),) if given else places:
+        if (folder / HEADER).is_file():
+            return folder
+    if not os.environ.get(INSTALL) or shutil.which("apt-get") is None:
+        pytest.skip(
+            "needs ONNX Runtime's headers: EDGESEG_ONNXRUNTIME_INCLUDE names their folder, or "
+            f"{INSTALL}=1 lets apt-get fetch {HEADERS_PACKAGE} once (Debian 13 has it)"
+        )
+    CACHE.mkdir(parents=True, exist_ok=True)
+    _fetch(["apt-get", "download", HEADERS_PACKAGE])
+    (package,) = CACHE.glob(f"{HEADERS_PACKAGE}_*.deb")
+    subprocess.run(["dpkg-deb", "-x", package, unpacked], check=True)
+    package.unlink()
+    (header,) = unpacked.rglob(HEADER)
+    return header.parent
+
+
+def _fetch(command: list[str]) -> None:
+    done = subprocess.run(command, cwd=CACHE, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        pytest.skip(f"{' '.join(command[:2])} cannot fetch it here: {''.join(last)[:200]}")
