@@ -18,6 +18,7 @@ from edgeseg.errors import UsageError
 from edgeseg.options import FILE
 from edgeseg.progress import Note
 from edgeseg.runtime.trigger_kinds import add_software_trigger
+from edgeseg.runtime.typed_options import options_of, typed
 
 if TYPE_CHECKING:
     from edgeseg.runtime.adapters.mqtt import Broker
@@ -73,8 +74,12 @@ def address(name: str, text: str) -> tuple[str, int]:
 class ModbusOptions:
     """What `modbus` is told."""
 
-    modbus: str | None = None
-    result_buffer: int = 16
+    modbus: str | None = typed(
+        None,
+        "Modbus TCP server for a PLC, on this computer unless a host is given.",
+        metavar="[HOST:]PORT",
+    )
+    result_buffer: int = typed(16, "Results that wait for a PLC's acknowledgement.")
 
     def __post_init__(self) -> None:
         if self.modbus is not None:
@@ -101,27 +106,6 @@ def _modbus(line: LineRun, options: ModbusOptions) -> "Adapter | None":
     return server
 
 
-ADAPTERS["modbus"] = AdapterKind(
-    record=ModbusOptions,
-    options=(
-        click.Option(
-            ["--modbus"],
-            metavar="[HOST:]PORT",
-            help="Modbus TCP server for a PLC, on this computer unless a host is given.",
-        ),
-        click.Option(
-            ["--result-buffer"],
-            type=int,
-            default=ModbusOptions.result_buffer,
-            help="Results that wait for a PLC's acknowledgement.",
-        ),
-    ),
-    make=_modbus,
-    setting="modbus=PORT",
-)
-add_software_trigger("modbus")
-
-
 def read_secret(name: str, path: Path) -> str:
     """A secret from a file: arguments are visible to everyone on the computer."""
     try:
@@ -137,10 +121,10 @@ def read_secret(name: str, path: Path) -> str:
 class MqttOptions:
     """What `mqtt` is told."""
 
-    mqtt: str | None = None
-    mqtt_user: str | None = None
-    mqtt_password_file: Path | None = None
-    mqtt_ca: Path | None = None
+    mqtt: str | None = typed(None, "Broker and prefix: mqtt://broker/plant/line3.", metavar="URL")
+    mqtt_user: str | None = typed(None, "Name at the broker.")
+    mqtt_password_file: Path | None = typed(None, "File with its password.", kind=FILE)
+    mqtt_ca: Path | None = typed(None, "Certificates to trust, for mqtts://.", kind=FILE)
 
     def __post_init__(self) -> None:
         if self.mqtt is not None:
@@ -190,28 +174,14 @@ def _mqtt(line: LineRun, options: MqttOptions) -> "Adapter | None":
     )
 
 
-ADAPTERS["mqtt"] = AdapterKind(
-    record=MqttOptions,
-    options=(
-        click.Option(
-            ["--mqtt"], metavar="URL", help="Broker and prefix: mqtt://broker/plant/line3."
-        ),
-        click.Option(["--mqtt-user"], help="Name at the broker."),
-        click.Option(["--mqtt-password-file"], type=FILE, help="File with its password."),
-        click.Option(["--mqtt-ca"], type=FILE, help="Certificates to trust, for mqtts://."),
-    ),
-    make=_mqtt,
-    setting="mqtt=URL",
-)
-add_software_trigger("mqtt")
-
-
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions:
     """What `http` is told."""
 
-    http: str | None = None
-    http_token_file: Path | None = None
+    http: str | None = typed(
+        None, "POST /trigger and GET /result for programs.", metavar="[HOST:]PORT"
+    )
+    http_token_file: Path | None = typed(None, "Its token; needed off this computer.", kind=FILE)
 
     def __post_init__(self) -> None:
         if self.http is not None:
@@ -240,26 +210,12 @@ def _http(line: LineRun, options: HttpOptions) -> "Adapter | None":
     return service
 
 
-ADAPTERS["http"] = AdapterKind(
-    record=HttpOptions,
-    options=(
-        click.Option(
-            ["--http"], metavar="[HOST:]PORT", help="POST /trigger and GET /result for programs."
-        ),
-        click.Option(["--http-token-file"], type=FILE, help="Its token; needed off this computer."),
-    ),
-    make=_http,
-    setting="http=PORT",
-)
-add_software_trigger("http")
-
-
 @dataclass(frozen=True, kw_only=True)
 class WebhookOptions:
     """What `webhook` is told."""
 
-    webhook: str | None = None
-    webhook_secret_file: Path | None = None
+    webhook: str | None = typed(None, "POST every result there.", metavar="URL")
+    webhook_secret_file: Path | None = typed(None, "Key that signs the body.", kind=FILE)
 
     def __post_init__(self) -> None:
         if self.webhook is not None and not self.webhook.startswith(("http://", "https://")):
@@ -278,23 +234,17 @@ def _webhook(line: LineRun, options: WebhookOptions) -> "Adapter | None":
     return Webhook(line.station, url=options.webhook, secret=secret, on_error=line.on_error)
 
 
-ADAPTERS["webhook"] = AdapterKind(
-    record=WebhookOptions,
-    options=(
-        click.Option(["--webhook"], metavar="URL", help="POST every result there."),
-        click.Option(["--webhook-secret-file"], type=FILE, help="Key that signs the body."),
-    ),
-    make=_webhook,
-    setting="webhook=URL",
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CommandOptions:
     """What `command` is told."""
 
-    on_verdict: tuple[str, ...] = ()
-    command_timeout: float = 5.0
+    on_verdict: tuple[str, ...] = typed(
+        (),
+        "Run a program, without a shell, for every result with this verdict, or for any. "
+        "May be given several times.",
+        metavar="VERDICT=COMMAND",
+    )
+    command_timeout: float = typed(5.0, "Seconds after which it is killed.")
 
     def __post_init__(self) -> None:
         from edgeseg.runtime.adapters.command import parse_commands
@@ -317,33 +267,13 @@ def _command(line: LineRun, options: CommandOptions) -> "Adapter | None":
     )
 
 
-ADAPTERS["command"] = AdapterKind(
-    record=CommandOptions,
-    options=(
-        click.Option(
-            ["--on-verdict"],
-            multiple=True,
-            metavar="VERDICT=COMMAND",
-            help="Run a program, without a shell, for every result with this verdict, or for any. "
-            "May be given several times.",
-        ),
-        click.Option(
-            ["--command-timeout"],
-            type=float,
-            default=CommandOptions.command_timeout,
-            help="Seconds after which it is killed.",
-        ),
-    ),
-    make=_command,
-    setting="on_verdict=VERDICT=COMMAND",
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class OpcUaOptions:
     """What `opcua` is told."""
 
-    opcua: str | None = None
+    opcua: str | None = typed(
+        None, "OPC UA server with names of OPC 40100-1.", metavar="[HOST:]PORT"
+    )
 
     def __post_init__(self) -> None:
         if self.opcua is not None:
@@ -367,14 +297,16 @@ def _opcua(line: LineRun, options: OpcUaOptions) -> "Adapter | None":
     return adapter
 
 
-ADAPTERS["opcua"] = AdapterKind(
-    record=OpcUaOptions,
-    options=(
-        click.Option(
-            ["--opcua"], metavar="[HOST:]PORT", help="OPC UA server with names of OPC 40100-1."
-        ),
-    ),
-    make=_opcua,
-    setting="opcua=PORT",
-)
-add_software_trigger("opcua")
+for _name, _record, _make, _setting in (
+    ("modbus", ModbusOptions, _modbus, "modbus=PORT"),
+    ("mqtt", MqttOptions, _mqtt, "mqtt=URL"),
+    ("http", HttpOptions, _http, "http=PORT"),
+    ("webhook", WebhookOptions, _webhook, "webhook=URL"),
+    ("command", CommandOptions, _command, "on_verdict=VERDICT=COMMAND"),
+    ("opcua", OpcUaOptions, _opcua, "opcua=PORT"),
+):
+    ADAPTERS[_name] = AdapterKind(
+        record=_record, options=options_of(_record), make=_make, setting=_setting
+    )
+for _name in ("modbus", "mqtt", "http", "opcua"):
+    add_software_trigger(_name)

@@ -30,6 +30,10 @@ def test_the_command_is_there(line: str) -> None:
     ]
     known = {option for param in command.params for option in param.opts}
     assert {word for word in words if word.startswith("-")} <= known
+    for param in command.params:
+        # Without words behind it, it is the study's name and no command to type.
+        if words and param.required and isinstance(param, click.Option):
+            assert set(param.opts) & set(words), f"{line}: needs {param.opts[0]}"
 
 
 def test_the_reader_finds_them() -> None:

@@ -1,7 +1,11 @@
-"""From recipe to recipe while triggers come: how long, and is every one answered by its own recipe?
+"""From recipe to recipe while triggers come: how long, and is each answered by its own recipe?
 
     python -m edgeseg.bench.studies.line.changeover --out bench/results/line
+    python -m edgeseg.bench.studies.line.changeover --backbone resnet18 --out out
     python -m edgeseg.bench.studies.line.changeover --model a.onnx --model b.onnx --out out
+
+Without models of one's own: three times the small graph of the checkout, or with --backbone small
+fits on made-up parts.
 
 A camera of grey frames and a thread that triggers without a pause, through changeovers to a recipe
 chosen at random: warm, with all models loaded, and cold, with room for one. Every recipe has a
@@ -25,6 +29,7 @@ import click
 import numpy as np
 
 from edgeseg.bench.harness.machine import CoreWatch, describe
+from edgeseg.bench.studies.line.made_models import make_models
 from edgeseg.bench.studies.line.rig import Rig, RigCamera
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import file_sha256, size_text, write_json, write_text
@@ -269,31 +274,43 @@ def report_text(facts: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _described(model: Path) -> dict[str, str]:
+    size = size_text(model.stat().st_size)
+    return {"name": model.name, "size": size, "sha256": file_sha256(model)}
+
+
 @click.command()
 @click.option("--model", "models", type=FILE, multiple=True, help="Two or more; default: small.")
+@click.option("--backbone", "backbones", multiple=True, help="Fit with it; may be repeated.")
+@click.option("--random-weights", is_flag=True, help="Of --backbone; times are the same.")
 @click.option("--changes", type=click.IntRange(1), default=100, show_default=True)
 @click.option("--threads", type=int, default=1, show_default=True)
 @click.option("--name", default="changeover", show_default=True, help="Of the report's files.")
 @click.option("--out", type=FOLDER, required=True)
-def main(models: tuple[Path, ...], changes: int, threads: int, name: str, out: Path) -> None:
+def main(
+    models: tuple[Path, ...],
+    backbones: tuple[str, ...],
+    random_weights: bool,
+    changes: int,
+    threads: int,
+    name: str,
+    out: Path,
+) -> None:
     """Measure changeovers, and fail if a trigger was lost or judged by another recipe."""
-    chosen = models or MODELS
-    with CoreWatch() as watch, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
+        made = make_models(Path(folder), backbones, random_weights=random_weights, note=note)
+        chosen = (*models, *made) or MODELS
         store = write_recipes(Path(folder) / "recipes", chosen)
-        phases = [
-            measure(store, name=each, changes=changes, threads=threads) for each in ("warm", "cold")
-        ]
+        with CoreWatch() as watch:
+            phases = [
+                measure(store, name=each, changes=changes, threads=threads)
+                for each in ("warm", "cold")
+            ]
+        described = [_described(path) for path in dict.fromkeys(chosen)]
     facts = {
         "machine": describe(threads=threads),
         "disturbed": watch.warning,
-        "models": [
-            {
-                "name": path.name,
-                "size": size_text(path.stat().st_size),
-                "sha256": file_sha256(path),
-            }
-            for path in dict.fromkeys(chosen)
-        ],
+        "models": described,
         "phases": [asdict(phase) for phase in phases],
     }
     write_json(out / f"{name}.json", facts)

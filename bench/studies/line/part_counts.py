@@ -8,7 +8,7 @@ frame in which something is in the view, or in the region of it, to the last; wh
 the start is one. Where two cars are in the whole view at once they are one visit and two cars.
 """
 
-import threading
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,59 +38,24 @@ class Case:
     empty_frame: int | None = None  # a frame without a part, where the clip begins with one
 
 
-CASES = (
-    Case(
-        clip="car-detection",
-        region="the whole view",
-        roi=None,
-        visits=((57, 102), (179, 237), (314, 348)),
-        parts=4,
+CARS, PEOPLE, BOTTLES = "car-detection", "one-by-one-person-detection", "bottle-detection"
+# Clip, region, its ROI, visits, parts, and a frame of the empty place.
+_ROWS: tuple[tuple[str, str, str | None, tuple[tuple[int, int], ...], int, int | None], ...] = (
+    (CARS, "the whole view", None, ((57, 102), (179, 237), (314, 348)), 4, None),
+    (CARS, "left lane", "0,0,270,432", ((179, 227), (314, 348)), 2, None),
+    (CARS, "right lane", "290,0,478,432", ((57, 102), (188, 237)), 2, None),
+    (
+        *(PEOPLE, "the whole view", None),
+        ((64, 200), (232, 450), (502, 705), (748, 870), (920, 1206), (1238, 1360)),
+        *(6, None),
     ),
-    Case(
-        clip="car-detection",
-        region="left lane",
-        roi="0,0,270,432",
-        visits=((179, 227), (314, 348)),
-        parts=2,
-    ),
-    Case(
-        clip="car-detection",
-        region="right lane",
-        roi="290,0,478,432",
-        visits=((57, 102), (188, 237)),
-        parts=2,
-    ),
-    Case(
-        clip="one-by-one-person-detection",
-        region="the whole view",
-        roi=None,
-        visits=((64, 200), (232, 450), (502, 705), (748, 870), (920, 1206), (1238, 1360)),
-        parts=6,
-    ),
-    Case(
-        clip="bottle-detection",
-        region="left place",
-        roi="40,90,110,240",
-        visits=((0, 214), (338, 530), (815, 1188)),
-        parts=3,
-        empty_frame=270,
-    ),
-    Case(
-        clip="bottle-detection",
-        region="middle place",
-        roi="260,90,110,240",
-        visits=((0, 530), (661, 1188)),
-        parts=2,
-        empty_frame=600,
-    ),
-    Case(
-        clip="bottle-detection",
-        region="right place",
-        roi="480,90,110,240",
-        visits=((0, 958), (1036, 1188)),
-        parts=2,
-        empty_frame=1000,
-    ),
+    (BOTTLES, "left place", "40,90,110,240", ((0, 214), (338, 530), (815, 1188)), 3, 270),
+    (BOTTLES, "middle place", "260,90,110,240", ((0, 530), (661, 1188)), 2, 600),
+    (BOTTLES, "right place", "480,90,110,240", ((0, 958), (1036, 1188)), 2, 1000),
+)
+CASES = tuple(
+    Case(clip=clip, region=region, roi=roi, visits=visits, parts=parts, empty_frame=empty)
+    for clip, region, roi, visits, parts, empty in _ROWS
 )
 
 
@@ -133,12 +98,9 @@ def triggers(case: Case, folder: Path, scratch: Path) -> list[int]:
         empty = scratch / "empty.png"
         cv2.imwrite(str(empty), frame_of(path, case.empty_frame))
         values["part_empty"] = empty
-    ended = threading.Event()
-    rig = Rig(InstantSession(), values, live=False, opener=lambda *_, **__: Clip(path))
-    with rig:
-        while not ended.wait(0.01):
-            if rig.ended():
-                ended.set()
+    with Rig(InstantSession(), values, live=False, opener=lambda *_, **__: Clip(path)) as rig:
+        while not rig.ended():
+            time.sleep(0.01)
     results = [result for result in rig.results if result.error == ErrorCode.NONE]
     return [result.inspection.frame_index for result in results if result.inspection is not None]
 
@@ -169,21 +131,12 @@ class Count:
 
 def report_text(counts: list[Count]) -> str:
     """As a table."""
-    rows = [("clip", "region", "parts", "visits", "triggers", "one each", "stray", "frames")]
+    rows: list[tuple[str, ...]] = []
+    rows.append(("clip", "region", "parts", "visits", "triggers", "one each", "stray", "frames"))
     for count in counts:
-        case = count.case
-        rows.append(
-            (
-                case.clip,
-                case.region,
-                str(case.parts),
-                str(len(case.visits)),
-                str(len(count.frames)),
-                str(count.hit),
-                str(count.stray),
-                " ".join(map(str, count.frames)),
-            )
-        )
+        case, seen = count.case, " ".join(map(str, count.frames))
+        numbers = (case.parts, len(case.visits), len(count.frames), count.hit, count.stray)
+        rows.append((case.clip, case.region, *map(str, numbers), seen))
     return "\n".join(aligned(rows)) + "\n"
 
 
@@ -192,8 +145,6 @@ def report_text(counts: list[Count]) -> str:
 @click.option("--out", type=FOLDER, help="Where the report goes.")
 def main(folder: Path, out: Path | None) -> None:
     """Count, and print."""
-    import tempfile
-
     counts = []
     with tempfile.TemporaryDirectory() as scratch:
         for case in CASES:

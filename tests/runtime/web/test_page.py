@@ -12,7 +12,9 @@ import pytest
 
 from edgeseg.contract.prediction import Region
 from edgeseg.runtime.drift.sink import DriftSink, drift_event
-from edgeseg.runtime.web.page_sink import PageSink
+from edgeseg.runtime.station.codes import Check
+from edgeseg.runtime.station.station import Station
+from edgeseg.runtime.web.page_sink import PageSink, RecipeChoice
 from tests.support.brightness_model import brightness_metadata
 from tests.support.chromium import Browser, open_browser
 from tests.support.scored_frames import THRESHOLD, FakeView, make_result, passing_part
@@ -206,6 +208,34 @@ def test_a_defect_says_how_bad_it_is(browser: Browser, run: Run, peak: float, sh
     tab.wait_for(f"document.getElementById('verdict').textContent === '{shown}'")
     run.page.on_frame(make_result(score=5.0, regions=(region,)))  # what is good has no grade
     tab.wait_for("document.getElementById('verdict').textContent === 'GOOD'")
+    tab.call("Page.close")
+
+
+def test_a_station_without_an_approved_model_shows_no_good_part(
+    browser: Browser, run: Run, tmp_path: Path
+) -> None:
+    station, asked = Station(), []
+    station.start()
+    station.attach_check(lambda: asked.append(True) or station.begin_check() is None)
+    names = {"names": ["bottle"], "current": lambda: "bottle", "loading": lambda: False}
+    run.page.offer_recipes(RecipeChoice(**names, load=lambda name: True))
+    run.page.follow(station)
+    tab = browser.open(run.page.url, size_wh=PHONE)
+    tab.wait_for("document.getElementById('check').textContent === 'Check'")
+    tab.evaluate("window.confirm = () => true")
+    tab.evaluate("document.getElementById('check').click()")
+    tab.wait_for("document.getElementById('check').textContent === 'Checking …'")
+    station.set_check(Check.FAILED, "good/1.png: judged defect")
+    tab.wait_for("document.getElementById('check').textContent === 'Check failed'")
+    tab.wait_for("document.getElementById('verdict').textContent === 'NO INSPECTION'")
+    shown = tab.evaluate("document.getElementById('banner').textContent")
+    assert shown == "No inspection: good/1.png: judged defect."
+    assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+    _keep(tab, "page-no-inspection", tmp_path)
+    station.set_check(Check.PASSED)
+    tab.wait_for("document.getElementById('check').textContent === 'Check ✓'")
+    tab.wait_for("document.getElementById('verdict').textContent !== 'NO INSPECTION'")
+    assert asked == [True]
     tab.call("Page.close")
 
 

@@ -8,6 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from edgeseg.bench.studies.line import changeover as study
+from edgeseg.bench.studies.line import made_models
+from edgeseg.fitting.options import FitOptions
+from edgeseg.progress import Note, ignore
 from tests.support import REPO
 
 
@@ -41,3 +44,32 @@ def test_the_page_is_made_of_the_figures(written: Path) -> None:
     text = (written / "changeover.md").read_text()
     assert text == study.report_text(facts)
     assert f"| warm, 3 changes | {facts['phases'][0]['ms_p50']:.1f} |" in text
+
+
+def test_models_are_made_of_different_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fit and its export take half a minute: here only what is asked of them."""
+    asked: list[tuple[str, str | None, bytes]] = []
+
+    class Fitted:
+        def export(self, path: Path, *, allow_random_weights: bool, note: Note) -> Path:
+            assert allow_random_weights
+            return path
+
+    def fit(good: Path, *, backbone: str, options: FitOptions) -> Fitted:
+        pictures = sorted(good.iterdir())
+        assert len(pictures) == made_models.IMAGES
+        asked.append((backbone, options.weights, pictures[0].read_bytes()))
+        return Fitted()
+
+    monkeypatch.setattr("edgeseg.fit", fit)
+    made = made_models.make_models(
+        tmp_path, ("resnet18", "mobilenet_v3_small"), random_weights=True, note=ignore
+    )
+    assert [path.name for path in made] == ["1-resnet18.onnx", "2-mobilenet_v3_small.onnx"]
+    assert [entry[:2] for entry in asked] == [
+        ("resnet18", "random"),
+        ("mobilenet_v3_small", "random"),
+    ]
+    assert asked[0][2] != asked[1][2]
