@@ -1,13 +1,12 @@
 """Several settings fitted and evaluated on one pass of the images through the backbone."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
@@ -16,12 +15,12 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.errors import UsageError
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.fitting.checkpoint import Collected
-from edgeseg.fitting.feature_space import CPU, FeatureSpace
+from edgeseg.fitting.feature_space import Embedder, FeatureSpace
 from edgeseg.fitting.fitting import FitOptions, finish, fitted_data
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import Shard
-from edgeseg.model.predictor import Maps, Predictor
-from edgeseg.model.reference import Insides, ReferenceModel
+from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
+from edgeseg.model.predictor import Predictor
 
 
 def evaluated(
@@ -30,18 +29,18 @@ def evaluated(
     """Fit and evaluate settings that differ in nothing before the moments, as `fit` does."""
     first = looked_at(next(iter(configs.values())), dataset, note=options.note)
     space = FeatureSpace.load(first, weights=options.weights, note=options.note)
-    embedded: list[Tensor] = []  # of the test images, batch by batch
+    embed = _remembering(space.embedder())  # the test images
     done: dict[int, tuple[Artefact, Evaluation]] = {}
     with _collected(space, dataset, options) as collected:
         for name, config in configs.items():
             if replace(config, pool=first.pool, geometry=first.geometry) != first:
                 raise UsageError(f"{name}: expected settings that differ in their pool alone")
-            chosen = replace(space, config=replace(first, pool=config.pool))
+            chosen = replace(space, config=replace(space.config, pool=config.pool))
             data = fitted_data(dataset, held_out=0)
             artefact = finish(chosen, collected, data=data, options=options)
             pool = artefact.config.pool
             if pool not in done:
-                done[pool] = artefact, _evaluation(artefact, dataset, embedded)
+                done[pool] = artefact, _evaluation(artefact, dataset, embed)
             yield name, *done[pool]
 
 
@@ -50,14 +49,13 @@ def _collected(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> It
     train, held_out = split(dataset, space.config)
     shard = Shard(index=0, count=1)
     with collect(space, train, held_out, shard=shard, options=options) as collected:
-        collected.moments = collected.moments.to(CPU)
         yield collected
 
 
-def _evaluation(artefact: Artefact, dataset: Dataset, embedded: list[Tensor]) -> Evaluation:
+def _evaluation(artefact: Artefact, dataset: Dataset, embed: Embedder) -> Evaluation:
     config, calibration = artefact.config, artefact.calibration
     return evaluate(
-        _remembering(artefact.model(), embedded),
+        _predictor(GaussianHead(config, artefact.factors), embed),
         dataset,
         size_hw=config.image_hw,
         geometry=config.geometry,
@@ -68,18 +66,21 @@ def _evaluation(artefact: Artefact, dataset: Dataset, embedded: list[Tensor]) ->
     )
 
 
-def _remembering(model: ReferenceModel, embedded: list[Tensor]) -> Predictor:
-    """A predictor that asks the backbone once for the n-th batch of all its like."""
-    number = 0
-
-    @torch.no_grad()
+def _predictor(head: GaussianHead, embed: Embedder) -> Predictor:
     def predict(frames: NDArray[np.uint8], insides: Insides = ()) -> tuple[Maps, Maps]:
-        nonlocal number
-        if number == len(embedded):
-            embedded.append(model.embed(torch.from_numpy(frames)))
-        grid = model.counted(model.distances(embedded[number]))
-        number += 1
-        image_map, score = model.to_image(grid, insides)
-        return image_map.numpy(), score.numpy()
+        return head.judge(embed(frames), insides)
 
     return predict
+
+
+def _remembering(embed: Embedder) -> Embedder:
+    """The same, asked once for every batch: evaluations show the same ones in turn."""
+    known: dict[bytes, NDArray[np.float32]] = {}
+
+    def ask(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+        key = hashlib.sha256(frames.tobytes()).digest()
+        if key not in known:
+            known[key] = embed(frames)
+        return known[key]
+
+    return ask

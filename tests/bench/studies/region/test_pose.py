@@ -12,7 +12,7 @@ from edgeseg.bench.studies.region import locating_time
 from edgeseg.bench.studies.region import pose as study
 from edgeseg.bench.studies.region.jitter import jittered
 from edgeseg.bench.studies.region.shared_features import evaluated
-from edgeseg.config import FitConfig
+from edgeseg.config import AUTO, FitConfig
 from edgeseg.contract.images import read_image, read_mask, write_image
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import UsageError
@@ -85,7 +85,7 @@ def test_the_command_goes_on_where_it_was(
 
 def test_settings_that_share_features_give_what_they_give_alone(parts: Path) -> None:
     dataset = open_dataset(parts)
-    settings = {f"pool {pool}": replace(SMALL, pool=pool) for pool in (1, 3)}
+    settings = {f"pool {pool}": replace(SMALL, pool=pool, context=AUTO) for pool in (1, 3)}
     shared = {name: result for name, _, result in evaluated(dataset, settings, RANDOM)}
     for name, config in settings.items():
         alone = Model(fit(dataset, config, RANDOM)).evaluate(dataset)
