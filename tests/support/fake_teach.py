@@ -252,7 +252,7 @@ class FakeTeach(TeachService):
         return {
             "state": "running" if self.previews == 1 else "ready",
             "would_learn": [{"name": name, "score": 9.1, "why": "marked"} for name in self.marks],
-            "held_back": [{"name": "alarm-000", "reason": "one mark, expected two"}],
+            "held_back": [{"name": "alarm-001", "reason": "one mark, expected two"}],
             "threshold_old": 6.0,
             "threshold_new": 6.4,
             "now_passes": list(self.marks),

@@ -17,6 +17,7 @@ class Site:
 
     def __init__(self, browser: Browser, **tokens: str) -> None:
         self.fake, self.errors, self.browser = FakeTeach(), [], browser
+        self.tabs: list[Tab] = []
         self.server = serve(
             self.fake,
             WebOptions(port=0, **tokens),
@@ -34,6 +35,7 @@ class Site:
     def open(self, tab: str, size_wh: tuple[int, int] = DESK, *, token: str = "") -> Tab:
         query = f"?token={token}" if token else ""
         opened = self.browser.open(f"{self.server.url}{query}#{tab}", size_wh=size_wh)
+        self.tabs.append(opened)
         opened.wait_for("document.documentElement.dataset.ready")
         return opened
 
@@ -41,6 +43,8 @@ class Site:
         wait(lambda: call in self.fake.calls, f"{call} in {self.fake.calls}")
 
     def close(self) -> None:
+        for tab in self.tabs:
+            tab.call("Page.close")
         self.server.closing = True
         self.server.stop()
 

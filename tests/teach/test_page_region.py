@@ -67,7 +67,6 @@ def test_region_is_drawn_with_a_mouse(site: Site) -> None:
     wait(lambda: site.fake.drawn["ignore"] == [], "not deleted")
     tab.click("#region-undo")
     wait(lambda: len(site.fake.drawn["ignore"]) == 1, "not back")
-    tab.call("Page.close")
 
 
 def test_region_is_drawn_with_a_finger(site: Site) -> None:
@@ -79,7 +78,6 @@ def test_region_is_drawn_with_a_finger(site: Site) -> None:
     tab.touch(at(tab, 100, 80), at(tab, 120, 100), at(tab, 180, 160))
     wait(lambda: site.fake.drawn["locate"].startswith("anchor:"), "no anchor")
     near([int(v) for v in site.fake.drawn["locate"][7:].split(",")], [100, 80, 80, 80])
-    tab.call("Page.close")
 
 
 def test_region_is_drawn_with_keys(site: Site) -> None:
@@ -101,4 +99,3 @@ def test_region_is_drawn_with_keys(site: Site) -> None:
     wait(lambda: site.fake.drawn["roi"] is None, "not deleted")
     assert site.fake.drawn["ignore"] == []
     assert tuple(tab.evaluate("size")) == (WIDTH, HEIGHT)
-    tab.call("Page.close")

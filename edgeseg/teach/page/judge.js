@@ -21,7 +21,6 @@ function showJudge() {
   $("rate").max = judged.table.length - 1;
   if (!rateChanging) $("rate").value = nearest(judged.table.map(row => row.per_thousand), judged.chosen);
   $("rate").disabled = !isSupervisor();
-  $("judge-sentence").textContent = judged.sentence || "";
   showRate();
   showList($("worst"), judged.worst.slice(0, WORST), item => item.name + state.role, worstCard);
   showList($("bad-list"), judged.bad, item => item.name, item => card({picture: mapOf(item.name), title: item.name,
@@ -35,7 +34,7 @@ const mapOf = name => "/teach/maps/" + encodeURIComponent(name);
 function worstCard(item) {
   return card({picture: mapOf(item.name), title: item.name, kind: item.decides ? "decides" : "",
     lines: [said("p", item.name), make("p", {textContent: t("score_is", {score: few(item.score)})
-      + (item.p_value == null ? "" : " · " + t("one_in", {n: number(Math.max(1, Math.round(1 / item.p_value)))}))}),
+      + (item.p_value == null || item.p_value > .34 ? "" : " · " + t("one_in", {n: number(Math.max(1, Math.round(1 / item.p_value)))}))}),
       item.decides ? make("p", {textContent: t("decides"), className: "flag"}) : null],
     actions: [[t("remove"), () => removePicture(item.name, $("worst-card")), true]]});
 }
@@ -44,7 +43,11 @@ function showRate() {
   const row = rowNow(), rate = t("rate_words", {n: few(row.per_thousand)});
   $("rate-words").textContent = rate;
   $("rate").setAttribute("aria-valuetext", rate);
-  $("promise").textContent = row.promise || "";
+  $("not-kept").hidden = row.kept !== false;
+  $("promise").textContent = sentence(row.promise);
+  const chosenRow = judged.table.find(one => one.per_thousand === judged.chosen), all = judged.sentence || "";
+  const promised = chosenRow && all.startsWith(chosenRow.promise + "; ");  // it stands above already
+  $("judge-sentence").textContent = sentence(promised ? all.slice(chosenRow.promise.length + 2) : all);
   const items = [["threshold", few(row.threshold)], ["planted_found", percent(row.planted_found)], ["bad_share", percent(row.bad_found)]];
   if (row.good_alarms != null) items.push(["good_alarms", few(row.good_alarms)]);
   $("recall").replaceChildren(...items.map(([key, value]) => make("div", {}, make("dt", {textContent: t(key)}), make("dd", {textContent: value}))));

@@ -27,23 +27,24 @@ async function loadPreview() {
   showPreview();
 }
 
-function names(title, items, textOf) {
-  return items.length ? [make("h3", {textContent: t(title, {n: number(items.length)})}),
-    make("ul", {}, ...items.map(item => said("li", textOf(item))))] : [];
+function alarmCards(title, items) {  // what was marked, with its picture
+  return items.length ? [make("h3", {textContent: t(title, {n: number(items.length)})}), make("ul", {className: "cards"}, ...items.map(item => {
+    const name = typeof item === "string" ? item : item.name, address = "/teach/alarms/" + encodeURIComponent(name);
+    return card({picture: address + "?width=320", large: address, title: name, lines: [said("p", item.why || item.reason || name)]});
+  }))] : [];
 }
 function showPreview() {
   $("preview").hidden = !preview;
   $("learn-start").disabled = !preview || !preview.would_learn.length || !isSupervisor();
   if (!preview) return;
-  const found = preview.still_found || {}, nameOf = item => typeof item === "string" ? item : item.name;
+  const found = preview.still_found || {};
   $("preview").replaceChildren(
-    said("p", preview.sentence || ""),
+    said("p", sentence(preview.sentence)),
     make("dl", {className: "figures"}, ...[["threshold_old", few(preview.threshold_old)], ["threshold_new", few(preview.threshold_new)],
       ["still_found", found.of == null ? "–" : t("n_of_m", {n: number(found.found), m: number(found.of)})]].map(([key, value]) =>
       make("div", {}, make("dt", {textContent: t(key)}), make("dd", {textContent: value})))),
-    ...names("would_learn", preview.would_learn, item => nameOf(item) + (item.why ? ": " + item.why : "")),
-    ...names("now_passes", preview.now_passes || [], nameOf),
-    ...names("held_back", preview.held_back || [], item => nameOf(item) + (item.reason ? ": " + item.reason : "")));
+    ...alarmCards("would_learn", preview.would_learn), ...alarmCards("now_passes", preview.now_passes || []),
+    ...alarmCards("held_back", preview.held_back || []));
 }
 
 async function showHistory() {
@@ -72,7 +73,7 @@ jobs.push(() => {
   if (running || !isSupervisor()) $("learn-start").disabled = true;
   $("learn-bar").hidden = !running;
   showProgress($("learn-bar"), learn.share, running);
-  $("learn-state").textContent = learn.sentence || "";
+  $("learn-state").textContent = sentence(learn.sentence);
   if (learning && !running) { learning = false; historyAsked = 0; toast(t(learn.state === "done" ? "learned" : "not_learned")); }
   showHistory();
 });

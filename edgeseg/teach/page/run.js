@@ -39,11 +39,20 @@ async function showAlarms() {
   announcedAlarm = newest;
 }
 
+async function markAlarm(id, mark) {
+  const name = $("person").value.trim();
+  if (!name) {
+    complain($("alarms-card"), t("name_needed"));
+    return $("person").focus();
+  }
+  if (await act("/teach/mark", {alarm: id, mark, name}, $("alarms-card"))) { alarmsAsked = 0; await showAlarms(); }
+  return undefined;
+}
+
 function alarmCard(alarm) {
   const address = "/teach/alarms/" + encodeURIComponent(alarm.id), marks = alarm.marks || [], last = marks[marks.length - 1];
-  const mark = value => [t("mark_" + value), () => act("/teach/mark", {alarm: alarm.id, mark: value, name: $("person").value.trim()}, $("alarms-card"))
-    .then(done => { if (done) { alarmsAsked = 0; return showAlarms(); } return undefined; }), false, Boolean(last) && last.mark === value];
-  return card({picture: address + "?width=640", large: address, title: t("alarm_title", {time: clock(alarm.when)}),
+  const mark = value => [t("mark_" + value), () => markAlarm(alarm.id, value), false, Boolean(last) && last.mark === value];
+  return card({picture: address + "?width=640", large: address, marked: alarm, title: t("alarm_title", {time: clock(alarm.when)}),
     lines: [make("p", {textContent: `${t("verdict_" + alarm.verdict)} · ${t("score_is", {score: few(alarm.score)})}`}),
       make("p", {className: "dim", textContent: clock(alarm.when)}),
       marks.length ? make("p", {textContent: t("marked", {list: marks.map(one => t("mark_" + one.mark) + (one.name ? ` (${one.name})` : "")).join(", ")})}) : null],
@@ -56,7 +65,7 @@ jobs.push(() => {
   $("run-stop").hidden = !on;
   $("run-start").disabled = !isSupervisor() || !state.model && state.fit.state !== "done";
   $("run-stop").disabled = !isSupervisor();
-  $("run-sentence").textContent = run.sentence || "";
+  $("run-sentence").textContent = run.sentence === run.state ? "" : sentence(run.sentence);
   $("verdict").hidden = $("alarms-card").hidden = tab !== "run";
   if (tab !== "run") return;
   showVerdict(run);

@@ -36,10 +36,10 @@ async function act(path, body, place) {
   }
 }
 
-function complain(place, sentence) {
+function complain(place, text) {
   const line = place.querySelector(".problem");
-  line.hidden = !sentence;
-  line.textContent = sentence && sentence[0].toUpperCase() + sentence.slice(1);
+  line.hidden = !text;
+  line.textContent = sentence(text);
   line.classList.toggle("said", true);
 }
 
@@ -74,17 +74,26 @@ function toast(text, undo) {
   toastTimer = setTimeout(hide, undo ? 20000 : 5000);
 }
 
-function enlarge(source, text) {
+// Where an alarm was: a frame over the picture, in the camera's pixels.
+function frameOf(marked) {
+  if (!marked || !marked.box) return null;
+  const [x, y, width, height] = marked.box, svg = draw("svg", {viewBox: `0 0 ${marked.width} ${marked.height}`, "aria-hidden": "true"});
+  svg.append(draw("rect", {x, y, width, height}));
+  return svg;
+}
+
+function enlarge(source, text, marked) {
+  $("large-frame").replaceChildren($("large-picture"), ...[frameOf(marked)].filter(Boolean));
   $("large-picture").src = source;
   $("large-text").textContent = text;
   $("large").showModal();
 }
 
 // A card: a picture that can be enlarged, lines about it, buttons.
-function card({picture, large, title, lines = [], flags = [], actions = [], kind = ""}) {
+function card({picture, large, title, marked, lines = [], flags = [], actions = [], kind = ""}) {
   const image = make("img", {src: picture, loading: "lazy", alt: title});
   const look = make("button", {className: "look", ariaLabel: t("enlarge", {name: title}),
-    onclick: () => enlarge(large || picture, title)}, image);
+    onclick: () => enlarge(large || picture, title, marked)}, image, frameOf(marked));
   const about = make("div", {className: "about"}, ...lines, ...flags.map(flag => make("p", {className: "flag", textContent: "⚠ " + flag})));
   const buttons = actions.map(([text, run, supervisor, pressed]) => {
     const button = make("button", {textContent: text, disabled: supervisor && !isSupervisor(),

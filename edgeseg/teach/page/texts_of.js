@@ -36,6 +36,8 @@ function applyTexts() {
   $("language").value = language;
 }
 
+const sentence = text => text ? text[0].toUpperCase() + text.slice(1) : "";
+
 function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
