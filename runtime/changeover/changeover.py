@@ -8,14 +8,14 @@ a check on request runs between two frames, on the session that inspects
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.changeover.warm_sessions import WarmModel, WarmSessions
-from edgeseg.runtime.golden.check import Judge, check_golden, failed_record
+from edgeseg.runtime.golden.check import Image, Judge, check_golden, failed_record
 from edgeseg.runtime.golden.expected import golden_files
 from edgeseg.runtime.golden.record import CheckRecord, write_record
 from edgeseg.runtime.recipes.recipe import Recipe
@@ -28,6 +28,7 @@ from edgeseg.runtime.station.records import Job
 from edgeseg.runtime.station.station import Station
 
 _SWAP_S = 60.0  # for the frame that is being scored, and the check of a model that is in use
+_MASTER_S = 10.0  # for the frames of a master part
 _CHECK_S = 600.0  # for a check on request, of however many pictures
 Event = dict[str, object]
 
@@ -144,13 +145,20 @@ class Changeover:
         """Between two frames, in the scoring thread: a session serves one thread at a time."""
         with self.swapping:
             running, pipeline = self.running, self._around.pipeline
-            session = running.model.session
+            session, recipe = running.model.session, running.recipe
+            live = self._live_master(recipe)
+
+            def check() -> CheckRecord:
+                judge = Judge(recipe, session, between=pipeline.tick)
+                if isinstance(live, EdgesegError):
+                    raise live
+                return check_golden(judge, live=live)
 
             def prove() -> None:
-                record = self._checked(running.recipe, session, between=pipeline.tick)
+                record = self._checked(recipe, check)
                 with self._lock:
                     self._checking = False
-                    self._announce(running.recipe, record)
+                    self._announce(recipe, record)
 
             change = Change(session=session, scorer=pipeline.scorer, then=prove)
             if not pipeline.change(change, timeout_s=_CHECK_S):
@@ -229,15 +237,34 @@ class Changeover:
     def _check(self, recipe: Recipe, session: Session) -> CheckRecord | None:
         """At a start or changeover: if the recipe says so, or its last check failed."""
         if recipe.settings.golden.at_start or recipe.name in self._failed:
-            return self._checked(recipe, session)
+            return self._checked(recipe, lambda: check_golden(Judge(recipe, session)))
         return None
 
-    def _checked(
-        self, recipe: Recipe, session: Session, *, between: Callable[[], None] = lambda: None
-    ) -> CheckRecord:
+    def _live_master(self, recipe: Recipe) -> Sequence[Image] | EdgesegError:
+        """Frames of the master part, if it lies before the camera when somebody asks."""
+        golden, pipeline = recipe.settings.golden, self._around.pipeline
+        if not golden.master_on_request:
+            return ()
+        reader = pipeline.readers[0]
+        fired = reader.spec.trigger == "software"
+        try:
+            frames = pipeline.tap.next_frames(
+                golden.master_frames,
+                timeout_s=_MASTER_S,
+                ask=reader.fire if fired else lambda: None,
+            )
+        except EdgesegError as error:
+            return error
+        if len(frames) == golden.master_frames:
+            return frames
+        return RuntimeFailure(
+            f"master part: {len(frames)} of {golden.master_frames} frames within {_MASTER_S:g} s"
+        )
+
+    def _checked(self, recipe: Recipe, check: Callable[[], CheckRecord]) -> CheckRecord:
         """Never raises: the scoring thread asks too. What cannot be checked has failed."""
         try:
-            record = check_golden(Judge(recipe, session, between=between))
+            record = check()
         except EdgesegError as error:
             record = failed_record(recipe, error)
         except Exception as error:

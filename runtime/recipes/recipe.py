@@ -69,12 +69,13 @@ class GoldenBounds:
     turn: float = 1.0  # degrees
     master_tolerance: float = 0.1  # of its score, as a share of the threshold
     master_frames: int = 8
+    master_on_request: bool = False  # it lies before the camera when a stream is asked to check
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            if item.name == "at_start":
-                continue
             value = getattr(self, item.name)
+            if isinstance(value, bool):
+                continue
             least = 1 if item.name in ("repeats", "master_frames") else 0
             if value < least:
                 raise UsageError(f"{item.name}={value}: expected at least {least}")
@@ -184,6 +185,7 @@ def settings_text(settings: Settings) -> str:
         _line("turn", golden.turn, "degrees"),
         _line("master_tolerance", golden.master_tolerance, "as a share of the threshold"),
         _line("master_frames", golden.master_frames),
+        _line("master_on_request", golden.master_on_request, "it is there when a PLC asks"),
     ]
     return "\n".join(lines) + "\n"
 

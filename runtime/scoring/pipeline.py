@@ -16,6 +16,7 @@ from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
+from edgeseg.runtime.capture.frame_tap import FrameTap
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.reader import OpenCapture, Reader
 from edgeseg.runtime.capture.redact import redact
@@ -91,12 +92,12 @@ class Pipeline:
         self.buffer = FrameBuffer(
             [spec.policy(config.policy) for spec in specs], queue_size=config.queue_size
         )
-        before_it = intake(self.buffer)
+        self.tap = FrameTap(intake(self.buffer))
         self.readers = [
             Reader(
                 spec,
                 index,
-                buffer=before_it,
+                buffer=self.tap,
                 stop=stop,
                 on_event=self._events.put,
                 stall_timeout_s=config.stall_timeout_s,

@@ -35,6 +35,7 @@ class RigCamera:
     size_hw: tuple[int, int] = (32, 48)
     fps: float = 500.0
     level: int = 100
+    picture: NDArray[np.uint8] | None = None  # instead of grey
     plugged: bool = True
     damaged: bool = False  # the next frame arrives without its picture
     opened: int = 0
@@ -62,7 +63,9 @@ class _Open:
         grabbed_ns = time.monotonic_ns()
         image: NDArray[np.uint8] | None = None
         if not damaged:
-            image = np.full((*self._camera.size_hw, 3), self._camera.level, np.uint8)
+            shown = self._camera.picture
+            grey = np.full((*self._camera.size_hw, 3), self._camera.level, np.uint8)
+            image = grey if shown is None else shown.copy()
         return Grab(image, "rgb", grabbed_ns, time.time())
 
     def close(self) -> None:

@@ -176,11 +176,16 @@ def test_a_gige_camera_takes_the_id_with_its_next_frame() -> None:
         reader.spec = replace(reader.spec, trigger="hardware")  # silence is no loss
         with rig:
             for number in range(6):
-                if number != 3:
-                    ask(rig, "POST", "/part", {"part_id": f"P{number}"})
+                seen, wanted = len(rig.results), "" if number == 3 else f"P{number}"
+                if wanted:
+                    ask(rig, "POST", "/part", {"part_id": wanted})
                 reader.fire()
-                rig.wait(lambda number=number: len(rig.results) == number + 1, "its result")
+                rig.wait(lambda seen=seen, wanted=wanted: taken(rig, seen, wanted), "its result")
+    # A busy computer may lose packets and see a frame twice: no id is taken twice for that.
     told = [(result.trigger.part_id, result.trigger.part_note) for result in rig.results]
-    expected = [(f"P{number}", PartNote.NONE) for number in range(6)]
-    expected[3] = ("", PartNote.MISSING)
-    assert told == expected
+    assert [part_id for part_id, _ in told if part_id] == ["P0", "P1", "P2", "P4", "P5"]
+    assert {note for part_id, note in told if not part_id} == {PartNote.MISSING}
+
+
+def taken(rig: Rig, seen: int, part_id: str) -> bool:
+    return part_id in [result.trigger.part_id for result in rig.results[seen:]]
