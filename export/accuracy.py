@@ -25,7 +25,11 @@ def measure_accuracy(
     """
     stated = exported.metadata
     backends = installed_backends(
-        exported.path, precision=stated.precision, target=stated.target, batch=stated.input.batch
+        exported.path,
+        precision=stated.precision,
+        target=stated.target,
+        batch=stated.input.batch,
+        head=artefact.head() if "grid" in stated.outputs else None,
     )
     name, candidate = next(iter(backends.items()))
 

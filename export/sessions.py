@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgeseg.contract.precisions import EXACT, Precision, precision_spec
 from edgeseg.errors import ExportError
 from edgeseg.export.precision.exact_session import exact_session
-from edgeseg.model.gaussian_head import Insides
+from edgeseg.model.gaussian_head import GaussianHead, Insides, judge_inside
 from edgeseg.model.predictor import Predictor
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
 from edgeseg.runtime.backends.openvino_session import arithmetic, compile_openvino, read_openvino
@@ -54,24 +54,36 @@ def installed_runs(
 
 
 def installed_backends(
-    path: Path, *, precision: str, target: str, batch: tuple[int, int, int]
+    path: Path,
+    *,
+    precision: str,
+    target: str,
+    batch: tuple[int, int, int],
+    head: GaussianHead | None = None,
 ) -> dict[str, Callable[[], Predictor]]:
-    """The same as predictors of maps and scores."""
-    runs = installed_runs(path, precision=precision, target=target, batch=batch)
-    return {name: _predictor(opener) for name, opener in runs.items()}
+    """The same as predictors of maps and scores.
+
+    Of a file with its grid `head` says how parts that reach beyond their picture are judged.
+    """
+    outputs = MAP_AND_SCORE if head is None else (*MAP_AND_SCORE, "grid")
+    runs = installed_runs(path, precision=precision, target=target, batch=batch, outputs=outputs)
+    return {name: _predictor(opener, head) for name, opener in runs.items()}
 
 
-def _predictor(opener: Callable[[], Run]) -> Callable[[], Predictor]:
+def _predictor(opener: Callable[[], Run], head: GaussianHead | None) -> Callable[[], Predictor]:
     def open_predictor() -> Predictor:
         run = opener()
 
         def predict(frames: Frames, insides: Insides = ()) -> tuple[Maps, Maps]:
+            maps, scores, *grids = run(frames)
             if any(inside is not None for inside in insides):
-                raise ExportError(
-                    "a part reaches beyond its picture, and files are compared on whole ones; "
-                    "measure this model with `edgeseg eval`"
-                )
-            maps, scores = run(frames)
+                if head is None:
+                    raise ExportError(
+                        "a part reaches beyond its picture, and the file does not give the grid "
+                        "that this needs; export it with its grid"
+                    )
+                maps, scores = maps.copy(), scores.copy()  # a backend may own its outputs
+                judge_inside(head.rule, head.kept, grids[0], insides, maps, scores)
             return maps, scores
 
         return predict

@@ -10,12 +10,13 @@ import pytest
 
 import edgeseg
 from edgeseg.api import Model
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.contract.geometry import Geometry, Pose
 from edgeseg.contract.images import write_image
 from edgeseg.contract.pose import chained, wrapped
 from edgeseg.data.datasets import open_dataset
+from edgeseg.data.following import moved
 from edgeseg.data.locating import parse_anchor
 from edgeseg.errors import UsageError
 from edgeseg.fitting.fitting import fit
@@ -196,6 +197,26 @@ def test_evaluation_counts_what_is_not_found_as_an_alarm(located: Artefact, tmp_
     result = Model(located).evaluate(tmp_path)
     assert result.not_found == 1
     assert result.recall == 1.0
+
+
+def test_the_exports_accuracy_is_of_parts_that_reach_beyond_their_picture_too(
+    located: Artefact, tmp_path: Path
+) -> None:
+    folder_of(tmp_path / "train/good", scattered(3))
+    folder_of(tmp_path / "test/good", [part(84, 58, 33, noise=7), part(88, 52, 140, noise=8)])
+    folder_of(tmp_path / "test/spot", [part(86, 55, 90, defect=True)])
+    turned = Pose(x=86, y=55, degrees=90, home_xy=HOME)
+    mask = np.zeros(SIZE_HW, np.uint8)
+    mask[62:68, 66:74] = 255
+    write_image(tmp_path / "ground_truth/spot/000_mask.png", moved(mask, turned, nearest=True))
+    save_artefact(located, tmp_path / "part.edgeseg")
+    arguments = ("export", tmp_path / "part.edgeseg", "--allow-random-weights", "--out")
+    graph = tmp_path / "part.onnx"
+    succeed(*arguments, graph, "--data", tmp_path)
+    before = Model(located).evaluate(tmp_path)
+    rows = json.loads(graph.with_suffix(".json").read_text())["accuracy"]
+    assert [row["pro"] for row in rows] == pytest.approx([before.pro] * len(rows), abs=1e-3)
+    assert rows
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,12 @@ from edgeseg.contract.ignored import hidden_of
 from edgeseg.contract.prediction import Prediction
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import ArtefactError, UsageError
+from edgeseg.export.onnx_export import export_onnx
+from edgeseg.export.options import ExportOptions
+from edgeseg.export.sessions import installed_backends
 from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.ignoring import ignoring
+from edgeseg.runtime.scoring.model_input import InputMaker
 from tests.support.small_models import RANDOM, SMALL, fit_small, frames
 
 SERIAL = ((16.0, 24.0), (56.0, 24.0), (56.0, 40.0), (16.0, 40.0))
@@ -79,6 +83,48 @@ def test_nor_in_a_graph(fitted: Artefact, exported: Path, backend: str) -> None:
     wanted = Model(fitted).predict(good)
     assert first.score == pytest.approx(wanted.score, rel=1e-4)
     assert first.map_hw == pytest.approx(wanted.map_hw, abs=1e-3 * float(wanted.map_hw.max()))
+
+
+@pytest.fixture(scope="module")
+def residual(plate: Path) -> Artefact:
+    """A backbone that int8 can hold."""
+    return fit_small(plate, config=replace(WITH_SERIAL, backbone="resnet18"))
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp16"])
+def test_nor_in_fewer_bits(residual: Artefact, plate: Path, tmp_path: Path, precision: str) -> None:
+    graph = Model(residual).export(
+        tmp_path / "part.onnx", precision=precision, calibrate=plate, allow_random_weights=True
+    )
+    wanted = Model(residual).predict(pair()[0])
+    for backend in BACKENDS:
+        pytest.importorskip("openvino" if backend == "openvino" else "onnxruntime")
+        with edgeseg.runtime.open(graph, backend=backend, allow_random_weights=True) as detector:
+            first, second = (detector.predict(frame) for frame in pair())
+        same(first, second)
+        assert first.verdict == second.verdict
+        assert first.score == pytest.approx(wanted.score, rel=0.1)
+        assert not first.map_hw[26:38, 20:52].any()
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp16"])
+def test_nor_in_what_a_plan_is_built_from(
+    residual: Artefact, plate: Path, tmp_path: Path, precision: str
+) -> None:
+    # A plan is built from this graph and described by the same metadata; only the build is missing.
+    path = tmp_path / "part.onnx"
+    options = ExportOptions(precision=precision, target="trt", allow_random_weights=True)
+    made = export_onnx(residual, path, options=options, good=open_dataset(plate))
+    inputs, size_hw = InputMaker(made.metadata), made.metadata.size_hw
+    slots = np.empty((2, *size_hw, 3), np.uint8)
+    for frame, slot in zip(pair(), slots, strict=True):
+        inputs.into(frame, slot, view=inputs.view(size_hw), swap=False)
+    assert np.array_equal(slots[0], slots[1])
+    backends = installed_backends(path, precision=precision, target="trt", batch=(1, 1, 1))
+    maps, scores = backends["ONNX Runtime, as written"]()(slots)
+    assert scores[0] == scores[1]
+    assert maps[0].any()
+    assert not maps[:, 26:38, 20:52].any()
 
 
 def test_ignored_cells_enter_nothing(fitted: Artefact) -> None:
