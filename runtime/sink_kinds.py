@@ -316,21 +316,13 @@ class PageOptions:
         if self.serve is None and self.token_file is not None:
             raise UsageError(f"token_file={self.token_file}: is for the page; add serve=PORT")
 
-    def token(self) -> str | None:
-        """The page's token, from a file: arguments are visible to everyone on the computer."""
-        if self.token_file is None:
-            return None
-        try:
-            return self.token_file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"token_file={self.token_file}: cannot be read ({error})") from None
-
 
 def _page(run: StreamRun, options: PageOptions) -> "PageSink | None":
     if options.serve is None:
         return None
     from edgeseg.runtime.drift.sink import DriftSink
     from edgeseg.runtime.sinks.video import Recorder
+    from edgeseg.runtime.web.access import token_in
     from edgeseg.runtime.web.page_sink import PageSink
 
     page = PageSink(
@@ -339,7 +331,7 @@ def _page(run: StreamRun, options: PageOptions) -> "PageSink | None":
         on_error=run.pipeline.faults.count,
         host=options.host,
         port=options.serve,
-        token=options.token(),
+        token=token_in(options.token_file),
         drift=run.sink(DriftSink),
         recorder=run.sink(Recorder),
         stale_after_s=options.stale_after,

@@ -1,10 +1,12 @@
 """`edgeseg teach`: a project from good pictures to a recipe that runs, by shell or by page."""
 
 import shlex
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +55,42 @@ wishes = gathered(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class PageWish:
+    """Where the page is served, and to whom; no port: no page."""
+
+    serve: int | None = None
+    host: str = "127.0.0.1"
+    token_file: Path | None = None
+    supervisor_token_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("token_file", "supervisor_token_file"):
+            if self.serve is None and getattr(self, name) is not None:
+                raise UsageError(f"{name}={getattr(self, name)}: is for the page; add serve=PORT")
+
+
+page_options = gathered(
+    "page",
+    PageWish,
+    click.option("--serve", type=click.IntRange(0, 65535), help="Port of the page, such as 8080."),
+    click.option("--host", default=PageWish.host, show_default=True, help="Address of the page."),
+    click.option("--token-file", type=FILE, help="For operators: watch, capture and mark."),
+    click.option(
+        "--supervisor-token-file",
+        type=FILE,
+        help="For supervisors: all that changes a decision. Without it operators may do that too.",
+    ),
+)
+
+
 @click.command()
 @click.argument("folder", metavar="[PROJECT]", type=PATH, required=False)
 @click.option("--project", type=PATH, help="The project's folder, instead of typing it first.")
 @click.option("--good", type=PATH, help="Pictures of good parts: a folder, or a pattern.")
 @click.option("--bad", type=PATH, help="Pictures of bad parts, to see what is found of them.")
 @wishes
+@page_options
 @quiet_option
 def teach(
     folder: Path | None,
@@ -66,6 +98,7 @@ def teach(
     good: Path | None,
     bad: Path | None,
     wishes: dict[str, Any],
+    page: PageWish,
     quiet: bool,
 ) -> None:
     """Go from good pictures to a station that runs: collect, fit, judge, make the recipe.
@@ -76,7 +109,8 @@ def teach(
     \b
     edgeseg teach line3 --good photos/
     edgeseg teach line3 --good photos/ --bad rejects/ --rate 0.005 --roi 200,80,900,700
-    edgeseg teach line3 --rate 0.01                 fit again, with what the project has
+    edgeseg teach line3 --rate 0.01                          fit again, with what is there
+    edgeseg teach --source 0 --project line3 --serve 8080    the same on a page
     """
     where = folder or project
     if where is None or (folder is not None and project is not None):
@@ -91,17 +125,51 @@ def teach(
         for kind, pictures in (("good", good), ("bad", bad)):
             if pictures is not None:
                 note(_collected(service, pictures, kind))
-        _say_flags(service, note)
-        service.start_fit({})
-        note(followed(service, "fit", note=note))
-        click.echo("\n".join(judged_lines(service.judge())))
-        made = service.install()
-        note(f"golden pictures: {made['golden']}")
-        source = shlex.quote(begun.settings().source or "0")
-        note(
-            f"wrote {made['recipe']}; next: edgeseg stream --recipes {begun.recipes} "
-            f"--source {source}"
-        )
+        if page.serve is None:
+            _taught(service, note)
+        else:
+            _served(service, page, note)
+
+
+def _taught(service: "TeachService", note: Note) -> None:
+    """Fit, judge and make the recipe, here and now."""
+    _say_flags(service, note)
+    service.start_fit({})
+    note(followed(service, "fit", note=note))
+    click.echo("\n".join(judged_lines(service.judge())))
+    made, project = service.install(), service.project
+    note(f"golden pictures: {made['golden']}")
+    source = shlex.quote(project.settings().source or "0")
+    note(
+        f"wrote {made['recipe']}; next: edgeseg stream --recipes {project.recipes} "
+        f"--source {source}"
+    )
+
+
+def _served(service: "TeachService", page: PageWish, note: Note) -> None:
+    """Let a browser do it, until somebody ends this."""
+    from edgeseg.runtime.web.access import token_in
+    from edgeseg.teach.web import WebOptions, serve
+
+    options = WebOptions(
+        host=page.host,
+        port=page.serve or 0,
+        token=token_in(page.token_file),
+        supervisor_token=token_in(page.supervisor_token_file, setting="supervisor_token_file"),
+    )
+    server = serve(service, options, on_error=lambda name, text: note(f"{name}: {text}"))
+    ended = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
+    try:
+        service.open_camera()
+        note(f"open {server.url} in a browser; end with Ctrl-C")
+        while not ended.wait(1.0):  # a wait without an end would not hear Ctrl-C everywhere
+            pass
+    except KeyboardInterrupt:
+        note("ended")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        server.stop()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import hmac
 import ipaddress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -19,6 +20,16 @@ MIN_TOKEN = 16  # characters: guessing over the network stays hopeless
 ACTION_HEADER = "X-Edgeseg"  # other sites cannot send it without a preflight, which we refuse
 
 Role = Literal["operator", "supervisor"]
+
+
+def token_in(path: Path | None, *, setting: str = "token_file") -> str | None:
+    """A token from a file: arguments are visible to everyone on the computer."""
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{setting}={path}: cannot be read ({error})") from None
 
 
 class Headers(Protocol):

@@ -1,6 +1,10 @@
 """`edgeseg teach` and `edgeseg learn`, with the brightness model in the child process."""
 
+import json
 import shutil
+import subprocess
+import sys
+import urllib.request
 
 import pytest
 
@@ -142,3 +146,27 @@ def test_what_is_typed_stays_with_the_project(taught, photos):
     assert (settings.rate, settings.region.roi, settings.source) == (0.1, "0,0,48,32", "cam/*.png")
     assert settings.region.ignore == (((0.0, 0.0), (4.0, 0.0), (4.0, 4.0)),)
     assert Project.opened(taught).history()[-1]["images"] == 40  # none twice
+
+
+def test_the_page_is_served_until_somebody_ends_it(tmp_path):
+    command = [sys.executable, "-m", "edgeseg", "teach", "--project", str(tmp_path / "line3")]
+    with subprocess.Popen([*command, "--serve", "0"], stderr=subprocess.PIPE, text=True) as server:
+        try:
+            said = server.stderr.readline()
+            url = said.split()[1]
+            with urllib.request.urlopen(f"{url}teach/state", timeout=30) as answer:
+                state = json.load(answer)
+            assert (state["project"], state["step"], state["role"]) == (
+                "line3", "collect", "supervisor",
+            )  # fmt: skip
+        finally:
+            server.terminate()
+        assert server.wait(30) == 0
+
+
+def test_a_page_for_the_network_needs_a_token(tmp_path):
+    page = ("teach", tmp_path / "line3", "--serve", 0)
+    assert "expected a token" in fail(*page, "--host", "0.0.0.0", code=2)
+    assert "cannot be read" in fail(*page, "--token-file", tmp_path / "none", code=2)
+    said = fail("teach", tmp_path / "line3", "--token-file", tmp_path / "none", code=2)
+    assert said.endswith("is for the page; add --serve PORT")
