@@ -1,0 +1,1 @@
+"""What teaching on the device is worth, and what wrong marks cost."""
