@@ -122,15 +122,20 @@ def write_report(
 
 
 def drawn(detector: "Detector", image_hwc: NDArray[np.uint8], target: Path) -> JudgedPrediction:
-    """What a model says of a picture; a JPEG shows where."""
+    """What a model says of a picture; a JPEG shows where.
+
+    A picture that was fitted on seldom reaches the threshold: its oddest place is shown all the
+    same, for people to say whether it is good.
+    """
     judged = detector.predict(image_hwc)
+    peak = float(np.max(judged.map_hw)) if np.isfinite(judged.score) else 0.0
     picture_hwc = annotate(
         image_hwc,
         map_hw=judged.map_hw,
         regions=judged.regions,
         score=judged.score,
         threshold_score=judged.threshold,
-        threshold_pixel=judged.pixel_threshold,
+        threshold_pixel=min(judged.pixel_threshold, peak) or judged.pixel_threshold,
         verdict=judged.verdict,
         strip=False,
     )

@@ -141,6 +141,11 @@ class Tab:
         self.call("Page.reload")
         self._browser.wait_event("Page.frameNavigated", session=self._session, begin=begin)
 
+    def close(self) -> None:
+        """Close the page; what it still says while it closes is no problem of its own."""
+        self.call("Page.close")
+        self._browser.wait_detached(self._session)
+
     def screenshot(self, path: Path) -> None:
         """A PNG of the whole page."""
         answer = self.call("Page.captureScreenshot", captureBeyondViewport=True)
@@ -176,6 +181,15 @@ class Browser:
             (event.get("method"), event.get("sessionId")) for event in self.events[begin:]
         }:
             self.events.append(self._receive())
+
+    def wait_detached(self, session: str) -> None:
+        """Wait until a page is gone, and forget what was said."""
+        gone = ("Target.detachedFromTarget", session)
+        while gone not in {
+            (event.get("method"), event.get("params", {}).get("sessionId")) for event in self.events
+        }:
+            self.events.append(self._receive())
+        self.events.clear()
 
     def open(self, url: str, *, size_wh: tuple[int, int], dark: bool = False) -> Tab:
         """A new page."""

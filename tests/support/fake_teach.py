@@ -45,7 +45,7 @@ class FakeTeach(TeachService):
         self.learning = {"state": "none", "share": 0.0, "sentence": ""}
         self.from_where: dict[str, str] = {}
         self.lock = threading.Lock()
-        self.previews = 0
+        self.previews = self.fitted = 0
 
     def _note(self, *call) -> None:
         self.calls.append(call)
@@ -76,7 +76,10 @@ class FakeTeach(TeachService):
                 "p_value": 0.2,
                 "sentence": "",
                 "counters": counters if self.running == "running" else {},
-                "figures": {"latency_ms": {"p50": 8.1, "p99": 12.4}, "drift": "none"},
+                "figures": {
+                    "stages_ms": {"infer": {"p50": 8.1, "p95": 9.0, "p99": 12.4, "max": 20.0}},
+                    "drift": {"0": {"level": "ok", "brightness": None}},
+                },
             },
             "feedback": {"waiting": len(self.marks), "agreed": 0},
             "learn": self.learning,
@@ -155,6 +158,7 @@ class FakeTeach(TeachService):
         return self.fit
 
     def end_fit(self):
+        self.fitted = len(self.kept["good"])
         self.fit = {"state": "done", "share": 1.0, "sentence": "60 pictures in 20 s"}
         when = "2026-11-17T10:05:00Z"
         self.model = {"version": 1, "rate_per_thousand": 2.0, "threshold": 6.0, "when": when}
@@ -182,6 +186,7 @@ class FakeTeach(TeachService):
             "chosen": self.chosen,
             "worst": good,
             "bad": [{"name": n, "score": 13.0, "found": True} for n in self.kept["bad"]],
+            "images": self.fitted,
             "sentence": "Held-out scores of 60 good parts.",
         }
 

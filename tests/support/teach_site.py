@@ -43,10 +43,12 @@ class Site:
         wait(lambda: call in self.fake.calls, f"{call} in {self.fake.calls}")
 
     def close(self) -> None:
+        problems = self.browser.problems()
         for tab in self.tabs:
-            tab.call("Page.close")
+            tab.close()
         self.server.closing = True
         self.server.stop()
+        assert (problems, self.errors) == ([], [])
 
 
 def keep(tab: Tab, name: str, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_a_folder_as_camera(browser: Browser, tmp_path: Path) -> None:
         tab.click("#run-stop")
         tab.wait_for("state.run.state === 'stopped' && state.camera.ok")
         assert browser.problems() == []
-        tab.call("Page.close")
+        tab.close()
 
 
 def test_a_camera_of_gige_vision(browser: Browser, tmp_path: Path) -> None:
@@ -144,4 +144,4 @@ def test_a_camera_of_gige_vision(browser: Browser, tmp_path: Path) -> None:
             tab.click("#run-stop")
             tab.wait_for("state.run.state === 'stopped'")
             assert browser.problems() == []
-            tab.call("Page.close")
+            tab.close()

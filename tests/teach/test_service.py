@@ -5,9 +5,10 @@ import shutil
 import time
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 
-from edgeseg.contract.images import write_image
+from edgeseg.contract.images import decode_image, write_image
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
 from edgeseg.teach.alarms import Alarm
@@ -69,7 +70,8 @@ def test_a_fit_is_judged_and_a_rate_is_chosen(taught):
     taught.choose(100)
     assert taught.judge()["threshold"] == rows[100]["threshold"] == 136
     assert taught.state()["model"]["rate_per_thousand"] == 100
-    assert taught.map_jpeg("g39.png").startswith(b"\xff\xd8")
+    below_hwc = decode_image(taught.map_jpeg("g16.png"), name="g16")  # 116, threshold 138
+    assert np.ptp(below_hwc[10:14, 16:20].astype(int), axis=2).min() > 50  # its oddest place
     assert [line["event"] for line in taught.history()] == ["threshold", "fit"]
 
 

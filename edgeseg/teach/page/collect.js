@@ -27,7 +27,10 @@ async function showPictures(now) {
   picturesKey = key;
   picturesAsked = Date.now();
   const asked = kind;
-  try { pictures[asked] = await ask("/teach/pictures/" + asked); } catch (error) { return complain($("pictures"), error.message); }
+  try {
+    pictures[asked] = await ask("/teach/pictures/" + asked);
+    pictures[asked].sort((one, other) => other.when.localeCompare(one.when) || other.name.localeCompare(one.name));  // the newest first
+  } catch (error) { return complain($("pictures"), error.message); }
   if (asked !== kind) return;
   $("no-pictures").textContent = t("no_pictures_" + kind);
   $("no-pictures").hidden = pictures[kind].length > 0;

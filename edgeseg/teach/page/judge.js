@@ -21,6 +21,7 @@ function showJudge() {
   $("rate").max = judged.table.length - 1;
   if (!rateChanging) $("rate").value = nearest(judged.table.map(row => row.per_thousand), judged.chosen);
   $("rate").disabled = !isSupervisor();
+  $("changed").hidden = judged.images == null || judged.images === state.good;
   showRate();
   showList($("worst"), judged.worst.slice(0, WORST), item => item.name + state.role, worstCard);
   showList($("bad-list"), judged.bad, item => item.name, item => card({picture: mapOf(item.name), title: item.name,
@@ -95,6 +96,7 @@ $("rate").onchange = async () => {
   if (chosenRow) judged.chosen = chosenRow.per_thousand ?? rowNow().per_thousand;
   await loadJudge(true);
 };
+onPress($("fit-again"), () => openTab("fit"));
 onPress($("judge-next"), () => openTab("run"));
 jobs.push(() => { if (tab === "judge") loadJudge(false); });
 addEventListener("resize", () => { if (tab === "judge" && judged) showRate(); });

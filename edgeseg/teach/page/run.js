@@ -27,6 +27,17 @@ function flat(figures, before = "") {  // {"latency": {"p50": 3}} as "latency p5
     ? flat(value, before + name + " ") : [[before + name, value]]);
 }
 
+function showFigures(run) {
+  const {stages_ms: stages = {}, ...others} = run.figures || {}, sides = ["p50", "p95", "p99", "max"];
+  const head = make("tr", {}, make("th", {scope: "col", textContent: t("stages_ms")}), ...sides.map(side => said("th", side)));
+  $("figures").querySelector("table").replaceChildren(head, ...Object.entries(stages).map(([name, stage]) =>
+    make("tr", {}, said("th", name.replaceAll("_", " ")), ...sides.map(side => make("td", {textContent: few(stage[side])})))));
+  const facts = flat({...others, frames: run.counters?.frames, dropped: run.counters?.dropped}).filter(([, value]) => value !== null && value !== "");
+  $("figures").querySelector("dl").replaceChildren(...facts.flatMap(([name, value]) => [said("dt", name.replaceAll("_", " ").replace("drift 0", "drift")),
+    make("dd", {className: "said", textContent: typeof value === "number" ? few(value) : String(value)})]));
+}
+$("figures").ontoggle = () => { if (state) showFigures(state.run); };
+
 async function showAlarms() {
   if (Date.now() - alarmsAsked < 1000) return;
   alarmsAsked = Date.now();
@@ -70,7 +81,6 @@ jobs.push(() => {
   if (tab !== "run") return;
   showVerdict(run);
   showCounters(run.counters || {});
-  $("figures").querySelector("dl").replaceChildren(...flat({...run.figures, frames: run.counters?.frames, dropped: run.counters?.dropped}).flatMap(([name, value]) => [
-    said("dt", name.replaceAll("_", " ")), make("dd", {className: "said", textContent: typeof value === "number" ? few(value) : String(value ?? "–")})]));
+  if ($("figures").open) showFigures(run);
   showAlarms();
 });
