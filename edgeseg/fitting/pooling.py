@@ -1,10 +1,9 @@
 """How far neighbours' moments are merged, chosen from the good images alone.
 
-Parts that jitter show at a cell what other good parts show beside it. Where they lie alike, images
-that are held out are likelier under Gaussians of single cells; where they jitter, under those of
-3x3 cells. We take one step more than likelihood does, as a distance counts the directions of
-smallest variance most: 3 where parts lie alike, 5 where they jitter. That step is a judgement: it
-raised image AUROC and lowered PRO on the one category measured so far (bench/results/pose).
+Parts that jitter show at a cell what other good parts show beside it, and few images tell little of
+a cell by itself. Both are seen in images that are held out: they are likeliest where neighbours are
+merged as far as that helps, and no farther. Accuracy follows on seven categories as they are
+(docs/region.md); `bench/studies/region/pose.py --pools` measures it with planted jitter too.
 """
 
 from dataclasses import replace
@@ -21,7 +20,8 @@ from edgeseg.model.parallel import in_parallel
 from edgeseg.model.windows import Windows
 from edgeseg.progress import Note
 
-ALIKE, JITTERING = 3, 5
+POOLS = (1, 3, 5)
+USUAL = 3  # where nothing can be told
 _FEWEST = 8  # images: fewer say nothing of the others
 _SHARE = 4  # one image of so many is held out
 
@@ -40,14 +40,14 @@ def resolved_pool(
             if few
             else "it is chosen in one process that keeps moments of cells"
         )
-        note(f"pool auto: {ALIKE}; {why}")
-        return replace(space, config=replace(config, pool=ALIKE))
-    alone_1, merged_3 = (held_out_likelihood(space, moments, store, pool=pool) for pool in (1, 3))
-    best = JITTERING if merged_3 > alone_1 else ALIKE
-    what = "jitter" if best == JITTERING else "lie alike"
+        note(f"pool auto: {USUAL}; {why}")
+        return replace(space, config=replace(config, pool=USUAL))
+    likelihood = {pool: held_out_likelihood(space, moments, store, pool=pool) for pool in POOLS}
+    best = max(POOLS, key=likelihood.__getitem__)
+    merged = ", ".join(f"of {likelihood[pool]:.1f} with {pool}x{pool}" for pool in POOLS[1:])
     note(
-        f"pool auto: {best}; parts {what}: a cell of images held out has a log-likelihood of "
-        f"{alone_1:.1f} by itself and of {merged_3:.1f} with its neighbours"
+        f"pool auto: {best}; a cell of images held out has a log-likelihood of "
+        f"{likelihood[POOLS[0]]:.1f} by itself, {merged} cells merged"
     )
     return replace(space, config=replace(config, pool=best))
 
