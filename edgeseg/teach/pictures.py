@@ -55,6 +55,15 @@ class Pictures:
         """How many there are."""
         return len(images_in(self._project.pictures(kind)))
 
+    def newest(self, kind: Kind) -> tuple[str, tuple[int, int]] | None:
+        """Name, width and height of the picture that came last."""
+        paths = images_in(self._project.pictures(kind))
+        if not paths:
+            return None
+        path = max(paths, key=lambda each: (each.stat().st_mtime, each.name))
+        height, width = picture_size(path.read_bytes()) or (0, 0)
+        return path.name, (width, height)
+
     def add(self, image_hwc: NDArray[np.uint8], *, kind: Kind, stem: str) -> str:
         """Keep an RGB picture without loss; its name."""
         with self._lock:

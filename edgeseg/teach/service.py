@@ -211,6 +211,11 @@ class TeachService:
         """{"roi": [x, y, w, h] | null, "ignore": [[[x, y], ...], ...], "locate": "none|..."}."""
         return self.project.settings().region.facts()
 
+    def view(self) -> Facts | None:
+        """A whole picture to draw on where there is no camera; {"name": of a good one, "size"}."""
+        newest = self._pictures.newest("good")
+        return None if newest is None else {"name": newest[0], "size": list(newest[1])}
+
     def set_region(self, region: Facts) -> Facts:
         """Another region, which the next fit takes; the region as it is stored."""
         self._change(region=RegionSettings.told(region))

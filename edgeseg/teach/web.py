@@ -173,7 +173,7 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
         lambda asked: json_answer(service.pictures(_kind(asked.caught[0]))),
     )
     yield r"/teach/pictures/([a-z]+)/([^/]+)", picture
-    yield "/teach/region", lambda asked: json_answer(service.region())
+    yield "/teach/region", lambda asked: json_answer({**service.region(), "view": service.view()})
     yield "/teach/judge", lambda asked: json_answer(service.judge())
     yield (
         r"/teach/maps/([^/]+)",

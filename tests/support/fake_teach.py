@@ -147,6 +147,9 @@ class FakeTeach(TeachService):
     def region(self):
         return self.drawn
 
+    def view(self):
+        return {"name": self.kept["good"][-1], "size": [640, 480]} if self.kept["good"] else None
+
     def set_region(self, region):
         self._note("set_region", region)
         self.drawn = region

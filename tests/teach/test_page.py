@@ -309,3 +309,13 @@ def test_tabs_work_with_keys_and_say_what_they_are(site: Site) -> None:
         " || e.getAttribute('role') === 'status')).map(e => e.outerHTML)"
     )
     assert unnamed == []
+
+
+def test_what_was_refused_is_not_shown_as_chosen(site: Site) -> None:
+    tab = site.open("collect")
+    tab.wait_for("document.querySelector('input[name=auto][value=off]').checked")
+    site.fake.refusal = "runs freely, so nothing triggers it"
+    tab.click("input[name=auto][value=trigger]")
+    tab.wait_for("!document.querySelector('#collect .problem').hidden")
+    tab.wait_for("document.querySelector('input[name=auto][value=off]').checked")
+    site.browser.events.clear()  # the browser logs a refusal

@@ -97,3 +97,14 @@ def test_region_is_drawn_with_keys(site: Site) -> None:
     wait(lambda: site.fake.drawn["roi"] is None, "not deleted")
     assert site.fake.drawn["ignore"] == []
     assert tuple(tab.evaluate("size")) == (WIDTH, HEIGHT)
+
+
+def test_region_is_drawn_on_a_whole_picture_while_the_station_runs(site: Site) -> None:
+    site.fill()
+    tab = site.open("region")
+    tab.wait_for("regionLoaded && $('live').src.includes('/pictures/good/good-0014.png')")
+    tab.wait_for("!$('live').hidden && $('hold').hidden")
+    assert tab.evaluate("size") == [WIDTH, HEIGHT]  # the camera is there
+    site.fake.running, site.fake.camera_ok = "stopped", False
+    tab.reload()
+    tab.wait_for("regionLoaded && !$('live').hidden && size[0] === 640")  # the picture's own

@@ -75,6 +75,15 @@ def test_a_fit_is_judged_and_a_rate_is_chosen(taught):
     assert [line["event"] for line in taught.history()] == ["threshold", "fit"]
 
 
+def test_a_region_is_drawn_on_the_newest_picture(taught):
+    taught.remove("g39.png")
+    write_image(taught.project.pictures("good") / "a.png", part(100))
+    assert taught.view() == {"name": "a.png", "size": [48, 32]}
+    for item in taught.pictures("good"):
+        taught.remove(item["name"])
+    assert taught.view() is None
+
+
 def test_the_station_runs_learns_and_goes_back_without_losing_a_frame(taught):
     taught.run()
     alarm = met(lambda: taught.alarms())[0]

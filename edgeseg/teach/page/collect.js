@@ -1,7 +1,7 @@
 // Collect: pictures of good and bad parts, by hand, by themselves, or from files.
 const ENOUGH = 60, FEW = 20;
 const pictures = {good: [], bad: [], removed: []};
-let kind = "good", picturesKey = "", picturesAsked = 0;
+let autoChanging = false, kind = "good", picturesKey = "", picturesAsked = 0;
 
 const thumbnail = (of, name, width) => `/teach/pictures/${of}/${encodeURIComponent(name)}?width=${width}`;
 
@@ -17,7 +17,12 @@ onPress($("capture"), captureAs("good"));
 onPress($("capture-bad"), captureAs("bad"));
 
 for (const choice of document.querySelectorAll("input[name=auto]"))
-  choice.onchange = () => act("/teach/auto", {mode: choice.value}, $("collect"));
+  choice.onchange = async () => {
+    autoChanging = true;
+    await act("/teach/auto", {mode: choice.value}, $("collect"));
+    autoChanging = false;
+    showAuto();
+  };
 for (const choice of document.querySelectorAll("input[name=kind]"))
   choice.onchange = () => { kind = choice.value; showPictures(true); };
 
@@ -77,6 +82,10 @@ for (const event of ["dragover", "drop", "dragleave"]) $("pictures").addEventLis
 });
 for (const event of ["dragover", "drop"]) addEventListener(event, drag => drag.preventDefault());  // a miss opens no file
 
+function showAuto() {  // as it is, whatever was pressed
+  for (const choice of document.querySelectorAll("input[name=auto]")) choice.checked = choice.value === state.capturing;
+}
+
 function showMeters() {
   $("meters").replaceChildren(...["focus", "light", "motion"].map(name => {
     const meter = (state.meters || {})[name] || {value: 0, word: ""};
@@ -95,8 +104,7 @@ jobs.push(() => {
   enough.querySelector("i").style.width = Math.min(100, 100 * state.good / ENOUGH) + "%";
   enough.querySelector("p").textContent = t(state.good < FEW ? "enough_few" : state.good < ENOUGH ? "enough_some" : "enough_yes",
     {n: number(state.good), few: number(FEW), enough: number(ENOUGH)});
-  for (const choice of document.querySelectorAll("input[name=auto]"))
-    if (document.activeElement !== choice || choice.value === state.capturing) choice.checked = choice.value === state.capturing;
+  if (!autoChanging) showAuto();
   $("capture").disabled = $("capture-bad").disabled = !state.camera.ok;
   if (tab === "collect") { showMeters(); showPictures(false); }
 });

@@ -45,7 +45,7 @@ function showRate() {
   $("rate-words").textContent = rate;
   $("rate").setAttribute("aria-valuetext", rate);
   $("not-kept").hidden = row.kept !== false;
-  $("promise").textContent = sentence(row.promise);
+  $("promise").textContent = row.kept ? t("promise", {n: few(row.per_thousand), all: number(1000)}) : sentence(row.promise);
   const chosenRow = judged.table.find(one => one.per_thousand === judged.chosen), all = judged.sentence || "";
   const promised = chosenRow && all.startsWith(chosenRow.promise + "; ");  // it stands above already
   $("judge-sentence").textContent = sentence(promised ? all.slice(chosenRow.promise.length + 2) : all);
@@ -60,7 +60,7 @@ function histogram(scores, threshold) {
   const width = Math.max(280, $("histogram").clientWidth), left = 2, right = width - 2, lane = 74;
   const edges = scores.edges, count = edges.length - 1, step = (right - left) / count;
   const rows = ["good", "planted", "bad"].filter(name => (scores[name] || []).some(n => n));
-  const bottom = 18 + rows.length * lane, parts = [];
+  const bottom = 18 + rows.length * lane, parts = [], labels = [];
   let at = edges.findIndex((edge, index) => index < count && threshold < edges[index + 1]);
   const x = at < 0 ? right : left + step * (at + Math.max(0, (threshold - edges[at]) / ((edges[at + 1] - edges[at]) || 1)));
   parts.push(draw("rect", {class: "stopped", x, y: 18, width: Math.max(0, right - x), height: bottom - 18}));
@@ -73,7 +73,7 @@ function histogram(scores, threshold) {
     parts.push(draw("line", {class: "axis", x1: left, x2: right, y1: base, y2: base}));
     const label = draw("text", {x: left, y: base - lane + 18});
     label.textContent = t("lane_" + name, {n: number(all)});
-    parts.push(label);
+    labels.push(label);  // over the line of the threshold
   });
   for (const share of [0, .25, .5, .75, 1]) {
     const tick = draw("text", {x: left + share * (right - left), y: bottom + 16, "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle"});
@@ -85,7 +85,7 @@ function histogram(scores, threshold) {
   words.textContent = t("threshold_at", {score: few(threshold)});
   parts.push(words);
   const svg = draw("svg", {width, height: bottom + 22, viewBox: `0 0 ${width} ${bottom + 22}`, role: "img", "aria-label": t("histogram_alt", {score: few(threshold)})});
-  svg.append(...parts);
+  svg.append(...parts, ...labels);
   return svg;
 }
 

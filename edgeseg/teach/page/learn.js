@@ -37,13 +37,14 @@ function showPreview() {
   $("preview").hidden = !preview;
   $("learn-start").disabled = !preview || !preview.would_learn.length || !isSupervisor();
   if (!preview) return;
-  const found = preview.still_found || {};
+  const found = preview.still_found || {}, learned = preview.would_learn.map(item => item.name);
+  const passing = (preview.now_passes || []).filter(name => !learned.includes(name));  // those stand above
   $("preview").replaceChildren(
     said("p", sentence(preview.sentence)),
     make("dl", {className: "figures"}, ...[["threshold_old", few(preview.threshold_old)], ["threshold_new", few(preview.threshold_new)],
       ["still_found", found.of == null ? "–" : t("n_of_m", {n: number(found.found), m: number(found.of)})]].map(([key, value]) =>
       make("div", {}, make("dt", {textContent: t(key)}), make("dd", {textContent: value})))),
-    ...alarmCards("would_learn", preview.would_learn), ...alarmCards("now_passes", preview.now_passes || []),
+    ...alarmCards("would_learn", preview.would_learn), ...alarmCards("now_passes", passing),
     ...alarmCards("held_back", preview.held_back || []));
 }
 

@@ -1,7 +1,7 @@
 // The tabs, the language, who is at the page, and the question that is asked twice a second.
 const TABS = ["collect", "region", "fit", "judge", "run"];
 const POLL_MS = 500, RETRY_MS = 2000;
-let tab = "collect", pollTimer = 0, polling = false;
+let tab = "collect", pollTimer = 0, polling = null;
 
 function openTab(name, {focus = false} = {}) {
   tab = name;
@@ -31,6 +31,7 @@ function show() {
   $("project").textContent = state.project;
   $("unlock").hidden = !state.roles;
   $("unlock").textContent = t(isSupervisor() ? "lock" : "unlock");
+  $("unlock").ariaLabel = t(isSupervisor() ? "leave_supervisor" : "unlock");
   const reached = TABS.indexOf(state.step);
   TABS.forEach((name, index) => {
     const done = index < reached || name === "run" && state.run.state === "running";
@@ -44,8 +45,10 @@ function show() {
 
 async function poll() {
   clearTimeout(pollTimer);
-  if (document.hidden || polling) return;
-  polling = true;
+  if (document.hidden) return;
+  while (polling) await polling;  // what it asks may be older than what was just done
+  let ended;
+  polling = new Promise(resolve => { ended = resolve; });
   try {
     const first = state === null;
     state = await ask("/teach/state");
@@ -55,7 +58,8 @@ async function poll() {
     if (!(error instanceof Refusal)) throw error;
     if (state === null) { $("waiting").textContent = error.message; }
   } finally {
-    polling = false;
+    polling = null;
+    ended();
     clearTimeout(pollTimer);
     pollTimer = setTimeout(poll, connected ? POLL_MS : RETRY_MS);
   }

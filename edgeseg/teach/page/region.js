@@ -6,17 +6,18 @@ function rememberRegion() {
 }
 async function loadRegion() {
   try {
-    drawn = await ask("/teach/region");
+    const {view, ...region} = await ask("/teach/region");
+    drawn = region;
+    if (view) ({size: viewSize, name: drawnOn} = view);
     const before = JSON.parse(sessionStorage.getItem("edgeseg.region") || "null");
     if (before) ({undone, draft} = before);
     if (draft.length) document.querySelector("input[name=tool][value=ignore]").checked = true;
-    if (!state.camera.ok && !pictures.good.length) pictures.good = await ask("/teach/pictures/good");
-    if (pictures.good[0]?.width) pictureSize = [pictures.good[0].width, pictures.good[0].height];
     regionLoaded = true;
   } catch (error) {
     regionAsked = false;  // again with the next state
     complain($("region"), error.message);
   }
+  showStage();
   measureDrawing();
   showRegion();
 }
@@ -91,6 +92,7 @@ function showRegion() {
   $("close-polygon").hidden = count < 3;
   $("region-undo").disabled = !writable || !count && !undone.length;
   $("add-shape").disabled = !writable;
+  $("hold").hidden = inspecting();
   $("hold").setAttribute("aria-pressed", String(held));
   const items = keys().map(key => ({key, corners: shapeOf(key), chosen: key === chosen, writable}));
   if (!$("shapes").contains(document.activeElement) || document.activeElement.tagName !== "INPUT")

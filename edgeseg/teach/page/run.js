@@ -32,7 +32,7 @@ function showFigures(run) {
   const head = make("tr", {}, make("th", {scope: "col", textContent: t("stages_ms")}), ...sides.map(side => said("th", side)));
   $("figures").querySelector("table").replaceChildren(head, ...Object.entries(stages).map(([name, stage]) =>
     make("tr", {}, said("th", name.replaceAll("_", " ")), ...sides.map(side => make("td", {textContent: few(stage[side])})))));
-  const facts = flat({...others, frames: run.counters?.frames, dropped: run.counters?.dropped}).filter(([, value]) => value !== null && value !== "");
+  const facts = flat({...others, frames: run.counters?.frames, dropped: run.counters?.dropped}).filter(([, value]) => value != null && value !== "");
   $("figures").querySelector("dl").replaceChildren(...facts.flatMap(([name, value]) => [said("dt", name.replaceAll("_", " ").replace("drift 0", "drift")),
     make("dd", {className: "said", textContent: typeof value === "number" ? few(value) : String(value)})]));
 }

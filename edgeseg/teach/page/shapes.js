@@ -15,11 +15,11 @@ function draw(tag, attributes) {
 function measureDrawing() {  // the camera's own pixels, however large its picture is shown
   const camera = state && state.camera;
   const known = camera && camera.ok && camera.width ? [camera.width, camera.height] : null;
-  size = known || pictureSize || [$("live").naturalWidth || 640, $("live").naturalHeight || 480];
+  size = known || viewSize || [$("live").naturalWidth || 640, $("live").naturalHeight || 480];
   $("drawing").setAttribute("viewBox", `0 0 ${size[0]} ${size[1]}`);
   showShapes();
 }
-let pictureSize = null;  // of the pictures, where there is no camera
+let viewSize = null, drawnOn = "";  // where there is no camera: the size and the name of a picture
 
 const perPixel = () => { const matrix = $("drawing").getScreenCTM(); return matrix && matrix.a ? 1 / matrix.a : 1; };
 function place(event) {

@@ -4,7 +4,7 @@ let shownLive = "", held = true;
 
 function showStage() {
   const live = $("live"), wanted = LIVE_TABS.includes(tab) && !document.hidden && connected;
-  const still = tab === "region" && held;
+  const still = tab === "region" && (held || inspecting());
   const source = !wanted ? "" : still ? stillPicture() : "/teach/live.mjpg";
   $("stage").hidden = !LIVE_TABS.includes(tab);
   $("stage").classList.toggle("free", tab === "run");
@@ -17,11 +17,13 @@ function showStage() {
   else live.removeAttribute("src");  // a hidden page asks for nothing
 }
 
-// Without a camera the region is drawn on a picture that was uploaded.
+const inspecting = () => state !== null && state.run.state !== "stopped";
+
+// Without a camera, and while the station shows no more than its region, a region is drawn on a
+// picture of the project: those are whole.
 function stillPicture() {
-  if (state && !state.camera.ok && pictures.good.length)
-    return "/teach/pictures/good/" + encodeURIComponent(pictures.good[0].name) + "?width=1600";
-  return "/teach/live.jpg";
+  const whole = state && state.camera.ok && !inspecting();
+  return whole || !drawnOn ? "/teach/live.jpg" : thumbnail("good", drawnOn, 1600);
 }
 
 $("live").onload = () => {
@@ -38,7 +40,9 @@ $("live").onerror = () => {
 
 jobs.push(() => {
   const camera = state.camera, pill = $("camera");
-  pill.textContent = camera.ok ? t("camera_ok", {fps: number(camera.fps)}) : t("camera_lost");
+  const [words, rate] = pill.children, said = t(camera.ok ? "camera_ok" : "camera_lost");
+  if (words.textContent !== said) words.textContent = said;  // announced when it changes
+  rate.textContent = camera.ok ? " " + t("per_second", {n: number(camera.fps)}) : "";
   pill.className = "pill " + (camera.ok ? "good" : "bad");
   pill.title = camera.sentence || "";
   $("waiting").textContent = camera.ok || !camera.sentence ? t("waiting_picture") : camera.sentence;

@@ -27,7 +27,7 @@ async function act(path, body, place) {
   try {
     const result = await answerOf(path, {method: "POST", headers: {"X-Edgeseg": "page"},
       body: body instanceof Blob ? body : JSON.stringify(body)});
-    poll();
+    await poll();  // the page knows what came of it
     return result;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
