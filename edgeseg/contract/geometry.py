@@ -15,8 +15,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.anchor import Anchor
 from edgeseg.contract.images import resize_image, resize_mask
-from edgeseg.contract.locate import Anchor, Blob, Found
+from edgeseg.contract.locate import Blob, Found
 from edgeseg.contract.places import Places
 from edgeseg.contract.pose import Matrix, Pose, Roi, chained, of_centres, warped
 from edgeseg.errors import UsageError

@@ -8,8 +8,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.anchor import Anchor
 from edgeseg.contract.geometry import PLAIN, Geometry, Pose
-from edgeseg.contract.locate import Anchor, Blob
+from edgeseg.contract.locate import Blob
 from edgeseg.contract.pose import of_centres
 
 MOVED_AND_FOUND = 16  # good images

@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.anchor import Anchor, anchor_pictures
 from edgeseg.contract.geometry import Geometry
-from edgeseg.contract.locate import Anchor, Blob, Piece, Turns, anchor_pictures, piece_of
+from edgeseg.contract.locate import Blob, Piece, Turns, piece_of
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.contract.places import Places
 from edgeseg.contract.pose import Pose, Roi, wrapped

@@ -8,9 +8,10 @@ import cv2
 import numpy as np
 import pytest
 
+from edgeseg.contract.anchor import Anchor
 from edgeseg.contract.geometry import Geometry, Pose, Roi
 from edgeseg.contract.ignored import drawn_regions, hidden_of
-from edgeseg.contract.locate import Anchor, Found
+from edgeseg.contract.locate import Found
 from edgeseg.data.following import scatter_located
 from edgeseg.errors import UsageError
 from tests.support.moving_parts import (
