@@ -57,6 +57,11 @@ class SiteServer(BoundedServer):
             on_error=on_error,
         )
 
+    def stop(self) -> None:
+        """Accept no more; live pictures end with their next frame."""
+        self.closing = True
+        super().stop()
+
     @property
     def url(self) -> str:
         """Where to point a browser; the token is not part of it."""

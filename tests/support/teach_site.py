@@ -46,7 +46,6 @@ class Site:
         problems = self.browser.problems()
         for tab in self.tabs:
             tab.close()
-        self.server.closing = True
         self.server.stop()
         assert (problems, self.errors) == ([], [])
 

@@ -42,7 +42,6 @@ def taught(folder: Path, source: str) -> Iterator[tuple[TeachService, str]]:
     try:
         yield service, server.url
     finally:
-        server.closing = True
         service.close()
         server.stop()
     assert errors == []

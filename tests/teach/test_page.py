@@ -159,6 +159,9 @@ def test_fit_runs_ends_and_can_be_cancelled(site: Site) -> None:
     tab.wait_for("$('fit-end').innerText.startsWith('Cancelled.')")
     tab.click("#fit-start")
     tab.wait_for("$('fit-start').disabled")
+    site.fake.fit = {"state": "failed", "share": 0.4, "sentence": "a.png: cannot be read"}
+    tab.wait_for("$('fit-end').innerText === 'The fit failed.'")
+    assert tab.text("#fit .failed") == "a.png: cannot be read"
     site.fake.end_fit()
     tab.click("#fit-next")
     tab.wait_for("location.hash === '#judge' && !$('judged').hidden")

@@ -91,7 +91,6 @@ class Site:
 def site() -> Iterator[Site]:
     started = Site()
     yield started
-    started.server.closing = True
     started.server.stop()
     assert started.errors == []
 

@@ -19,6 +19,6 @@ jobs.push(() => {
   showProgress($("fit-bar"), fit.state === "done" ? 1 : running ? fit.share : 0, running);
   const words = t("fit_" + fit.state, {percent: number(100 * (fit.share || 0))});
   if ($("fit-end").textContent !== words) $("fit-end").textContent = words;
-  $("fit-sentence").textContent = sentence(fit.sentence);
+  report($("fit-sentence"), fit.sentence, fit.state === "failed");
   $("fit-next").hidden = fit.state !== "done";
 });

@@ -74,7 +74,7 @@ jobs.push(() => {
   if (running || !isSupervisor()) $("learn-start").disabled = true;
   $("learn-bar").hidden = !running;
   showProgress($("learn-bar"), learn.share, running);
-  $("learn-state").textContent = sentence(learn.sentence);
+  report($("learn-state"), learn.sentence, learn.state === "failed");
   if (learning && !running) { learning = false; historyAsked = 0; toast(t(learn.state === "done" ? "learned" : "not_learned")); }
   showHistory();
 });

@@ -43,6 +43,13 @@ function complain(place, text) {
   line.classList.toggle("said", true);
 }
 
+// What became of long work, in the service's words; a failure stands out like a refusal.
+function report(line, text, failed) {
+  const words = sentence(text);
+  if (line.textContent !== words) line.textContent = words;
+  line.classList.toggle("failed", failed && Boolean(words));
+}
+
 function setConnected(yes) {
   if (yes === connected) return;
   connected = yes;

@@ -36,7 +36,8 @@ function applyTexts() {
   $("language").value = language;
 }
 
-const sentence = text => text ? text[0].toUpperCase() + text.slice(1) : "";
+// A capital to begin with, unless that would change the name of a file or a setting.
+const sentence = text => (text || "").replace(/^[a-z]+(?=[\s,;])/, word => word[0].toUpperCase() + word.slice(1));
 
 function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
