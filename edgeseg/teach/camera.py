@@ -201,8 +201,9 @@ class Camera:
             newest = self.next(after=self.newest_index)
         elif newest is None:
             newest = self.next(after=-1)
-        if newest is None:
-            raise RuntimeFailure(f"{self.spec.name}: no frame came; {self.facts()['sentence']}")
+        told = self.facts()
+        if newest is None or not told["ok"]:  # what a lost camera showed last is not now
+            raise RuntimeFailure(f"no frame came; {told['sentence']}")
         return rgb(newest)
 
     @property

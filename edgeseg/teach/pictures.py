@@ -188,6 +188,8 @@ class Pictures:
         return folder / check_picture_name(name)
 
     def _check_room(self, kind: Kind) -> None:
+        if kind not in ("good", "bad"):
+            raise UsageError(f"kind={kind!r}: expected good or bad")
         if self.count(kind) >= self._limits.pictures:
             raise UsageError(
                 f"{kind}/: holds {self._limits.pictures} pictures, as many as a project takes; "
@@ -210,6 +212,12 @@ def shrunk_jpeg(image_hwc: NDArray[np.uint8], *, width: int) -> bytes:
         size = (width, max(1, round(height * width / wide)))
         image_hwc = np.asarray(cv2.resize(image_hwc, size, interpolation=cv2.INTER_AREA), np.uint8)
     return encode_jpeg(image_hwc, quality=_QUALITY)
+
+
+def stem_of_now() -> str:
+    """A name in the order of time."""
+    now_s = time.time()
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_s)) + f"-{int(1000 * (now_s % 1)):03d}"
 
 
 def _stem(name: str) -> str:

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -62,6 +62,12 @@ class RegionSettings:
             return record(cls, values)
         except (AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"region: {error}") from None
+
+    def ignoring(self, box: tuple[int, int, int, int]) -> "RegionSettings":
+        """The same without a place, x, y, w, h."""
+        x, y, w, h = (float(value) for value in box)
+        corners = ((x, y), (x + w, y), (x + w, y + h), (x, y + h))
+        return self if corners in self.ignore else replace(self, ignore=(*self.ignore, corners))
 
     def facts(self) -> dict[str, Any]:
         """The same for a page."""

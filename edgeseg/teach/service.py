@@ -21,11 +21,11 @@ from edgeseg.teach.camera import Camera, Capturing, Image, rgb
 from edgeseg.teach.feedback import Feedback, MarkWord, Who, new_mark
 from edgeseg.teach.judging import judged, row
 from edgeseg.teach.learner import Learner
-from edgeseg.teach.pictures import Limits, Pictures, shrunk_jpeg
+from edgeseg.teach.pictures import Limits, Pictures, shrunk_jpeg, stem_of_now
 from edgeseg.teach.process import CHILD, Work
 from edgeseg.teach.project import KINDS, Kind, Project, RegionSettings, check_picture_name
 from edgeseg.teach.report import read_report
-from edgeseg.teach.station import Station
+from edgeseg.teach.station import NO_CAMERA, STOPPED, Station
 from edgeseg.teach.versions import Versions
 
 __all__ = ["Capturing", "Facts", "Kind", "Mark", "TeachService", "Who"]
@@ -33,14 +33,6 @@ __all__ = ["Capturing", "Facts", "Kind", "Mark", "TeachService", "Who"]
 Facts = dict[str, Any]
 Mark = MarkWord
 _LIVE_WIDTH = 960
-_NO_CAMERA = {"ok": False, "width": 0, "height": 0, "fps": 0.0}
-_STOPPED: Facts = {
-    "state": "stopped",
-    "sentence": "stopped",
-    **dict.fromkeys(("verdict", "score", "p_value", "threshold")),
-    "counters": {},
-    "figures": {},
-}
 
 
 class TeachService:
@@ -110,7 +102,8 @@ class TeachService:
          "run": {"state": "stopped|starting|running", "verdict", "score", "p_value", "sentence",
                  "counters": {"parts", "good", "defect", ...}, "figures": {...}},
          "feedback": {"waiting": n, "agreed": n},
-         "learn": {"state": "none|running|done|failed", "share", "sentence"}}
+         "learn": {"state": "none|running|done|failed", "share", "sentence"},
+         "alarms_lost": n that came too fast to be kept as pictures}
         """
         with self._lock:
             station, camera = self._station, self._camera
@@ -120,7 +113,7 @@ class TeachService:
         elif camera is not None:
             seen = camera.facts()
         else:
-            seen = {**_NO_CAMERA, "sentence": self._camera_fault or "no camera"}
+            seen = {**NO_CAMERA, "sentence": self._camera_fault or "no camera"}
         model = self._versions.facts()
         counts = {str(kind): self.count(kind) for kind in KINDS}
         return {
@@ -131,9 +124,10 @@ class TeachService:
             **counts,
             "fit": self._fit.facts(),
             "model": model,
-            "run": dict(_STOPPED) if station is None else station.facts(),
+            "run": dict(STOPPED) if station is None else station.facts(),
             "feedback": self._feedback.counts(),
             "learn": self._learner.work.facts(),
+            "alarms_lost": self._alarms.lost,
         }
 
     # Collect
@@ -162,7 +156,7 @@ class TeachService:
             image_hwc = camera.capture()
         if image_hwc is None:
             raise UsageError(self._camera_fault or "no frame yet; wait for the camera")
-        return self._told(self._pictures.add(image_hwc, kind=_own(kind), stem=_stem()), kind)
+        return self._told(self._pictures.add(image_hwc, kind=kind, stem=stem_of_now()), kind)
 
     def auto_capture(self, mode: Capturing) -> Facts:
         """Keep the frame of every trigger or of every new part as a good one, or stop that."""
@@ -176,7 +170,7 @@ class TeachService:
 
     def upload(self, name: str, body: bytes, *, kind: Kind = "good") -> Facts:
         """Keep a picture that somebody sends, within the limits; the picture as in `pictures`."""
-        return self._told(self._pictures.take(name, body, kind=_own(kind)), kind)
+        return self._told(self._pictures.take(name, body, kind=kind), kind)
 
     def count(self, kind: Kind) -> int:
         """How many pictures of a kind there are."""
@@ -331,7 +325,9 @@ class TeachService:
         self._feedback.mark(alarm, self._alarms.path(alarm_id), made)
         self.project.log("mark", alarm=alarm_id, mark=mark, who=who, name=made.name)
         if (mark, who) == ("ignore", "supervisor") and alarm.box is not None:
-            self._ignore(alarm.box)
+            region = self.project.settings().region.ignoring(alarm.box)
+            self._change(region=region)
+            self.project.log("region", **region.facts())
         return self._alarm(alarm)
 
     def learn_preview(self) -> Facts:
@@ -366,7 +362,7 @@ class TeachService:
     def _keep(self, image_hwc: Image) -> str:
         """From the camera's thread; a full project must not end it."""
         try:
-            return self._pictures.add(image_hwc, kind="good", stem=_stem())
+            return self._pictures.add(image_hwc, kind="good", stem=stem_of_now())
         except EdgesegError as error:
             self._note(str(error))
             return ""
@@ -378,15 +374,6 @@ class TeachService:
         marks = [asdict(mark) for mark in self._feedback.marks_of(alarm.id)]
         box = None if alarm.box is None else list(alarm.box)
         return {**asdict(alarm), "box": box, "marks": marks}
-
-    def _ignore(self, box: tuple[int, int, int, int]) -> None:
-        """Leave a place out from the next fit on."""
-        x, y, w, h = (float(value) for value in box)
-        corners = ((x, y), (x + w, y), (x + w, y + h), (x, y + h))
-        region = self.project.settings().region
-        if corners not in region.ignore:
-            self._change(region=replace(region, ignore=(*region.ignore, corners)))
-            self.project.log("region", **self.region())
 
     def _change(self, **values: Any) -> None:
         """Other settings of the project."""
@@ -403,16 +390,3 @@ class TeachService:
         model = self._versions.facts() or {}
         self.project.log("fit", images=done.get("images"), **model)
         return f"fitted on {done.get('images')} good pictures"
-
-
-def _own(kind: Kind) -> Kind:
-    """What may be added to."""
-    if kind not in ("good", "bad"):
-        raise UsageError(f"kind={kind!r}: expected good or bad")
-    return kind
-
-
-def _stem() -> str:
-    """A name in the order of time."""
-    now_s = time.time()
-    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_s)) + f"-{int(1000 * (now_s % 1)):03d}"

@@ -34,6 +34,14 @@ from edgeseg.teach.project import Project
 
 _MAX_SIDE, _MIN_SIDE, _QUALITY = 960, 512, 80  # of the live picture
 _STOP_S = 15.0
+NO_CAMERA: dict[str, Any] = {"ok": False, "width": 0, "height": 0, "fps": 0.0}
+STOPPED: dict[str, Any] = {
+    "state": "stopped",
+    "sentence": "stopped",
+    **dict.fromkeys(("verdict", "score", "p_value", "threshold")),
+    "counters": {},
+    "figures": {},
+}
 
 
 class Watch:
@@ -151,7 +159,7 @@ class Station:
         run = self._running
         if run is None:
             name = parse_source(self._options.source[0]).name
-            return {"ok": False, "sentence": f"{name}: {self.sentence}", **_NO_SIZE}
+            return {**NO_CAMERA, "sentence": f"{name}: {self.sentence}"}
         source = run.pipeline.snapshot().sources[0]
         height, width = source.size_hw or (0, 0)
         words = "connected" if source.connected else "not connected"
@@ -217,9 +225,6 @@ class Station:
             with line, RecipeChanges(product, run, line):
                 self.sentence, self._running = "running", run
                 pipeline.run()
-
-
-_NO_SIZE = {"width": 0, "height": 0, "fps": 0.0}
 
 
 def _counted(run: StreamRun) -> dict[str, Any]:

@@ -5,6 +5,7 @@ recipes/NAME made of fit/, with golden pictures that every later model must get 
 """
 
 import shutil
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ class Versions:
         self._project, self._note = project, note
         self._before = project.folder / "fit.before"
         self._told: tuple[tuple[Signature, ...], dict[str, Any] | None] | None = None
+        self._changing = threading.RLock()  # two people may decide at the same time
         if self._before.is_dir() and not project.fit.exists():
             self._before.rename(project.fit)  # killed between two renames
 
@@ -58,10 +60,11 @@ class Versions:
     def facts(self) -> dict[str, Any] | None:
         """For `state`: what runs, or would; files are read again when they have changed."""
         models = (self.model, self._project.recipe / self.model.name)
-        key = tuple(signature_of(model) for model in models)
-        if self._told is None or self._told[0] != key:
-            self._told = (key, self._read_facts())
-        return self._told[1]
+        with suppress(OSError):  # it is being replaced: what was known stands until it is there
+            key = tuple(signature_of(model) for model in models)
+            if self._told is None or self._told[0] != key:
+                self._told = (key, self._read_facts())
+        return None if self._told is None else self._told[1]
 
     def _read_facts(self) -> dict[str, Any] | None:
         with suppress(EdgesegError):
@@ -79,28 +82,30 @@ class Versions:
 
     def take_in(self, folder: Path) -> None:
         """Let a finished folder be the fit; the one before stays beside it."""
-        if self._project.fit.exists():
-            shutil.rmtree(self._before, ignore_errors=True)
-            self._project.fit.rename(self._before)
-        folder.chmod(0o755)
-        folder.rename(self._project.fit)
+        with self._changing:
+            if self._project.fit.exists():
+                shutil.rmtree(self._before, ignore_errors=True)
+                self._project.fit.rename(self._before)
+            folder.chmod(0o755)
+            folder.rename(self._project.fit)
 
     def choose(self, rate_per_thousand: float) -> None:
         """Store another rate of false alarms in the fit: its graph and its artefact."""
-        metadata = self.metadata()
-        if metadata is None:
-            raise UsageError("nothing was fitted yet; fit before a rate is chosen")
-        if not 0 < rate_per_thousand < 1000:
-            raise UsageError(
-                f"{rate_per_thousand} false alarms in a thousand: expected above 0, below 1000"
-            )
-        chosen_point = point(read_report(self._project.fit), rate_per_thousand)
-        chosen = by_rate(metadata.threshold, chosen_point)
-        rule, when = chosen.method.rpartition("; ")[2], utc_now()
-        images = chosen_point.images
-        artefact = self._project.fit / "part.edgeseg"
-        store_thresholds(artefact, chosen, rule=rule, images=images, when=when)
-        store_choice(self.model, chosen, rule=rule, images=images, when=when)
+        with self._changing:
+            metadata = self.metadata()
+            if metadata is None:
+                raise UsageError("nothing was fitted yet; fit before a rate is chosen")
+            if not 0 < rate_per_thousand < 1000:
+                raise UsageError(
+                    f"{rate_per_thousand} false alarms in a thousand: expected above 0, below 1000"
+                )
+            chosen_point = point(read_report(self._project.fit), rate_per_thousand)
+            chosen = by_rate(metadata.threshold, chosen_point)
+            rule, when = chosen.method.rpartition("; ")[2], utc_now()
+            images = chosen_point.images
+            artefact = self._project.fit / "part.edgeseg"
+            store_thresholds(artefact, chosen, rule=rule, images=images, when=when)
+            store_choice(self.model, chosen, rule=rule, images=images, when=when)
 
     def is_installed(self) -> bool:
         """Whether what runs is what was fitted and chosen last."""
@@ -109,24 +114,26 @@ class Versions:
 
     def install(self) -> None:
         """Put the fit into the recipe, with a golden set of its own; refused if one is wrong."""
-        if self.metadata() is None:
-            raise UsageError("nothing was fitted yet; fit before it can run")
-        recipe = self._recipe()
-        if recipe is not None and self._same(recipe.model, self.model):
-            return
-        if recipe is None:
-            recipe = self._new_recipe()
-        else:
+        with self._changing:
+            if self.metadata() is None:
+                raise UsageError("nothing was fitted yet; fit before it can run")
+            recipe = self._recipe()
+            if recipe is not None and self._same(recipe.model, self.model):
+                return
+            if recipe is None:
+                recipe = self._new_recipe()
+            else:
+                keep_version(recipe)
+                self._renew(recipe)
             keep_version(recipe)
-            self._renew(recipe)
-        keep_version(recipe)
 
     def learned(self, model: Path) -> None:
         """Put a learned model into the recipe, if it gets all golden pictures right."""
-        recipe = self._recipe()
-        if recipe is None:
-            raise UsageError("nothing runs yet that could learn; run the station first")
-        install_model(recipe, model, _OPENING, note=ignore)
+        with self._changing:
+            recipe = self._recipe()
+            if recipe is None:
+                raise UsageError("nothing runs yet that could learn; run the station first")
+            install_model(recipe, model, _OPENING, note=ignore)
 
     def check(self) -> str:
         """The golden check on this computer; a sentence, or an error."""
@@ -139,20 +146,21 @@ class Versions:
 
     def rollback(self) -> dict[str, Any]:
         """Let the version of before run again, and be what the next learning begins with."""
-        recipe = self._recipe()
-        if recipe is None:
-            raise UsageError("nothing runs yet, so there is nothing to go back to")
-        version = roll_back(recipe)
-        if not self._same(recipe.model, self.model) and self._is_before(recipe.model):
-            spare = self._project.folder / ".fit.spare"
-            shutil.rmtree(spare, ignore_errors=True)
-            self._project.fit.rename(spare)
-            self._before.rename(self._project.fit)
-            spare.rename(self._before)
-        return {
-            "version": version.model_sha256[:12],
-            "threshold": file_metadata(recipe.model).threshold.score,
-        }
+        with self._changing:
+            recipe = self._recipe()
+            if recipe is None:
+                raise UsageError("nothing runs yet, so there is nothing to go back to")
+            version = roll_back(recipe)
+            if not self._same(recipe.model, self.model) and self._is_before(recipe.model):
+                spare = self._project.folder / ".fit.spare"
+                shutil.rmtree(spare, ignore_errors=True)
+                self._project.fit.rename(spare)
+                self._before.rename(self._project.fit)
+                spare.rename(self._before)
+            return {
+                "version": version.model_sha256[:12],
+                "threshold": file_metadata(recipe.model).threshold.score,
+            }
 
     def check_learnable(self) -> None:
         """Learning goes on from the fit: it must be what runs."""
