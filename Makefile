@@ -34,9 +34,10 @@ docs: setup
 bench: setup
 	$(BIN)/edgeseg bench small --out bench-out
 
-# Wheel, sdist and bill of materials, built twice and compared.
+# Wheel, sdist and bill of materials, built twice and compared; and wheels of backbones' graphs.
 dist: setup
 	$(BIN)/python release/dist.py --out dist
+	$(BIN)/python release/backbones.py --out dist
 
 # Versions and hashes of all that is installed, for every platform; needs the package index.
 lock: setup

@@ -156,3 +156,12 @@ def in_flags(sentence: str, params: Iterable[click.Parameter]) -> str:
         return name if option.is_flag else f"{name} {value}"
 
     return _SETTING.sub(flag, sentence)
+
+
+graph_option = click.option(
+    "--graph",
+    "backbone_graph",
+    type=FILE,
+    help="A file of `edgeseg export-backbone`: go through it, without torch.  "
+    "[default: one at hand, where torch is not installed]",
+)

@@ -9,7 +9,8 @@ from edgeseg.contract.metrics import stored_metrics
 from edgeseg.contract.precisions import EXACT
 from edgeseg.data.datasets import Dataset
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
-from edgeseg.export.onnx_export import Exported, save_described
+from edgeseg.export.exported import Exported
+from edgeseg.export.onnx_export import save_described
 from edgeseg.export.sessions import installed_backends
 from edgeseg.model.predictor import Predictor, frame_predictor, torch_predictor
 from edgeseg.progress import Note

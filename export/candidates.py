@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 
 from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.model_metadata import describe_model
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.precisions import EXACT
 from edgeseg.contract.prediction import above
@@ -18,7 +19,6 @@ from edgeseg.data.samples import frames_at_once
 from edgeseg.evaluation.metrics import auroc
 from edgeseg.export.calibration_frames import CALIBRATION_IMAGES, planted_copies
 from edgeseg.export.graph import save_graph, set_metadata
-from edgeseg.export.model_metadata import describe_model
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.makers import Candidate, Head
 from edgeseg.export.precision.refit import (
@@ -33,8 +33,7 @@ from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.export.sessions import Run, installed_backends, installed_runs
 from edgeseg.export.verify import Agreement, Verified, agreement, head_error, table
 from edgeseg.files import temporary_folder
-from edgeseg.fitting.feature_space import Embedder
-from edgeseg.model.predictor import torch_predictor
+from edgeseg.model.predictor import Embedder, torch_predictor
 from edgeseg.progress import Note, Progress, ignore, silent
 from edgeseg.tables import aligned
 

@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import asdict, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from edgeseg.errors import UsageError
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import import_package
 from edgeseg.export.options import TARGETS, ExportOptions
-from edgeseg.files import check_writable, size_text
+from edgeseg.files import check_writable, file_sha256, size_text
 from edgeseg.options import (
     FILE,
     FOLDER,
@@ -25,13 +26,14 @@ from edgeseg.options import (
     Numbers,
     gathered,
     given,
+    graph_option,
     listeners,
     quiet_option,
 )
 from edgeseg.progress import Note, Progress
 
 if TYPE_CHECKING:
-    from edgeseg.export.onnx_export import Exported
+    from edgeseg.export.exported import Exported
 
 _EXISTING = click.Path(path_type=Path, exists=True, file_okay=False)
 _WITH_IMAGES = " and ".join(p.name for p in PRECISIONS.values() if p.needs_images)
@@ -179,6 +181,7 @@ engine_options = gathered(
 @click.option(
     "--out", "-o", type=FILE, help="The ONNX file; the default is ARTEFACT's name with .onnx."
 )
+@graph_option
 @graph_options
 @click.option(
     "--calibrate",
@@ -201,6 +204,7 @@ engine_options = gathered(
 def export(
     artefact: Path,
     out: Path | None,
+    backbone_graph: Path | None,
     graph: ExportOptions,
     calibrate: Path | None,
     data: Path | None,
@@ -214,6 +218,7 @@ def export(
     \b
     edgeseg export bottle.edgeseg --out bottle.onnx
     edgeseg export bottle.edgeseg --out b8.onnx --precision int8 --calibrate mvtec_ad/bottle
+    edgeseg export bottle.edgeseg --graph lite0.onnx
     edgeseg export bottle.edgeseg --trt --precision fp16
     edgeseg export bottle.edgeseg --trt --builder rtx --target sm86,sm89
     """
@@ -230,7 +235,11 @@ def export(
         open_dataset(folder, seed=seed) if folder else None for folder in (calibrate, data)
     )
     check_writable(out)
-    exported = _export(artefact, out, graph, good, labelled, note=note, progress=progress)
+    if backbone_graph is not None or find_spec("torch") is None:
+        _check_alone(graph, good, labelled, engine, triton)
+        exported = _written(artefact, out, backbone_graph, graph)
+    else:
+        exported = _export(artefact, out, graph, good, labelled, note=note, progress=progress)
     facts = _facts(exported) | _build(exported, engine, triton)
     if triton:
         note(f"wrote {facts['triton']}")
@@ -242,6 +251,36 @@ def export(
         f"{time.perf_counter() - started:.1f} s; "
         f"next: edgeseg stream --model {model} --source 0"
     )
+
+
+def _check_alone(graph: ExportOptions, *others: object) -> None:
+    """Refuse what only a new graph could have."""
+    plain = ExportOptions(allow_random_weights=graph.allow_random_weights)
+    if graph != plain or any(other is not None for other in others):
+        raise UsageError(
+            "graph=: a model is written into it as it is, in fp32 and one frame at a time; leave "
+            "the other options out, or export on a workstation"
+        )
+
+
+def _written(artefact: Path, out: Path, graph: Path | None, options: ExportOptions) -> "Exported":
+    """The model in a backbone's graph: neither torch nor onnx is needed."""
+    from edgeseg.artefact.artefact import load_artefact
+    from edgeseg.device.at_hand import graph_of_model
+    from edgeseg.device.model_writing import write_model
+    from edgeseg.export.exported import Exported
+
+    model = replace(load_artefact(artefact), moments=None)
+    backbone = graph_of_model(model, graph)
+    metadata = write_model(
+        model,
+        backbone,
+        out,
+        artefact_sha256=file_sha256(artefact),
+        allow_random_weights=options.allow_random_weights,
+    )
+    report = {"precision": f"all {options.precision}", "graph": str(backbone.path)}
+    return Exported(path=out, metadata=metadata, report=report, agreements=())
 
 
 def _export(

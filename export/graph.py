@@ -21,6 +21,7 @@ from onnx import (
 )
 from torch import nn
 
+from edgeseg.artefact.model_metadata import INPUT
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.errors import ExportError
 from edgeseg.files import atomic_path, file_sha256, resolved, temporary_folder
@@ -28,7 +29,6 @@ from edgeseg.model.reference import ReferenceModel
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
 OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it
-INPUT = "frames"
 OUTPUTS = ("map", "score", "grid")
 # The name of the buffer that only the quadratic form reads, so that passes can find its node.
 FACTOR = "factor"

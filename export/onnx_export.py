@@ -1,6 +1,6 @@
 """An artefact to a verified ONNX file with its metadata."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.export.calibration_frames import calibration_frames, synthetic_frames
 from edgeseg.export.candidates import Made, Trial
+from edgeseg.export.exported import Exported
 from edgeseg.export.graph import GraphOptions, build_graph, is_large, save_graph
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.makers import MAKERS, Task
@@ -22,16 +23,6 @@ from edgeseg.files import file_sha256
 from edgeseg.progress import Note, Progress, ignore, silent
 from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
 from edgeseg.runtime.backends.onnx_properties import embedded_text
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exported:
-    """A file, what it says of itself, and how it was made and checked."""
-
-    path: Path
-    metadata: ModelMetadata
-    report: dict[str, Any]
-    agreements: tuple[Agreement, ...]
 
 
 def export_onnx(

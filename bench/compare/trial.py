@@ -15,7 +15,8 @@ from edgeseg.contract.precisions import precision_spec
 from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.errors import ExportError
 from edgeseg.evaluation.panels import contact_sheet, render_panel
-from edgeseg.export.onnx_export import Exported, export_onnx
+from edgeseg.export.exported import Exported
+from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.base import Session

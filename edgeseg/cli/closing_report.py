@@ -19,6 +19,7 @@ from edgeseg.tables import aligned
 
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
+    from edgeseg.model.predictor import Predictor
 
 _HEAD = ("score", "p-value", "threshold without it and those above", "image")
 
@@ -49,7 +50,9 @@ def closing_lines(artefact: "Artefact") -> Iterator[str]:
     yield from aligned([_HEAD, *rows], last_left=True)
 
 
-def write_report(artefact: "Artefact", dataset: Dataset, folder: Path) -> list[Path]:
+def write_report(
+    artefact: "Artefact", dataset: Dataset, folder: Path, *, predict: "Predictor"
+) -> list[Path]:
     """The same lines as a file, and a picture of the images that decide."""
     text, sheet = folder / "fit.txt", folder / "highest.png"
     write_text(text, "\n".join([*closing_lines(artefact), ""]))
@@ -59,19 +62,19 @@ def write_report(artefact: "Artefact", dataset: Dataset, folder: Path) -> list[P
         sheet.unlink(missing_ok=True)  # of an earlier fit: it would be taken for this one's
         return [text]
     samples = {text_of(sample): sample for sample in dataset.train}
-    panels = [_panel(artefact, row, samples[row.image]) for row in images]
+    panels = [_panel(artefact, row, samples[row.image], predict) for row in images]
     title = f"{dataset.name}: good images with the highest scores, the highest first"
     write_image(sheet, contact_sheet(panels, columns=2, title=title))
     return [text, sheet]
 
 
-def _panel(artefact: "Artefact", row: DecidingImage, sample: Sample) -> NDArray[np.uint8]:
+def _panel(
+    artefact: "Artefact", row: DecidingImage, sample: Sample, predict: "Predictor"
+) -> NDArray[np.uint8]:
     """An image, and where the fitted model finds it odd."""
-    from edgeseg.model.predictor import frame_predictor, torch_predictor
-
     config, pixel = artefact.config, artefact.calibration.pixel_threshold
     frame_hwc, _ = read_sample(sample, config.image_hw, config.geometry)
-    maps, _ = frame_predictor(torch_predictor(artefact.model()), config)(frame_hwc[None])
+    maps, _ = predict(frame_hwc[None])
     return render_panel(
         frame_hwc,
         maps[0],

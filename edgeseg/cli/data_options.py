@@ -68,7 +68,7 @@ class PassOptions:
     quiet: bool
 
     def fit_options(self) -> FitOptions:
-        """What a fit takes of them; torch is loaded where it chooses the device."""
+        """What a fit takes of them."""
         return fit_options(
             max_bad=self.max_bad,
             max_pixels=self.max_pixels,
@@ -111,22 +111,13 @@ def fit_options(
     device: str = "cpu",
     max_pixels: int = FitOptions.max_pixels,
 ) -> FitOptions:
-    """What a fit takes from the command line; torch is loaded where it chooses the device."""
+    """What a fit takes from the command line."""
     note, progress = listeners(quiet=quiet)
     return FitOptions(
         batch_size=batch_size,
         max_bad=max_bad,
         max_pixels=max_pixels,
-        device=_find_device(device),
+        device=device,
         progress=progress,
         note=note,
     )
-
-
-def _find_device(wish: str) -> str:
-    """This process's GPU or the CPU, as torch calls it."""
-    if wish != "auto":
-        return wish
-    from edgeseg.fitting.parallel.torchrun import choose_device
-
-    return choose_device()

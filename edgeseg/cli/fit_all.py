@@ -55,7 +55,7 @@ def _run_all(
         try:
             outcome = _kept(dataset) if skip_existing and dataset.model.exists() else None
             if outcome is None:
-                plan = job.settings.plan(
+                plan = job.plan(
                     dataset.data,
                     dataset.model,
                     layout=job.images.layout,

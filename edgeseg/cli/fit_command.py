@@ -25,7 +25,7 @@ from edgeseg.errors import UsageError
 from edgeseg.files import check_writable, size_text
 from edgeseg.fitting.group import ALONE, Group
 from edgeseg.fitting.options import FitOptions
-from edgeseg.options import FOLDER, PATH, SIZE, note
+from edgeseg.options import FOLDER, PATH, SIZE, graph_option, note
 
 if TYPE_CHECKING:
     from edgeseg.data.samples import Sample
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     help="Compare all images with each other and list those that do not belong, with pictures; "
     "drop: leave them out of the fit.",
 )
+@graph_option
 @settings_options
 @click.option(
     "--anomalies",
@@ -85,6 +86,7 @@ def fit(
     skip_existing: bool,
     as_json: bool,
     robust: str | None,
+    backbone_graph: Path | None,
     settings: FitSettings,
     anomalies: Path | None,
     no_moments: bool,
@@ -102,6 +104,7 @@ def fit(
     edgeseg fit photos/good --out part.edgeseg --backbone efficientnet_lite0
     edgeseg fit KolektorSDD --fold 0 --size 704x256 --preset paper --out kos.edgeseg
     edgeseg fit photos/good --out part.edgeseg --robust
+    edgeseg fit photos/good --out part.edgeseg --graph lite0.onnx
     edgeseg fit mvtec_ad --all --out models
     torchrun --nproc-per-node 2 -m edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
     """
@@ -120,6 +123,7 @@ def fit(
             planted=planted,
             closing=not every,
             report=report,
+            graph=backbone_graph,
         )
         if every:
             fit_all(job, data, out, skip_existing=skip_existing, as_json=as_json)
@@ -128,7 +132,7 @@ def fit(
 
 
 def _fit_one(job: FitJob, data: Path, out: Path, *, as_json: bool) -> None:
-    plan = job.settings.plan(data, out, layout=job.images.layout, fold=job.images.fold)
+    plan = job.plan(data, out, layout=job.images.layout, fold=job.images.fold)
     options = job.options()
     outcome = job.run(plan, options, note=options.note if as_json else click.echo)
     if as_json and job.group.rank == 0:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from edgeseg.cli.data_options import PassOptions
 from edgeseg.cli.dataset_jobs import FitOutcome
 from edgeseg.cli.fit_settings import FitPlan, FitSettings
+from edgeseg.cli.through_graph import graph_settings, space_for
+from edgeseg.data.camera import looked_at
 from edgeseg.data.samples import Sample
 from edgeseg.errors import EdgesegError
 from edgeseg.fitting.group import Group
@@ -17,6 +19,7 @@ from edgeseg.progress import Note
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
     from edgeseg.data.datasets import Dataset
+    from edgeseg.fitting.feature_space import FeatureSpace
     from edgeseg.fitting.screening.screen import Screening
 
 
@@ -33,9 +36,15 @@ class FitJob:
     planted: int = FitOptions.planted
     closing: bool = False  # say what each rate costs and which images decide the threshold
     report: Path | None = None  # a folder for the same, with pictures
+    graph: Path | None = None  # of a backbone, to go through instead of torch
+
+    def plan(self, data: Path, out: Path, *, layout: str | None, fold: int | None) -> FitPlan:
+        """Look at what was asked for; a graph brings settings of its own."""
+        base = None if self.graph is None else graph_settings(self.graph)
+        return self.settings.plan(data, out, layout=layout, fold=fold, base=base)
 
     def options(self) -> FitOptions:
-        """For the library; torch is loaded."""
+        """For the library."""
         return replace(
             self.images.fit_options(),
             weights=self.settings.weights,
@@ -52,7 +61,7 @@ class FitJob:
         """
         from edgeseg.artefact.artefact import save_artefact
         from edgeseg.fitting.checkpoint import discard, parts_of
-        from edgeseg.fitting.fitting import fit
+        from edgeseg.fitting.fitting import fit_in
 
         started = time.perf_counter()
         checkpoints = Checkpoints(
@@ -63,17 +72,18 @@ class FitJob:
         options, dataset = replace(options, checkpoints=checkpoints), plan.dataset
         for line in dataset.notes:
             options.note(line)
+        space = space_for(looked_at(plan.config, dataset, note=options.note), self.graph, options)
         suspects = None
         if self.robust is not None:
-            screening, suspects = self._screen(plan, options, note=note)
+            screening, suspects = self._screen(plan, space, options, note=note)
             if self.robust == "drop":
                 dataset = screening.without_suspects(dataset)
-        artefact = fit(dataset, plan.config, options)
+        artefact = fit_in(space, dataset, options)
         if self.robust == "drop":
             artefact = replace(artefact, data=artefact.data | {"left_out": sorted(suspects or ())})
         if options.group.rank == 0:
             save_artefact(artefact, plan.out)
-            self._close(artefact, dataset, note=options.note)
+            self._close(artefact, space, dataset, note=options.note)
         discard(options)
         return replace(
             FitOutcome.of(artefact.header(), plan.out, name=dataset.name),
@@ -81,25 +91,29 @@ class FitJob:
             suspects=suspects,
         )
 
-    def _close(self, artefact: "Artefact", dataset: "Dataset", *, note: Note) -> None:
+    def _close(
+        self, artefact: "Artefact", space: "FeatureSpace", dataset: "Dataset", *, note: Note
+    ) -> None:
         """What a user would want to know before relying on the model."""
         from edgeseg.cli.closing_report import closing_lines, write_report
+        from edgeseg.fitting.fitting import head_predictor
 
         if self.closing:
             for line in closing_lines(artefact):
                 note(line)
         if self.report is not None:
-            written = write_report(artefact, dataset, self.report)
+            predict = head_predictor(space, artefact.head())
+            written = write_report(artefact, dataset, self.report, predict=predict)
             note(f"wrote {' and '.join(map(str, written))}")
 
     def _screen(
-        self, plan: FitPlan, options: FitOptions, *, note: Note
+        self, plan: FitPlan, space: "FeatureSpace", options: FitOptions, *, note: Note
     ) -> "tuple[Screening, tuple[str, ...]]":
         """List images that do not belong, with pictures; their names."""
         from edgeseg.fitting.screening.listing import lines, name_of, write_suspects
-        from edgeseg.fitting.screening.screen import FEWEST, MOST_SHARE, screen
+        from edgeseg.fitting.screening.screen import FEWEST, MOST_SHARE, screen_in
 
-        screening = screen(plan.dataset, plan.config, options)
+        screening = screen_in(space, plan.dataset, options)
         names = tuple(name_of(suspect.sample, plan.dataset) for suspect in screening.suspects)
         if screening.images < FEWEST:
             options.note(f"--robust: {screening.images} images, too few to compare with each other")

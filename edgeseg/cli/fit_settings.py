@@ -57,14 +57,20 @@ class FitSettings:
         weights: str | None = self.said["weights"]
         return weights
 
-    def config(self) -> FitConfig:
-        """The preset with what was said beside it; tiles wait for the images, see `plan`."""
+    def config(self, base: FitConfig | None = None) -> FitConfig:
+        """The preset with what was said beside it; tiles wait for the images, see `plan`.
+
+        `base` has the settings of a backbone's graph, which take the place of a preset.
+        """
         given = {name: value for name, value in self.said.items() if value is not None}
         tile, overlap, tiles = (given.pop(name, None) for name in ("tile", "overlap", "tiles"))
         given.pop("weights", None)
         geometry = _geometry(*(given.pop(name, None) for name in ("roi", "ignore", "locate")))
         given["geometry"] = geometry
-        config = FitConfig.preset(given.pop("preset")).with_options(given)
+        preset = given.pop("preset")
+        if base is not None and preset != DEFAULT_PRESET:
+            raise UsageError(f"preset={preset}: a graph brings its settings; leave one of them out")
+        config = (base or FitConfig.preset(preset)).with_options(given)
         if tile is None and (overlap is not None or tiles == "shared"):
             raise UsageError("--overlap and --tiles are settings of tiles; add --tile, such as 512")
         if tile is not None and tiles == "own":
@@ -76,9 +82,17 @@ class FitSettings:
             )
         return config
 
-    def plan(self, data: Path, out: Path, *, layout: str | None, fold: int | None) -> FitPlan:
+    def plan(
+        self,
+        data: Path,
+        out: Path,
+        *,
+        layout: str | None,
+        fold: int | None,
+        base: FitConfig | None = None,
+    ) -> FitPlan:
         """Look at settings, images and the place of the result before torch is loaded."""
-        config = self.config()
+        config = self.config(base)
         dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)
         check_writable(out)
         config = looked_at(self._cut_into_tiles(config, dataset), dataset)

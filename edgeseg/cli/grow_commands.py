@@ -18,11 +18,12 @@ from edgeseg.cli.data_options import (
     pass_options,
 )
 from edgeseg.cli.fit_settings import FitSettings, settings_options
+from edgeseg.cli.through_graph import embedder_for
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.errors import UsageError
 from edgeseg.files import check_writable, size_text
 from edgeseg.fitting.options import Changes, Checkpoints, FitOptions, Shard
-from edgeseg.options import FILE, FOLDER, PATH, Numbers, quiet_option
+from edgeseg.options import FILE, FOLDER, PATH, Numbers, graph_option, quiet_option
 
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
@@ -76,6 +77,7 @@ def moments(
 @click.argument("parts", nargs=-1, required=True, type=PATH)
 @_out_option
 @_calibrate_option
+@graph_option
 @max_bad_option
 @max_pixels_option
 @batch_option
@@ -84,6 +86,7 @@ def merge(
     parts: tuple[Path, ...],
     out: Path,
     calibrate: Path | None,
+    backbone_graph: Path | None,
     max_bad: int,
     max_pixels: int,
     batch_size: int,
@@ -109,14 +112,16 @@ def merge(
     options = fit_options(
         max_bad=max_bad, max_pixels=max_pixels, batch_size=batch_size, quiet=quiet
     )
-    save_artefact(_merged(parts, apart, options), out)
+    save_artefact(_merged(parts, apart, backbone_graph, options), out)
     options.note(
         f"wrote {out} ({size_text(out.stat().st_size)}) in {time.perf_counter() - started:.1f} s; "
         f"next: edgeseg info {out}"
     )
 
 
-def _merged(parts: tuple[Path, ...], apart: Dataset | None, options: FitOptions) -> "Artefact":
+def _merged(
+    parts: tuple[Path, ...], apart: Dataset | None, graph: Path | None, options: FitOptions
+) -> "Artefact":
     from edgeseg.artefact.artefact import load_artefact
     from edgeseg.fitting.parallel.shards import is_shard, merge_shards
     from edgeseg.fitting.update import merge_models
@@ -134,6 +139,9 @@ def _merged(parts: tuple[Path, ...], apart: Dataset | None, options: FitOptions)
     if len(models) < 2:
         raise UsageError(f"{models[0]} is a whole model; name another one to join it with")
     loaded = {path.name: load_artefact(path, note=options.note) for path in models}
+    if apart is not None:  # without images nothing is embedded
+        through = embedder_for(next(iter(loaded.values())), graph)
+        options = replace(options, through=through)
     return merge_models(loaded, apart=apart, options=options)
 
 
@@ -150,6 +158,7 @@ def _merged(parts: tuple[Path, ...], apart: Dataset | None, options: FitOptions)
 )
 @click.option("--out", "-o", type=FILE, help="Where to write it.  [default: MODEL itself]")
 @_calibrate_option
+@graph_option
 @max_bad_option
 @max_pixels_option
 @batch_option
@@ -162,6 +171,7 @@ def update(
     decay: float,
     out: Path | None,
     calibrate: Path | None,
+    backbone_graph: Path | None,
     max_bad: int,
     max_pixels: int,
     batch_size: int,
@@ -196,7 +206,9 @@ def update(
         quiet=quiet,
         device=device,
     )
-    changed = run_update(load_artefact(model, note=options.note), changes, options)
+    before = load_artefact(model, note=options.note)
+    options = replace(options, through=embedder_for(before, backbone_graph))
+    changed = run_update(before, changes, options)
     save_artefact(changed, out)
     about = "about " if changed.moments is not None and changed.moments.decayed else ""
     options.note(

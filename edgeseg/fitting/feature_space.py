@@ -1,6 +1,5 @@
 """Settings with what makes embeddings of frames: a backbone and W, or a graph that holds both."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,12 +21,10 @@ from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import backbone_spec, embedded_features
 from edgeseg.model.factors import Factors
 from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.model.predictor import Embedder
 from edgeseg.model.weights_origin import WeightsOrigin
 from edgeseg.model.windows import Windows
 from edgeseg.progress import Note
-
-# Inputs (N, H, W, 3) to their embeddings (N, k, P), or images to (N, *row_shape).
-Embedder = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +137,10 @@ class FeatureSpace:
     def _by_backbone(self, device: str) -> Embedder:
         import torch
 
+        from edgeseg.fitting.parallel.torchrun import choose_device
         from edgeseg.model.reference import ReferenceModel
 
+        device = choose_device() if device == "auto" else device
         blank = Factors(
             mean=np.zeros((self.windows.count, self.k), np.float32),
             factor=np.zeros((1, self.k, 1), np.float32),

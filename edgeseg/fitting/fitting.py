@@ -33,7 +33,7 @@ from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.pooling import resolved_pool
 from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
 from edgeseg.model.moments import Moments
-from edgeseg.model.predictor import Predictor, frame_predictor
+from edgeseg.model.predictor import Embedder, Predictor, frame_predictor
 
 __all__ = ["FitOptions", "finish", "fit", "fit_in"]
 
@@ -153,7 +153,7 @@ def finish(
         calibration=calibration,
         planted=planted,
         data=data.facts(images=moments.images, bad=collected.bad) | {"highest": highest(good)},
-        versions=versions(),
+        versions=versions(space.through),
         history=[entry("fit", images=moments.images, source=data.name, newest=collected.newest)],
     )
 
@@ -238,7 +238,8 @@ def warn_about(calibration: Calibration, options: FitOptions) -> None:
         )
 
 
-def versions() -> dict[str, str]:
-    """What made the artefact."""
+def versions(through: Embedder | None) -> dict[str, str]:
+    """What made the artefact: numpy, and what embedded the images."""
+    embedding = ("torch", "torchvision") if through is None else ("onnxruntime", "openvino")
     python = {"python": platform.python_version()}
-    return {"edgeseg": __version__} | installed_versions(("torch", "torchvision", "numpy")) | python
+    return {"edgeseg": __version__} | installed_versions((*embedding, "numpy")) | python

@@ -127,7 +127,7 @@ def _from_grids(head: GaussianHead, good: GoodImageScores) -> GoodImageScores:
 def _from_images(
     changed: Artefact, head: GaussianHead, good: Dataset, options: FitOptions
 ) -> GoodImageScores:
-    space = FeatureSpace.of(changed)
+    space = FeatureSpace.of(changed, through=options.through)
     scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
     with collect(space, (), good.train, shard=Shard(), options=options) as collected:
         return scorer.scores_by_model(head, collected.unseen)

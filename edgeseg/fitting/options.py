@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.data.datasets import Dataset, Sample
@@ -9,6 +10,9 @@ from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import UsageError
 from edgeseg.fitting.group import ALONE, Group
 from edgeseg.progress import Note, Progress, ignore, silent
+
+if TYPE_CHECKING:
+    from edgeseg.model.predictor import Embedder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +56,8 @@ class FitOptions:
     planted: int = 48  # at most so many copies of good images with a planted defect, to judge by
     anomalies: tuple[Sample, ...] = ()
     group: Group = ALONE  # of processes that share the images
-    device: str = "cpu"  # of the backbone, as torch calls it; all behind it runs on the CPU
+    through: "Embedder | None" = None  # the way to embeddings of a model that is changed: a graph
+    device: str = "cpu"  # of the backbone, as torch calls it, or auto; the rest is on the CPU
     checkpoints: Checkpoints | None = None
     progress: Progress = field(default=silent)
     note: Note = field(default=ignore)

@@ -17,10 +17,10 @@ from edgeseg.data.planted.planting import Planted, planted_set
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.planted_scores import PlantedScores
 from edgeseg.fitting.embedding_store import EmbeddingStore
-from edgeseg.fitting.feature_space import Embedder, FeatureSpace
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.options import FitOptions
 from edgeseg.model.gaussian_head import GaussianHead
-from edgeseg.model.predictor import frame_scores
+from edgeseg.model.predictor import Embedder, frame_scores
 
 FRAME_BYTES = 256 << 20  # of good images held at once: large ones get fewer copies
 _PER_IMAGE = 2  # copies of an image, where there are few

@@ -39,7 +39,8 @@ CONSTANT = 1e-20  # of a squared mean: a constant pixel has no trace, only float
 
 def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefact:
     """The model of the images it had, without some of them and with others."""
-    space, moments = FeatureSpace.of(artefact), moments_of(artefact, "this model")
+    space = FeatureSpace.of(artefact, through=options.through)
+    moments = moments_of(artefact, "this model")
     history = list(artefact.history)
     bad: set[str] = set()
     with ExitStack() as stack:
@@ -157,7 +158,8 @@ def refreshed(
     Images kept apart; else new ones, each scored by the model without its fold; else, or where
     these are too few for the false-alarm rate, with the scores of the earlier models.
     """
-    space, moments = FeatureSpace.of(changed), moments_of(changed, "this model")
+    space = FeatureSpace.of(changed, through=options.through)
+    moments = moments_of(changed, "this model")
     scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
     pooled = space.windows.pooled(moments)
     factors = group_factors(space.config, pooled)
@@ -186,7 +188,7 @@ def refreshed(
         planted=None,  # those of an earlier model say nothing of this one
         data=changed.data | {"highest": highest(good)},
         accuracy=[],
-        versions=versions(),
+        versions=versions(options.through),
     )
 
 

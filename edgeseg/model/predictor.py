@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,). That of parts that are followed
 # also takes `insides`: which cells of each frame the camera saw.
 Predictor = Callable[..., tuple[Maps, Maps]]
+# Inputs (N, H, W, 3) to their embeddings (N, k, P), or images to those of their tiles.
+Embedder = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 
 
 def torch_predictor(model: "ReferenceModel") -> Predictor:

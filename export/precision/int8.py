@@ -18,14 +18,8 @@ from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData, c
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import save_and_reload_model_with_shape_infer
 
-from edgeseg.export.graph import (
-    INPUT,
-    ancestors,
-    checked,
-    initializers,
-    quadratic_form,
-    quiet_logs,
-)
+from edgeseg.artefact.model_metadata import INPUT
+from edgeseg.export.graph import ancestors, checked, initializers, quadratic_form, quiet_logs
 from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.files import temporary_folder
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime

@@ -11,7 +11,7 @@ from edgeseg.contract.precisions import EXACT
 from edgeseg.export.precision.half import HalfPlan, to_half
 from edgeseg.export.precision.int8 import Quantiser, Rounding, first_layers, quantise_form
 from edgeseg.export.precision.refit import with_factors
-from edgeseg.fitting.feature_space import Embedder
+from edgeseg.model.predictor import Embedder
 from edgeseg.model.reference import ReferenceModel
 
 

@@ -17,9 +17,10 @@ from edgeseg.artefact.artefact import Artefact
 from edgeseg.data.datasets import Dataset
 from edgeseg.export.graph import FACTOR, ancestors, checked, initializers, quadratic_form
 from edgeseg.export.sessions import Run
-from edgeseg.fitting.feature_space import Embedder, FeatureSpace
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import fit_in
 from edgeseg.fitting.options import FitOptions
+from edgeseg.model.predictor import Embedder
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Note, Progress
 
@@ -28,10 +29,10 @@ EMBEDDING = "embedding"  # the output that a probe has
 
 def embedding_tensor(proto: ModelProto) -> str:
     """The tensor (N, P, k) from which the mean is taken; as long as the form is one product."""
-    return str(_centring(proto).input[0])
+    return str(centring(proto).input[0])
 
 
-def _centring(proto: ModelProto) -> NodeProto:
+def centring(proto: ModelProto) -> NodeProto:
     """The subtraction of the mean in front of the quadratic form."""
     chain = ancestors(proto, quadratic_form(proto).input[0])
     return next(node for node in reversed(chain) if node.op_type == "Sub")
@@ -99,7 +100,7 @@ def with_factors(proto: ModelProto, model: ReferenceModel) -> ModelProto:
     changed = ModelProto()
     changed.CopyFrom(proto)
     constants = initializers(changed)
-    mean = _centring(changed).input[1]
+    mean = centring(changed).input[1]
     for name, value in ((mean, model.mean), (FACTOR, model.factor)):
         constants[name].CopyFrom(numpy_helper.from_array(value.contiguous().numpy(), name))
     return checked(changed)

@@ -14,7 +14,7 @@ from edgeseg.contract.metadata import KEY
 from edgeseg.contract.plain import LONGEST_JSON, Malformed
 from edgeseg.errors import RuntimeFailure
 
-_METADATA_PROPS = 14  # of ModelProto in onnx.proto
+METADATA_PROPS = 14  # of ModelProto in onnx.proto
 _NAME, _VALUE = 1, 2  # of StringStringEntryProto
 _SKIPPED = {1: 8, 5: 4}  # bytes of the kinds of fixed size
 _VARINT, _BYTES = 0, 2
@@ -31,12 +31,12 @@ class Field(NamedTuple):
     has_bytes: bool
 
 
-def embedded_text(model: Path) -> str | None:
+def embedded_text(model: Path, *, key: str = KEY) -> str | None:
     """What `edgeseg export` wrote into the file; None for a graph of another program."""
     try:
         with model.open("rb") as file:
             for field in fields_of(file, 0, model.stat().st_size):
-                text = _our_text(file, field)
+                text = _our_text(file, field, key)
                 if text is not None:
                     return text.decode()
     except (Malformed, UnicodeDecodeError) as error:
@@ -44,12 +44,12 @@ def embedded_text(model: Path) -> str | None:
     return None
 
 
-def graph_sha256(file: BinaryIO) -> str:
+def graph_sha256(file: BinaryIO, *, key: str = KEY) -> str:
     """The hash of a .onnx file without our metadata, which holds it."""
     size = file.seek(0, io.SEEK_END)
     digest = hashlib.sha256()
     for field in list(fields_of(file, 0, size)):
-        if _our_text(file, field) is None:
+        if _our_text(file, field, key) is None:
             file.seek(field.start)
             left = field.end - field.start
             while left > 0 and (piece := file.read(min(left, _PIECE))):
@@ -63,13 +63,13 @@ def fields_of(file: BinaryIO, start: int, end: int) -> Iterator[Field]:
     at = start
     while at < end:
         file.seek(at)
-        tag = _varint(file)
+        tag = varint_of(file)
         kind = tag & 7
         if kind == _VARINT:
-            _varint(file)
+            varint_of(file)
             begin, after = file.tell(), file.tell()
         elif kind == _BYTES or kind in _SKIPPED:
-            length = _varint(file) if kind == _BYTES else _SKIPPED[kind]
+            length = varint_of(file) if kind == _BYTES else _SKIPPED[kind]
             begin, after = file.tell(), file.tell() + length
         else:
             raise Malformed("a field of an unknown kind")
@@ -85,9 +85,9 @@ def bytes_of(file: BinaryIO, field: Field) -> bytes:
     return file.read(field.end - field.value)
 
 
-def _our_text(file: BinaryIO, field: Field) -> bytes | None:
+def _our_text(file: BinaryIO, field: Field, key: str) -> bytes | None:
     """The value of a property, if it is ours."""
-    if field.number != _METADATA_PROPS or not field.has_bytes:
+    if field.number != METADATA_PROPS or not field.has_bytes:
         return None
     if field.end - field.value > LONGEST_JSON:
         raise Malformed(f"metadata of over {LONGEST_JSON} bytes")
@@ -96,10 +96,11 @@ def _our_text(file: BinaryIO, field: Field) -> bytes | None:
         for part in fields_of(file, field.value, field.end)
         if part.has_bytes
     }
-    return parts.get(_VALUE) if parts.get(_NAME) == KEY.encode() else None
+    return parts.get(_VALUE) if parts.get(_NAME) == key.encode() else None
 
 
-def _varint(file: BinaryIO) -> int:
+def varint_of(file: BinaryIO) -> int:
+    """The number that begins where the file stands."""
     value = 0
     for shift in range(0, 70, 7):
         byte = file.read(1)

@@ -137,10 +137,10 @@ def test_help_of_a_command_loads_no_torch_and_no_onnx(name):
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(plate):
     code = "import sys; sys.modules['torch'] = None; from edgeseg.cli.group import main; main()"
-    done = python(code, "fit", plate, "--out", "m.edgeseg")
+    done = python(code, "moments", plate, "--shard", "0/1", "--out", "s")
     assert done.returncode == 1
     assert done.stderr == (
-        "Error: `edgeseg fit` needs torch, which is not installed; "
+        "Error: `edgeseg moments` needs torch, which is not installed; "
         "run: pip install 'edgeseg[fit]'\n"
     )
 
@@ -152,9 +152,9 @@ def test_a_missing_package_where_nothing_tells_the_extras(plate):
         "def absent(name): raise metadata.PackageNotFoundError(name)\n"
         "metadata.requires = absent; from edgeseg.cli.group import main; main()"
     )
-    done = python(code, "fit", plate, "--out", "m.edgeseg")
+    done = python(code, "moments", plate, "--shard", "0/1", "--out", "s")
     assert done.stderr == (
-        "Error: `edgeseg fit` needs torch, which is not installed; run: pip install torch\n"
+        "Error: `edgeseg moments` needs torch, which is not installed; run: pip install torch\n"
     )
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from edgeseg.artefact.artefact import Artefact, load_artefact
 from edgeseg.artefact.header import read_header
+from edgeseg.artefact.model_metadata import describe_model
 from edgeseg.contract.images import read_image, write_image
 from edgeseg.contract.metadata import ModelMetadata, ScoreStatistics
 from edgeseg.contract.operating_point import conformal_threshold, operating_point
 from edgeseg.evaluation.threshold import calibrate
-from edgeseg.export.model_metadata import describe_model
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import file_metadata
 from tests.support.brightness_model import brightness_metadata, write_brightness_model

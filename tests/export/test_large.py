@@ -12,8 +12,9 @@ from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import ExportError, VerificationError
 from edgeseg.export import candidates as api
 from edgeseg.export import graph
+from edgeseg.export.exported import Exported
 from edgeseg.export.graph import GraphOptions, clean, initializers, is_large, save_graph
-from edgeseg.export.onnx_export import Exported, export_onnx
+from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.runtime.backends.choose import open_session

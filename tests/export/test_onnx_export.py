@@ -17,7 +17,8 @@ from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.export import candidates as api
 from edgeseg.export import sessions
 from edgeseg.export.candidates import Made, Trial
-from edgeseg.export.onnx_export import Exported, export_onnx
+from edgeseg.export.exported import Exported
+from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.makers import Candidate
 from edgeseg.export.precision.tolerances import Tolerance

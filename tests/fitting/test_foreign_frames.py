@@ -8,11 +8,11 @@ import pytest
 
 from edgeseg.api import Model, load
 from edgeseg.artefact.artefact import load_artefact, save_artefact
+from edgeseg.artefact.model_metadata import describe_model
 from edgeseg.contract.foreign import LEAST, MARGIN, map_floor
 from edgeseg.contract.images import read_image
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.evaluation.threshold import calibrate
-from edgeseg.export.model_metadata import describe_model
 from edgeseg.fitting.update import joined_scores
 from tests.support import REPO
 from tests.support.small_models import frames

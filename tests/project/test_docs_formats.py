@@ -10,13 +10,13 @@ from safetensors import safe_open
 
 from edgeseg.artefact import header as artefact_header
 from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.model_metadata import describe_model
 from edgeseg.config import FitConfig
 from edgeseg.contract import metadata
 from edgeseg.contract.geometry import Geometry, Roi
 from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.metrics import stored_metrics
-from edgeseg.export.model_metadata import describe_model
 from edgeseg.progress import ignore
 from edgeseg.runtime import records
 from edgeseg.runtime.changeover.changeover import recipe_event

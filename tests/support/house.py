@@ -40,9 +40,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime.triggers": ("runtime.capture",),
     "runtime.adapters": ("runtime.web",),
     "runtime": ("runtime.triggers", "runtime.adapters", "runtime.changeover"),
-    "export": ("fitting", "runtime.backends"),
+    "device": ("fitting", "runtime.backends"),
+    "export": ("device",),
     "api": ("export",),
-    "teach": ("fitting", "runtime"),
+    "teach": ("device", "runtime"),
     "cli": ("api", "teach"),  # predict takes graphs too
     "bench": ("cli", "runtime"),
 }
@@ -51,6 +52,7 @@ DEVICE = {room for room in ROOMS if room.startswith("runtime")} | {"base", "cont
 # What else loads on a device that fits its own models: these rooms need safetensors beside numpy,
 # but for the modules that hold the network itself.
 TEACHING = {"config", "data", "data.synthetic", "model", "evaluation", "artefact", "fitting"}
+TEACHING |= {"device", "teach"}
 WITH_TORCH = {
     "edgeseg.model.efficientnet_lite",
     "edgeseg.model.embedding",

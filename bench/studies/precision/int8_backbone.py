@@ -21,6 +21,7 @@ from onnx import ModelProto, NodeProto
 from onnxruntime.quantization.calibrate import CalibrationMethod
 
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.artefact.model_metadata import describe_model
 from edgeseg.bench.harness.accuracy import open_limited
 from edgeseg.bench.harness.tabular import column, table_of
 from edgeseg.bench.latency.report import runnable
@@ -31,7 +32,6 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.evaluation.evaluate import evaluate
 from edgeseg.export.calibration_frames import calibration_frames
 from edgeseg.export.graph import GraphOptions, ancestors, build_graph, set_metadata
-from edgeseg.export.model_metadata import describe_model
 from edgeseg.export.precision.int8 import (
     AS_SHIPPED,
     Quantiser,
@@ -42,8 +42,8 @@ from edgeseg.export.precision.int8 import (
 from edgeseg.export.precision.refit import EMBEDDING, cut, embedder, refitted
 from edgeseg.export.sessions import installed_runs
 from edgeseg.files import write_json
-from edgeseg.fitting.feature_space import Embedder
 from edgeseg.fitting.fitting import FitOptions, fit
+from edgeseg.model.predictor import Embedder
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.options import FILE, FOLDER, note
 from edgeseg.progress import ignore, silent

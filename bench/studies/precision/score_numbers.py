@@ -23,7 +23,8 @@ from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.synthetic.scene import SceneGenerator, write_dataset
 from edgeseg.errors import EdgesegError
-from edgeseg.export.onnx_export import Exported, export_onnx
+from edgeseg.export.exported import Exported
+from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.export.sessions import installed_backends

@@ -15,12 +15,12 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.errors import UsageError
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.fitting.checkpoint import Collected
-from edgeseg.fitting.feature_space import Embedder, FeatureSpace
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import FitOptions, finish, fitted_data
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import Shard
 from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
-from edgeseg.model.predictor import Predictor
+from edgeseg.model.predictor import Embedder, Predictor
 
 
 def evaluated(

@@ -69,7 +69,13 @@ class Screening:
 
 def screen(dataset: Dataset, config: FitConfig, options: FitOptions) -> Screening:
     """Compare every good image of a dataset with all others."""
-    space = FeatureSpace.load(config, weights=options.weights, note=ignore)
+    return screen_in(
+        FeatureSpace.load(config, weights=options.weights, note=ignore), dataset, options
+    )
+
+
+def screen_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Screening:
+    """The same in a space that is there already."""
     _check_disk(space, images=len(dataset.train))
     samples: list[Sample] = []
     windows = space.windows

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from onnx import ModelProto
 
+from edgeseg.artefact.model_metadata import describe_model
 from edgeseg.export.engine.build import build_engine
 from edgeseg.export.engine.options import EngineOptions
 from edgeseg.export.graph import GraphOptions, save_graph, set_metadata
 from edgeseg.export.inspect_file import describe
-from edgeseg.export.model_metadata import describe_model
 from edgeseg.export.precision.half import HalfPlan, to_half
 from edgeseg.export.precision.int8 import Quantiser
 from edgeseg.export.precision.makers import half_form

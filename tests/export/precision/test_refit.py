@@ -28,7 +28,7 @@ from edgeseg.export.precision.refit import (
 )
 from edgeseg.export.sessions import installed_runs
 from edgeseg.export.verify import head_error
-from edgeseg.fitting.feature_space import Embedder
+from edgeseg.model.predictor import Embedder
 from edgeseg.progress import ignore, silent
 from tests.support.export_models import SHORT, artefact, data, good_frames, run, traced
 

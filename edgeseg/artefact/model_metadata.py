@@ -15,9 +15,9 @@ from edgeseg.contract.metadata import (
     TileLayout,
 )
 from edgeseg.contract.precisions import EXACT
-from edgeseg.export.graph import INPUT
 from edgeseg.extras import versions
 
+INPUT = "frames"  # of every graph
 _MAKERS = ("edgeseg", "torch", "onnx", "onnxruntime")  # packages that made the graph
 
 

@@ -1,0 +1,52 @@
+"""`edgeseg export-backbone`."""
+
+import time
+from pathlib import Path
+
+import click
+
+from edgeseg.cli.fit_settings import FitSettings, settings_options
+from edgeseg.config import FitConfig
+from edgeseg.contract.plain import Malformed, named_values, read_bounded
+from edgeseg.errors import UsageError
+from edgeseg.files import check_writable, size_text
+from edgeseg.options import FILE, listeners, quiet_option
+
+
+@click.command("export-backbone")
+@click.argument("out", type=FILE)
+@settings_options
+@click.option("--settings", "file", type=FILE, hidden=True, help="All of them, as JSON.")
+@quiet_option
+def export_backbone(out: Path, settings: FitSettings, file: Path | None, quiet: bool) -> None:
+    """Write a backbone as the graph that devices fit through, without torch.
+
+    It holds the backbone, W and a blank model. The settings that shape it belong to the graph;
+    region, pool, ridge and rates are chosen where the fit is made.
+
+    \b
+    edgeseg export-backbone lite0.onnx --backbone efficientnet_lite0
+    edgeseg fit photos/good --graph lite0.onnx --out part.edgeseg
+    """
+    note, _ = listeners(quiet=quiet)
+    if out.suffix != ".onnx":
+        raise UsageError(f"{out}: expected a name ending in .onnx")
+    config = settings.config() if file is None else _stored(file)
+    check_writable(out)
+
+    from edgeseg.export.backbone_export import export_backbone as write
+
+    started = time.perf_counter()
+    written = write(config, out, weights=settings.weights, note=note)
+    note(
+        f"wrote {out} ({size_text(out.stat().st_size)}, weights: "
+        f"{written.facts.weights.licence}) in {time.perf_counter() - started:.1f} s; "
+        f"next: edgeseg fit GOOD --graph {out} --out part.edgeseg"
+    )
+
+
+def _stored(path: Path) -> FitConfig:
+    try:
+        return FitConfig.from_dict(named_values(read_bounded(path)))
+    except (OSError, Malformed) as error:
+        raise UsageError(f"settings={path}: {error}; expected the JSON of settings") from None

@@ -1,0 +1,1 @@
+"""Models fitted through a backbone's graph: without torch and without onnx."""

@@ -1,0 +1,93 @@
+"""Which backbone's graph is at hand where none is named: of the package, or made here before."""
+
+import hashlib
+import importlib.util
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.config import FitConfig
+from edgeseg.contract.plain import Malformed
+from edgeseg.device.backbone_graph import BackboneGraph
+from edgeseg.device.graph_facts import KEY, SHAPING, GraphFacts, difference
+from edgeseg.errors import EdgesegError, RuntimeFailure
+from edgeseg.fitting.feature_space import with_context
+from edgeseg.runtime.backends.onnx_properties import embedded_text
+
+FOLDER = "edgeseg_backbones"  # that packages of graphs install into: see release/backbones.py
+PACKAGED = ("efficientnet_lite0", "efficientnet_lite1")  # with the usual settings
+
+
+def package_of(backbone: str) -> str:
+    """The name of the package that has the graph of a backbone."""
+    return f"edgeseg-{backbone.replace('_', '-')}"
+
+
+def graph_for(config: FitConfig) -> Path | None:
+    """A graph of these settings; None: there is none on this computer."""
+    wanted = with_context(config)
+    for path, facts in _known():
+        if difference(facts.settings, wanted) is None:
+            return path
+    return None
+
+
+def graph_of(artefact: Artefact) -> Path | None:
+    """A graph that a model may have been fitted through, or could have been."""
+    for path, facts in _known():
+        same = facts.weights.sha256 == artefact.origin.sha256
+        if same and difference(facts.settings, artefact.config) is None:
+            return path
+    return None
+
+
+def graph_of_model(artefact: Artefact, graph: Path | None) -> BackboneGraph:
+    """The graph that is named, or one at hand, if it is one of this model."""
+    path = graph or graph_of(artefact)
+    if path is None:
+        raise missing(artefact.config)
+    opened = BackboneGraph(path)
+    opened.check_of(artefact)
+    return opened
+
+
+def missing(config: FitConfig) -> EdgesegError:
+    """Neither a package nor anyone else has brought a graph for these settings."""
+    name = config.backbone
+    usual = f"run `pip install {package_of(name)}` for the usual ones, or " * (name in PACKAGED)
+    return EdgesegError(
+        f"no graph of {name} with these settings is here; {usual}make one on a workstation with "
+        "`edgeseg export-backbone` and name it: graph=FILE; or fit by torch, of edgeseg[fit]"
+    )
+
+
+def cache_path(config: FitConfig) -> Path:
+    """Where a graph that is made here is kept."""
+    values = {name: getattr(with_context(config), name) for name in SHAPING}
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return _cache() / f"{config.backbone}-{digest[:12]}.onnx"
+
+
+def _cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(home) if home else Path.home() / ".cache") / "edgeseg" / "backbones"
+
+
+def _known() -> Iterator[tuple[Path, GraphFacts]]:
+    for folder in _folders():
+        for path in sorted(folder.glob("*.onnx")):
+            try:
+                text = embedded_text(path, key=KEY)
+                if text is not None:
+                    yield path, GraphFacts.from_json(text)
+            except (Malformed, RuntimeFailure, OSError):
+                continue  # another version's, or damaged: one that is asked for says so
+
+
+def _folders() -> Iterator[Path]:
+    found = importlib.util.find_spec(FOLDER)
+    if found is not None:
+        yield from map(Path, found.submodule_search_locations or ())
+    yield _cache()

@@ -1,0 +1,113 @@
+"""A backbone's graph on this computer: embeddings for a fit, and the model that a fit makes of it.
+
+graph --session--> embeddings --fitting--> artefact
+graph, artefact --other constants--> the graph that runs
+"""
+
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.config import FitConfig
+from edgeseg.contract.plain import Malformed
+from edgeseg.device.graph_facts import KERNELS, KEY, SHAPING, GraphFacts, difference
+from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.fitting.feature_space import FeatureSpace, checked_settings, with_context
+from edgeseg.model.backbone_weights import BackboneWeights
+from edgeseg.model.backbones import embedded_features
+from edgeseg.model.predictor import Embedder
+from edgeseg.runtime.backends.embedding_session import open_embeddings
+from edgeseg.runtime.backends.onnx_message import read_constants
+from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
+from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
+
+_AGAIN = "make it again with `edgeseg export-backbone`"
+
+
+class BackboneGraph:
+    """A file of `edgeseg export-backbone`, compared with its hash."""
+
+    def __init__(self, path: Path, *, session: SessionOptions = DEFAULTS) -> None:
+        self.path, self._options = path, session
+        self.facts = read_facts(path)
+        self.config = self.facts.settings
+
+    @cached_property
+    def embedding(self) -> NDArray[np.float32]:
+        """W (F, k), put together from the kernels of the layers."""
+        try:
+            kernels = read_constants(self.path, prefix=KERNELS)
+            parts = [kernels[f"{KERNELS}{number}"] for number in range(len(self.config.layers))]
+            weight = np.ascontiguousarray(np.concatenate([part[:, :, 0, 0].T for part in parts]))
+        except (Malformed, LookupError, ValueError) as error:
+            raise RuntimeFailure(f"{self.path}: damaged ({error}); {_AGAIN}") from None
+        if weight.shape[0] != embedded_features(self.config):
+            raise RuntimeFailure(f"{self.path}: W of {weight.shape[0]} features; {_AGAIN}")
+        return weight
+
+    @cached_property
+    def embed(self) -> Embedder:
+        """Inputs (N, H, W, 3) to embeddings (N, k, P), in the session that will run."""
+        run = open_embeddings(self.path, self.facts.embedding, self._options)
+
+        def embed(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+            rows = np.concatenate([run(frame[None]) for frame in frames])  # (N, P, k)
+            return np.ascontiguousarray(rows.swapaxes(1, 2))
+
+        return embed
+
+    def adapted(self, config: FitConfig) -> FitConfig:
+        """The settings with those that this graph is made of."""
+        return config.with_options({name: getattr(self.config, name) for name in SHAPING})
+
+    def space(self, config: FitConfig) -> FeatureSpace:
+        """Settings with this graph as the way to embeddings; refused if it is made for others."""
+        config = with_context(config)
+        changed = difference(self.config, config)
+        if changed is not None:
+            raise UsageError(
+                f"{self.path}: made for other settings ({changed}); fit with those of the graph, "
+                "or make another one with `edgeseg export-backbone`"
+            )
+        return FeatureSpace(
+            config=checked_settings(config),
+            weights=BackboneWeights(config, self.facts.weights, None),
+            origin=self.facts.weights,
+            embedding=self.embedding,
+            through=self.embed,
+        )
+
+    def check_of(self, artefact: Artefact) -> None:
+        """Refuse a model that was fitted through another graph, or with another backbone."""
+        changed = difference(self.config, artefact.config)
+        if changed is None and artefact.origin.sha256 != self.facts.weights.sha256:
+            changed = "the weights of its backbone are others"
+        if changed is None and not np.array_equal(artefact.embedding, self.embedding):
+            changed = "its W is another one"
+        if changed is not None:
+            raise UsageError(
+                f"{self.path}: not the graph of this model ({changed}); give the one that it was "
+                "fitted through, or one of the same settings, weights and seed"
+            )
+
+
+def read_facts(path: Path) -> GraphFacts:
+    """What a graph says of itself, after a look at its hash."""
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file; make one with `edgeseg export-backbone {path}`")
+    text = embedded_text(path, key=KEY)
+    if text is None:
+        raise UsageError(
+            f"{path}: not the graph of a backbone; expected a file of `edgeseg export-backbone`"
+        )
+    try:
+        facts = GraphFacts.from_json(text)
+        with path.open("rb") as file:
+            if graph_sha256(file, key=KEY) != facts.graph_sha256:
+                raise Malformed("its hash is another one")
+    except Malformed as error:
+        raise RuntimeFailure(f"{path}: damaged ({error}); copy it again") from None
+    return facts

@@ -1,0 +1,77 @@
+"""What the graph of a backbone says of itself: a property of its .onnx file.
+
+Such a graph is a model without Gaussians. It has one output more, the embedding that a fit is made
+of, and it cannot be run: its metadata stand under another key than those of a model.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from edgeseg.config import FitConfig
+from edgeseg.contract.plain import Malformed, parse_json, record
+from edgeseg.contract.seal import KEY as SEAL
+from edgeseg.contract.seal import check_text, sealed_json
+from edgeseg.errors import UsageError
+from edgeseg.model.weights_origin import WeightsOrigin
+
+KEY = "edgeseg-backbone"  # of the property
+SCHEMA = 1
+KERNELS = "embedding.kernel_"  # constants that W is cut into, one for each layer
+# Settings that the graph is made of; a fit through it has the same ones. The others may differ.
+SHAPING = (
+    *("backbone", "layers", "size_hw", "stride", "interpolation", "context", "embedding", "k"),
+    *("covariance", "share", "rank", "sigma", "top", "seed"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphFacts:
+    """Settings, weights, and the names of what a fit reads and writes."""
+
+    config: dict[str, Any]
+    weights: WeightsOrigin
+    embedding: str  # output (1, P, k)
+    mean: str  # constants
+    factor: str
+    kept: str
+    gain: str
+    versions: dict[str, str]
+    graph_sha256: str | None = None  # of the file without this text
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        if self.schema != SCHEMA:
+            raise ValueError(f"schema: {self.schema}, expected {SCHEMA}")
+
+    @property
+    def settings(self) -> FitConfig:
+        """As `edgeseg export-backbone` was given them."""
+        return FitConfig.from_dict(self.config)
+
+    def to_json(self) -> str:
+        """Stable text with a hash of itself."""
+        return sealed_json(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "GraphFacts":
+        """Malformed says what is wrong with it."""
+        if not check_text(text):
+            raise Malformed("the hash of itself is missing")
+        values = parse_json(text)
+        if isinstance(values, dict):
+            values.pop(SEAL, None)
+        facts = record(cls, values)
+        try:
+            _ = facts.settings
+        except UsageError as error:
+            raise Malformed(str(error)) from None
+        return facts
+
+
+def difference(graph: FitConfig, wanted: FitConfig) -> str | None:
+    """The first setting in which a fit would need another graph, in words."""
+    for name in SHAPING:
+        ours, theirs = getattr(graph, name), getattr(wanted, name)
+        if ours != theirs:
+            return f"{name}={theirs}, and the graph has {ours}"
+    return None

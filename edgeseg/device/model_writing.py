@@ -1,0 +1,109 @@
+"""The graph that runs, from a backbone's graph and a model that was fitted through it."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.model_metadata import describe_model
+from edgeseg.contract.metadata import KEY, ModelMetadata
+from edgeseg.contract.plain import Malformed
+from edgeseg.contract.precisions import EXACT
+from edgeseg.data.synthetic.scene import SceneGenerator
+from edgeseg.device.backbone_graph import BackboneGraph
+from edgeseg.errors import ExportError, RuntimeFailure, UsageError, VerificationError
+from edgeseg.files import file_sha256, resolved, temporary_folder
+from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
+from edgeseg.runtime.backends.onnx_message import with_constants, with_property
+from edgeseg.runtime.backends.onnx_properties import graph_sha256
+
+OUTPUTS = ["map", "score", "grid"]
+_BATCH = (1, 1, 1)
+_FRAMES = 2  # on which the file is compared with the model before it takes its name
+_TOLERANCE = 1e-3  # of the map's range, as for files of `edgeseg export`
+
+
+def write_model(
+    artefact: Artefact,
+    graph: BackboneGraph,
+    out: Path,
+    *,
+    artefact_sha256: str,
+    allow_random_weights: bool = False,
+) -> ModelMetadata:
+    """Write the graph and its sidecar; one that disagrees with the model is not written."""
+    if artefact.origin.random and not allow_random_weights:
+        raise ExportError(
+            "the backbone has random weights, so its maps mean nothing; fit through a graph with "
+            "real weights"
+        )
+    graph.check_of(artefact)
+    out = resolved(out)
+    metadata = describe_model(
+        artefact,
+        artefact_sha256=artefact_sha256,
+        precision=EXACT,
+        target="cpu",
+        batch=_BATCH,
+        outputs=OUTPUTS,
+    )
+    head = artefact.head()
+    data = _filled(graph, head)
+    metadata = replace(metadata, graph_sha256=graph_sha256(io.BytesIO(data)))
+    with temporary_folder(out.parent, name=out.stem) as folder:
+        staged = folder / out.name
+        staged.write_bytes(with_property(data, KEY, metadata.to_json()))
+        _verify(staged, graph, head, out)
+        metadata = replace(metadata, onnx_sha256=file_sha256(staged))
+        announce_sidecar(out, metadata)
+        staged.replace(out)
+    settle_sidecar(out)
+    return metadata
+
+
+def _filled(graph: BackboneGraph, head: GaussianHead) -> bytes:
+    """The graph with the numbers of a model in its blanks."""
+    facts, config = graph.facts, graph.config
+    if head.top != config.top:
+        raise UsageError(
+            f"ignore: {head.top} cells are left, and the graph takes the mean of the {config.top} "
+            "highest; ignore less, or make a graph with a smaller top"
+        )
+    constants = {
+        facts.mean: head.mean,
+        facts.factor: head.factors.factor,
+        facts.kept: _or_ones(head.kept, config.grid_hw),
+        facts.gain: _or_ones(head.gain, config.size_hw),
+    }
+    try:
+        return with_constants(graph.path.read_bytes(), constants, without_output=facts.embedding)
+    except Malformed as error:
+        raise RuntimeFailure(
+            f"{graph.path}: the model does not fit into it ({error}); make it again with "
+            "`edgeseg export-backbone`"
+        ) from None
+
+
+def _or_ones(values: NDArray[np.float32] | None, shape: tuple[int, int]) -> NDArray[np.float32]:
+    return np.ones(shape, np.float32) if values is None else values
+
+
+def _verify(staged: Path, graph: BackboneGraph, head: GaussianHead, out: Path) -> None:
+    """The file in the session of this computer, against the model on the same embeddings."""
+    scene = SceneGenerator(size_hw=graph.config.size_hw, seed=graph.config.seed)
+    frames = np.stack([scene.good(index) for index in range(_FRAMES)])
+    embedded = graph.embed(frames).reshape(_FRAMES, -1, *graph.config.grid_hw)
+    wanted, _ = head.judge(embedded)
+    with open_session(staged, backend="auto", allow_random_weights=True) as session:
+        found = np.stack([prediction.map_hw for prediction in session.infer(frames)])
+    error = float(np.abs(found - wanted).max() / max(float(np.ptp(wanted)), 1e-6))
+    if not error <= _TOLERANCE:
+        raise VerificationError(
+            f"{out}: its map is {error:.2g} of its range away from the model's, expected up to "
+            f"{_TOLERANCE:g}; make the backbone's graph again"
+        )

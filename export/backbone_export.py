@@ -1,0 +1,107 @@
+"""A backbone and W as one graph that a device fits through, with a blank model behind it.
+
+settings, weights, W --reference forward with a blank head--> trace --> graph with one output more
+"""
+
+import io
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from onnx import ModelProto, helper, numpy_helper
+
+from edgeseg.config import FitConfig
+from edgeseg.device.graph_facts import KEY, GraphFacts
+from edgeseg.errors import ExportError
+from edgeseg.export.graph import (
+    FACTOR,
+    GraphOptions,
+    build_graph,
+    checked,
+    initializers,
+    is_large,
+)
+from edgeseg.export.precision.refit import centring, embedding_tensor
+from edgeseg.extras import versions
+from edgeseg.files import atomic_path
+from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.model.factors import Factors, kept_directions
+from edgeseg.model.reference import ReferenceModel
+from edgeseg.progress import Note, ignore
+from edgeseg.runtime.backends.onnx_properties import graph_sha256
+
+_MAKERS = ("edgeseg", "torch", "onnx")
+_HALF = 0.5  # no 1 and no 0, which the exporter would fold away
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackboneExport:
+    """What was written."""
+
+    path: Path
+    facts: GraphFacts
+
+
+def export_backbone(
+    config: FitConfig, out: Path, *, weights: str | None = None, note: Note = ignore
+) -> BackboneExport:
+    """Write the graph; the same settings and weights give the same bytes."""
+    space = FeatureSpace.load(config, weights=weights, note=note)
+    if space.config.geometry.ignore:
+        raise ExportError("ignore: regions come with the fit on the device; leave them out here")
+    graph = _blank(build_graph(_masked(space), GraphOptions(), size_hw=space.config.size_hw))
+    if is_large(graph):
+        raise ExportError(
+            "the graph holds over 2 GB, too much for one file; take a larger share or a smaller "
+            "size, k or rank"
+        )
+    tensor = embedding_tensor(graph)
+    shape = [1, space.windows.cells, space.k]
+    graph.graph.output.append(helper.make_tensor_value_info(tensor, 1, shape))
+    graph = checked(graph)
+    facts = GraphFacts(
+        config=space.config.to_dict(),
+        weights=space.origin,
+        embedding=tensor,
+        mean=str(centring(graph).input[1]),
+        factor=FACTOR,
+        kept="kept",
+        gain="gain",
+        versions=versions(_MAKERS),
+    )
+    digest = graph_sha256(io.BytesIO(graph.SerializeToString(deterministic=True)))
+    facts = replace(facts, graph_sha256=digest)
+    helper.set_model_props(graph, {KEY: facts.to_json()})
+    with atomic_path(out) as temporary:
+        temporary.write_bytes(graph.SerializeToString(deterministic=True))
+    return BackboneExport(path=out, facts=facts)
+
+
+def _masked(space: FeatureSpace) -> ReferenceModel:
+    """The forward with a head of the right shapes, and with cells that may be ignored."""
+    windows, k = space.windows, space.k
+    rank = kept_directions(space.config.rank, k)
+    model = ReferenceModel(
+        space.config,
+        backbone=space.weights.backbone,
+        embedding=space.embedding,
+        factors=Factors(
+            mean=np.full((windows.count, k), _HALF, np.float32),
+            factor=np.full((windows.covariances, k, rank), _HALF, np.float32),
+        ),
+    )
+    model.kept = torch.full(space.config.grid_hw, _HALF)
+    model.gain = torch.full(space.config.size_hw, _HALF)
+    return model
+
+
+def _blank(graph: ModelProto) -> ModelProto:
+    """Zeros where a fit will write, so that nothing is taken for a model."""
+    constants = initializers(graph)
+    for name in (str(centring(graph).input[1]), FACTOR, "kept", "gain"):
+        if name not in constants:
+            raise ExportError(f"the exporter of torch left no {name} in the graph; report it")
+        shape = tuple(constants[name].dims)
+        constants[name].CopyFrom(numpy_helper.from_array(np.zeros(shape, np.float32), name))
+    return graph

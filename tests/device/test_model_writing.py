@@ -1,0 +1,106 @@
+"""The model that a device writes against the one that `edgeseg export` writes of the same fit."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import edgeseg.runtime
+from edgeseg.artefact.artefact import Artefact, save_artefact
+from edgeseg.contract.geometry import Geometry
+from edgeseg.device import model_writing
+from edgeseg.device.model_writing import write_model
+from edgeseg.errors import ExportError, UsageError, VerificationError
+from edgeseg.export.onnx_export import export_onnx
+from edgeseg.export.options import ExportOptions
+from edgeseg.files import file_sha256
+from edgeseg.fitting.fitting import fit_in
+from edgeseg.runtime.backends.model_file import file_metadata
+from tests.support.backbone_graphs import OPTIONS, good, graph, taught
+from tests.support.export_models import SHORT, frames, weights
+
+IGNORING = replace(
+    SHORT,
+    geometry=Geometry(camera_hw=(64, 64), ignore=(((4.0, 4.0), (30.0, 4.0), (30.0, 20.0)),)),
+)
+
+
+def ignoring() -> Artefact:
+    return fit_in(graph().space(IGNORING), good(), OPTIONS)
+
+
+def both(model: Artefact, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The device's file, and the workstation's of the same artefact."""
+    (folder / "resnet18.pth").write_bytes(weights(SHORT.backbone).read_bytes())
+    monkeypatch.setenv("EDGESEG_WEIGHTS", str(folder))
+    path = folder / "part.edgeseg"
+    save_artefact(model, path)
+    write_model(model, graph(), folder / "device.onnx", artefact_sha256=file_sha256(path))
+    export_onnx(model, folder / "station.onnx", options=ExportOptions(), artefact_path=path)
+    return folder / "device.onnx", folder / "station.onnx"
+
+
+@pytest.mark.parametrize("make", [taught, ignoring])
+def test_it_is_what_an_export_makes(make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device, station = both(make(), tmp_path, monkeypatch)
+    onnx.checker.check_model(device, full_check=True)
+    for backend in ("cpu", "openvino"):
+        with (
+            edgeseg.runtime.open(device, backend=backend) as ours,
+            edgeseg.runtime.open(station, backend=backend) as theirs,
+        ):
+            for frame in frames(8):
+                found, wanted = ours.predict(frame), theirs.predict(frame)
+                assert found.score == pytest.approx(wanted.score, rel=1e-6)
+                np.testing.assert_allclose(found.map_hw, wanted.map_hw, rtol=1e-5, atol=1e-5)
+    ours_said, theirs_said = file_metadata(device), file_metadata(station)
+    same = {"graph_sha256": None, "onnx_sha256": None, "versions": {}}
+    assert replace(ours_said, **same) == replace(theirs_said, **same)
+    outputs = [output.name for output in onnx.load(device).graph.output]
+    assert outputs == ["map", "score", "grid"]
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_model(taught(), graph(), tmp_path / f"{name}.onnx", artefact_sha256="")
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("a.json", "a.onnx", "b.json", "b.onnx")
+    ]
+
+
+def test_a_file_that_disagrees_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = model_writing.with_constants
+
+    def wrong(data: bytes, constants: dict, **more: str) -> bytes:
+        return original(data, constants | {"factor": constants["factor"] * 1.1}, **more)
+
+    monkeypatch.setattr(model_writing, "with_constants", wrong)
+    with pytest.raises(VerificationError, match="of its range away from the model's"):
+        write_model(taught(), graph(), tmp_path / "m.onnx", artefact_sha256="")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_another_graph_is_refused(tmp_path: Path) -> None:
+    model, out = taught(), tmp_path / "m.onnx"
+    with pytest.raises(UsageError, match="its W is another one"):
+        write_model(replace(model, embedding=model.embedding + 1), graph(), out, artefact_sha256="")
+    other = replace(model.origin, sha256="0" * 64)
+    with pytest.raises(UsageError, match="the weights of its backbone are others"):
+        write_model(replace(model, origin=other), graph(), out, artefact_sha256="")
+    random = replace(model.origin, random=True)
+    with pytest.raises(ExportError, match="random weights"):
+        write_model(replace(model, origin=random), graph(), out, artefact_sha256="")
+
+
+def test_more_is_ignored_than_the_graph_allows(tmp_path: Path) -> None:
+    rows = ((0.0, 0.0), (64.0, 0.0), (64.0, 54.0), (0.0, 54.0))
+    columns = tuple((y, x) for x, y in rows)  # together all but four cells
+    geometry = Geometry(camera_hw=(64, 64), ignore=(rows, columns))
+    model = replace(taught(), config=replace(taught().config, geometry=geometry))
+    with pytest.raises(UsageError, match="cells are left, and the graph takes the mean of the 10"):
+        write_model(model, graph(), tmp_path / "m.onnx", artefact_sha256="")

@@ -1,0 +1,49 @@
+"""The graph of a small backbone, traced once for all tests that fit through it."""
+
+import tempfile
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.config import FitConfig
+from edgeseg.data.datasets import Dataset, open_dataset
+from edgeseg.device.backbone_graph import BackboneGraph
+from edgeseg.export.backbone_export import export_backbone
+from edgeseg.fitting.fitting import fit_in
+from edgeseg.fitting.options import FitOptions
+from edgeseg.model.backbone_weights import BackboneWeights
+from tests.support.export_models import SHORT, data, weights
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="edgeseg-tests-")
+OPTIONS = FitOptions(batch_size=4, planted=4)
+
+
+@cache
+def graph_path(config: FitConfig = SHORT) -> Path:
+    """The file."""
+    path = Path(_FOLDER.name) / f"{config.backbone}.onnx"
+    export_backbone(config, path, weights=str(weights(config.backbone)))
+    return path
+
+
+@cache
+def graph() -> BackboneGraph:
+    """Opened."""
+    return BackboneGraph(graph_path())
+
+
+def good() -> Dataset:
+    """Eight good pictures."""
+    return open_dataset(data())
+
+
+@cache
+def _taught() -> Artefact:
+    return fit_in(graph().space(SHORT), good(), OPTIONS)
+
+
+def taught() -> Artefact:
+    """A model fitted through the graph, whose weights nobody has looked for yet."""
+    model = _taught()
+    return replace(model, weights=BackboneWeights(model.config, model.origin, None))
