@@ -19,6 +19,7 @@ from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import FitOptions, finish, fitted_data
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import Shard
+from edgeseg.fitting.pooling import resolved_pool
 from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
 from edgeseg.model.predictor import Embedder, Predictor
 
@@ -35,11 +36,14 @@ def evaluated(
         for name, config in configs.items():
             if replace(config, pool=first.pool, geometry=first.geometry) != first:
                 raise UsageError(f"{name}: expected settings that differ in their pool alone")
-            chosen = replace(space, config=replace(space.config, pool=config.pool))
-            data = fitted_data(dataset, held_out=0)
-            artefact = finish(chosen, collected, data=data, options=options)
-            pool = artefact.config.pool
+            asked = replace(space, config=replace(space.config, pool=config.pool))
+            chosen = resolved_pool(
+                asked, collected.moments, collected.seen, alone=True, note=options.note
+            )
+            pool = chosen.config.pool
             if pool not in done:
+                data = fitted_data(dataset, held_out=0)
+                artefact = finish(chosen, collected, data=data, options=options)
                 done[pool] = artefact, _evaluation(artefact, dataset, embed)
             yield name, *done[pool]
 
