@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from edgeseg.errors import UsageError
+from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.teach.feedback import Feedback, Who
 from edgeseg.teach.learning import Preview, basis_of, read_preview, version_of
 from edgeseg.teach.pictures import Pictures
@@ -39,6 +39,7 @@ class Learner:
         self._project, self._versions = project, versions
         self._feedback, self._pictures, self.work = feedback, pictures, work
         self._next = project.folder / "next"
+        self._go_on()
 
     def preview(self) -> Facts:
         """What learning would do; where that is not known yet, begin to find out."""
@@ -57,10 +58,12 @@ class Learner:
         self._versions.check_learnable()
         if self._fresh_preview() is not None:
             sentence = "checking the golden pictures"
-            self.work.start_here(lambda: self._install(self._next, who), sentence=sentence)
+            self.work.start_here(lambda: self._install(who), sentence=sentence)
         else:
             self.work.start(
-                "next", finish=lambda folder, done: self._install(folder, who), sentence="starting"
+                "next",
+                finish=lambda folder, done: self._keep_preview(folder, done) and self._install(who),
+                sentence="starting",
             )
         return self.work.facts()
 
@@ -88,23 +91,38 @@ class Learner:
         folder.rename(self._next)
         return f"{done.get('learned')} pictures could be learned"
 
-    def _install(self, folder: Path, who: Who) -> str:
-        """Let a version that was made take over: golden check, swap, history."""
-        preview = read_preview(folder)
+    def _install(self, who: Who) -> str:
+        """Let the version that was made take over: golden check, swap, history."""
+        preview = read_preview(self._next)
         if preview is None or preview.threshold_new is None:
             why = "" if preview is None else "; ".join(item.reason for item in preview.held_back)
             raise UsageError(f"nothing to learn: {why or 'nothing was marked'}")
         if not self._is_fresh(preview):
             raise UsageError("marks or the model have changed since; look at the preview again")
+        self._versions.learned(self._next / "model.onnx")
+        self._settle(preview, who)
+        return preview.sentence
+
+    def _go_on(self) -> None:
+        """A learning that was killed after its model had taken over is ended here."""
+        preview = read_preview(self._next)
+        with suppress(EdgesegError):  # of damaged files: whoever uses them is told
+            made = self._next / "model.onnx"
+            if preview is None or self._versions.is_installed() or not self._versions.runs(made):
+                return
+            self._settle(preview, "supervisor")
+
+    def _settle(self, preview: Preview, who: Who) -> None:
+        """The model runs: its folder is the fit now, and what it learned is a good picture."""
         before = (self._versions.facts() or {}).get("version")
-        self._versions.learned(folder / "model.onnx")
-        self._versions.take_in(folder)
-        names = [self._take_marked(item.name, kind="good") for item in preview.would_learn]
-        confirmed = [item.alarm.id for item in self._feedback.items() if item.said == "defect"]
+        self._versions.take_in(self._next)
+        marked = {item.alarm.id: item.said for item in self._feedback.items()}
+        names = [item.name for item in preview.would_learn if item.name in marked]
+        confirmed = [name for name, said in marked.items() if said == "defect"]
         self._project.log(
             "learn",
             who=who,
-            names=names,
+            names=[self._take_marked(name, kind="good") for name in names],
             confirmed=[self._take_marked(name, kind="bad") for name in confirmed],
             version_old=before,
             version_new=(self._versions.facts() or {}).get("version"),
@@ -113,7 +131,6 @@ class Learner:
             now_passes=list(preview.now_passes),
             still_found=f"{len(preview.still_found)} of {preview.guarded}",
         )
-        return preview.sentence
 
     def _take_marked(self, alarm_id: str, *, kind: Kind) -> str:
         name = self._pictures.moved_in(self._feedback.picture(alarm_id), kind=kind)

@@ -109,8 +109,12 @@ class Versions:
 
     def is_installed(self) -> bool:
         """Whether what runs is what was fitted and chosen last."""
+        return self.runs(self.model)
+
+    def runs(self, model: Path) -> bool:
+        """Whether the recipe has this model, at this threshold."""
         recipe = self._recipe()
-        return recipe is not None and self._same(recipe.model, self.model)
+        return recipe is not None and self._same(recipe.model, model)
 
     def install(self) -> None:
         """Put the fit into the recipe, with a golden set of its own; refused if one is wrong."""
