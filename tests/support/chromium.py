@@ -81,9 +81,9 @@ class Tab:
             raise AssertionError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
-    def wait_for(self, expression: str) -> None:
+    def wait_for(self, expression: str, *, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until an expression is true; while a page loads it may also fail."""
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + timeout_s
         guarded = f"(() => {{ try {{ return !!({expression}); }} catch {{ return false; }} }})()"
         while not self.evaluate(guarded):
             if time.monotonic() > deadline_s:

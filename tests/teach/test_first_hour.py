@@ -23,6 +23,8 @@ from tests.support.gige_camera import SERIAL, gige_camera
 from tests.support.teach_engine import CHILD
 from tests.support.teach_site import DESK, keep
 
+LONG_S = 120.0  # for a process of its own, on a computer that is busy
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -76,13 +78,15 @@ def fit_and_run(tab: Tab, name: str, tmp_path: Path) -> None:
     """Until a verdict is shown."""
     tab.click("#tab-fit")
     tab.click("#fit-start")
-    tab.wait_for("state.fit.state === 'done'")
+    tab.wait_for("state.fit.state === 'done'", timeout_s=LONG_S)
     tab.click("#fit-next")
     tab.wait_for("!$('judged').hidden && document.querySelector('#worst img')?.naturalWidth")
     keep(tab, f"{name}-judge", tmp_path)
     tab.click("#judge-next")
     tab.click("#run-start")
-    tab.wait_for("state.run.state === 'running' && $('verdict').matches('.good, .bad')")
+    tab.wait_for(
+        "state.run.state === 'running' && $('verdict').matches('.good, .bad')", timeout_s=LONG_S
+    )
 
 
 def test_a_folder_as_camera(browser: Browser, tmp_path: Path) -> None:
@@ -108,10 +112,11 @@ def test_a_folder_as_camera(browser: Browser, tmp_path: Path) -> None:
         tab.click("#alarms li:first-child .actions button:nth-child(1)")
         tab.wait_for("$('alarms').innerText.includes('Marked: Was good')")
         tab.click("#learn-preview")
-        tab.wait_for("!$('preview').hidden")
+        tab.wait_for("!$('preview').hidden", timeout_s=LONG_S)
         keep(tab, "folder-run", tmp_path)
         tab.click("#learn-start")
-        tab.wait_for("state.model.threshold === 250 && state.run.state === 'running'")
+        learned = "state.model.threshold === 250 && state.run.state === 'running'"
+        tab.wait_for(learned, timeout_s=LONG_S)
         tab.evaluate("window.confirm = () => true")
         tab.click("#rollback")
         tab.wait_for("state.model.threshold < 200")

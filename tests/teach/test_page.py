@@ -135,7 +135,7 @@ def test_pictures_come_by_button_and_by_drop(site: Site, tmp_path: Path) -> None
     tab.call("DOM.setFileInputFiles", files=[str(path) for path in files], nodeId=node)
     tab.wait_for("document.querySelectorAll('#thumbnails li').length === 2")
     assert site.fake.kept["good"] == ["Foto_1_a_.png", "b.png"]
-    assert tab.text("#uploading") == "2 pictures of good parts were added."
+    tab.wait_for("$('uploading').innerText === '2 pictures of good parts were added.'")
     tab.click("input[name=kind][value=bad]")
     tab.evaluate(
         "(() => { const data = new DataTransfer(); data.items.add(new File(['x'], 'c.png'));"
@@ -186,7 +186,7 @@ def test_judge_moves_the_threshold_and_removes_what_sets_it(site: Site) -> None:
     tab.click("#toast-undo")
     site.called("restore", "good-0001.png")
     tab.wait_for("$('changed').hidden")
-    assert tab.evaluate("document.querySelector('#worst img').naturalWidth") == WIDTH
+    tab.wait_for(f"document.querySelector('#worst img').naturalWidth === {WIDTH}")
     tab.click("#judge-next")
     tab.wait_for("location.hash === '#run'")
 

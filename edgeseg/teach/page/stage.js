@@ -26,11 +26,13 @@ function stillPicture() {
   return whole || !drawnOn ? "/teach/live.jpg" : thumbnail("good", drawnOn, 1600);
 }
 
-$("live").onload = () => {
+function showLive() {
+  if (!$("live").hidden) return;
   $("live").hidden = false;
   $("waiting").hidden = true;
   measureDrawing();
-};
+}
+$("live").onload = showLive;
 $("live").onerror = () => {
   $("live").hidden = true;
   $("waiting").hidden = false;
@@ -47,4 +49,5 @@ jobs.push(() => {
   pill.title = camera.sentence || "";
   $("waiting").textContent = camera.ok || !camera.sentence ? t("waiting_picture") : camera.sentence;
   showStage();
+  if (shownLive && $("live").naturalWidth) showLive();  // not every browser says that a stream has begun
 });
