@@ -41,6 +41,7 @@ FORMATS: dict[str, Format] = {
         seeds=seeds.graphs, load=model_files.read_graph_and_sidecar, json="onnx"
     ),
     "weights": Format(seeds=seeds.weights, load=model_files.read_weights),
+    "backbone": Format(seeds=seeds.backbones, load=model_files.read_backbone),
     "graph": Format(seeds=seeds.graphs, load=model_files.read_graph, json="onnx"),
     "station": Format(seeds=line_seeds.stations, load=station_files.read_station_file),
     "shard": Format(seeds=seeds.shards, load=model_files.read_shard, json="safetensors"),

@@ -22,6 +22,12 @@ def read_artefact(data: bytes, seed: Seed, folder: Path) -> object:
     return load_artefact(path)
 
 
+def read_backbone(data: bytes, seed: Seed, folder: Path) -> object:
+    from edgeseg.device.backbone_graph import BackboneGraph
+
+    return BackboneGraph(write(data, folder, "backbone.onnx")).embedding
+
+
 def read_shard(data: bytes, seed: Seed, folder: Path) -> object:
     from edgeseg.fitting.options import FitOptions
     from edgeseg.fitting.parallel.shards import merge_shards

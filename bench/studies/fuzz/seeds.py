@@ -1,5 +1,6 @@
 """Whole files to damage: those of version 0.1.0, which have no hash, and their like of today."""
 
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -72,6 +73,31 @@ def graphs(folder: Path) -> Iterator[Seed]:
         yield kept(name)
         save_graph(onnx.load(KEPT / name), folder / name)
         yield Seed(data=(folder / name).read_bytes(), name=name, sealed=True)
+
+
+def backbones(folder: Path) -> Iterator[Seed]:
+    """The graph of a backbone, made of a model's."""
+    from edgeseg.artefact.artefact import load_artefact
+    from edgeseg.device.graph_facts import KEY, GraphFacts
+    from edgeseg.runtime.backends.onnx_message import with_constants, with_property
+    from edgeseg.runtime.backends.onnx_properties import graph_sha256
+
+    model = load_artefact(KEPT / "part.edgeseg")
+    whole = (KEPT / "part-fp32.onnx").read_bytes()
+    plain = with_constants(whole, {}, without_output="")
+    facts = GraphFacts(
+        config=model.config.to_dict(),
+        weights=model.origin,
+        embedding="embedding",
+        mean="mean",
+        factor="factor",
+        kept="kept",
+        gain="gain",
+        versions={},
+        graph_sha256=graph_sha256(io.BytesIO(plain)),
+    )
+    data = with_property(plain, KEY, facts.to_json())
+    yield Seed(data=data, name="backbone.onnx", sealed=True)
 
 
 def sidecars(folder: Path) -> Iterator[Seed]:
