@@ -15,7 +15,7 @@ from edgeseg.contract.precisions import EXACT
 from edgeseg.data.synthetic.scene import SceneGenerator
 from edgeseg.device.backbone_graph import BackboneGraph
 from edgeseg.errors import ExportError, RuntimeFailure, UsageError, VerificationError
-from edgeseg.files import file_sha256, resolved, temporary_folder
+from edgeseg.files import atomic_path, file_sha256, resolved
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
@@ -55,13 +55,11 @@ def write_model(
     head = artefact.head()
     data = _filled(graph, head)
     metadata = replace(metadata, graph_sha256=graph_sha256(io.BytesIO(data)))
-    with temporary_folder(out.parent, name=out.stem) as folder:
-        staged = folder / out.name
+    with atomic_path(out) as staged:
         staged.write_bytes(with_property(data, KEY, metadata.to_json()))
         _verify(staged, graph, head, out)
         metadata = replace(metadata, onnx_sha256=file_sha256(staged))
         announce_sidecar(out, metadata)
-        staged.replace(out)
     settle_sidecar(out)
     return metadata
 

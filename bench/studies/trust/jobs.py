@@ -86,6 +86,7 @@ def make_bench(bench: Path) -> None:
         settings = [word for word in FIT if word not in ("--planted", "0")]
         succeed("moments", good, *shard, *settings)
     succeed("export", bench / "old.edgeseg", "--out", bench / "old.onnx", _RANDOM, "-q")
+    succeed("export-backbone", bench / "backbone.onnx", *settings)
     events = bench / "scores.jsonl"
     streamed = ("stream", "--model", bench / "old.onnx", "--source", _CAMERA, _RANDOM)
     succeed(*streamed, "--events", events, "--threads", 1, "--backend", "cpu")
@@ -235,6 +236,14 @@ JOBS: dict[str, Job] = {
         ),
         facts=lambda at: graph_facts(at / "m.onnx"),
         prepare=("more", "m.onnx=old.onnx", "m.json=old.json"),
+    ),
+    "export --graph": Job(
+        arguments=lambda at: (
+            *("export", at / "m.edgeseg", "--graph", at / "backbone.onnx"),
+            *("--out", at / "m.onnx", _RANDOM),
+        ),
+        facts=lambda at: graph_facts(at / "m.onnx"),
+        prepare=("backbone.onnx", "m.edgeseg=new.edgeseg", "m.onnx=old.onnx", "m.json=old.json"),
     ),
     "threshold": Job(
         arguments=lambda at: ("threshold", at / "m.edgeseg", "--value", 9.5),
