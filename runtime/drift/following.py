@@ -34,12 +34,16 @@ class Surroundings:
     def __init__(self, views: NDArray[np.float32], seen_by_parts: NDArray[np.float32]) -> None:
         """Pictures (n, 32, 32), and the same as the parts see them; NaN beyond the picture."""
         self._mean = views.mean(axis=0)
-        by_part = np.nan_to_num(np.var(seen_by_parts, axis=0))
+        by_part = _variance(seen_by_parts)
         still = _STEADIER * views.var(axis=0) + _DETAIL < by_part
         still[[0, -1]] = still[:, [0, -1]] = False  # a one-sided gradient is a poor one
         self._still = still.ravel()
         columns, self._units = movement_columns(self._mean.astype(np.float64))
-        self._design = columns[self._still]  # (places, 7)
+        design = columns[self._still]  # (places, 7)
+        # Columns of one scale, so that systems of seven are sound.
+        norms = np.linalg.norm(design, axis=0) + 1e-12
+        self._design, self._shows = design / norms, norms[:3] > 1e-6
+        self._units = self._units / norms[:3]
         self.known = self._what_shows()
         self.usual = np.zeros(3)
         self._single = np.stack([self.moved(view) for view in views])
@@ -52,10 +56,8 @@ class Surroundings:
             return np.zeros(3, np.bool_)
         inverse = np.linalg.pinv(self._design.T @ self._design, rcond=1e-9)
         error = _GREY * np.sqrt(np.diag(inverse)[:3]) * np.abs(self._units)
-        # What does not show at all has no error either.
-        shows = np.linalg.norm(self._design[:, :3], axis=0) > 1e-6
         limits = (PositionWatch.SHIFT, PositionWatch.SHIFT, PositionWatch.TURN)
-        return np.asarray(shows & (error < 0.5 * np.array(limits)), np.bool_)
+        return np.asarray(self._shows & (error < 0.5 * np.array(limits)), np.bool_)
 
     def moved(self, picture: NDArray[np.float32]) -> NDArray[np.float64]:
         """Right, down and turn of the surroundings, whatever has come into view before them."""
@@ -65,8 +67,8 @@ class Surroundings:
         weights = np.ones(len(change))
         solved = np.zeros(self._design.shape[1])
         for _ in range(_ROUNDS):  # towards the least sum of absolute errors
-            root = np.sqrt(weights)
-            solved = np.linalg.lstsq(self._design * root[:, None], change * root, rcond=1e-6)[0]
+            weighted = self._design.T * weights
+            solved = np.linalg.lstsq(weighted @ self._design, weighted @ change, rcond=1e-10)[0]
             weights = 1 / np.maximum(np.abs(change - self._design @ solved), _GREY)
         moved: NDArray[np.float64] = solved[:3] * self._units - self.usual
         return moved
@@ -212,6 +214,15 @@ class FollowingWatch:
     def apart(self) -> bool:
         """Whether parts moved otherwise than the surroundings did."""
         return bool(np.any(np.abs(self._parts - self._around) > self._limit + self._around_limit))
+
+
+def _variance(pictures: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Of every place over the pictures that show it; 0 where fewer than half of them do."""
+    shown = np.isfinite(pictures)
+    count = np.maximum(shown.sum(axis=0), 1)
+    mean = np.where(shown, pictures, 0).sum(axis=0) / count
+    variance = np.square(np.where(shown, pictures - mean, 0)).sum(axis=0) / count
+    return np.where(2 * count >= len(pictures), variance, 0)
 
 
 def _between(pose: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -169,6 +169,18 @@ def test_parts_at_any_angle_have_no_usual_one() -> None:
     assert watch.parts.turn == 0.0
 
 
+@pytest.mark.parametrize(("parts", "camera"), [(12.0, 0.0), (0.0, 12.0)])
+def test_parts_at_any_angle_are_told_from_the_camera_too(parts: float, camera: float) -> None:
+    watch = FollowingWatch(replace(PLACES, spread_degrees=100.0), reference=24, recent=24)
+    rng, ground = np.random.default_rng(0), table()
+    for number in range(120):
+        late = number >= 24
+        part = pose_of((parts * late + rng.normal(0, 3), rng.normal(0, 3), rng.uniform(0, 360)))
+        frame, pose = seen(ground, part, pose_of((camera * late, 0.0, 0.0)), rng)
+        watch.update(picture_of(frame), pose, frame_hw=SIZE_HW, good=True, weight=1.0)
+    assert watch.cause() == ("camera" if camera else "parts")
+
+
 def test_a_pose_found_at_the_wrong_place_now_and_then_is_no_move() -> None:
     watch = FollowingWatch(PLACES, reference=8, recent=16)
     rng, ground = np.random.default_rng(0), table()
