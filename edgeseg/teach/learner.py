@@ -72,7 +72,7 @@ class Learner:
         _check_supervisor(who, "go back")
         if self.work.running:
             raise UsageError("a learning is under way; wait for it")
-        left = str((self._versions.facts() or {}).get("version"))
+        left = self._versions.running()
         back = self._versions.rollback()
         self._project.log("rollback", who=who, removed=self._unlearned(left), **back)
         return back
@@ -137,7 +137,7 @@ class Learner:
         self._feedback.forget(alarm_id)
         return name
 
-    def _unlearned(self, version: str) -> list[str]:
+    def _unlearned(self, version: str | None) -> list[str]:
         """Pictures that a version had brought leave good/; `restore` has them."""
         learned = [line for line in self._project.history() if line["event"] == "learn"]
         brought = next((line for line in learned[::-1] if line["version_new"] == version), None)

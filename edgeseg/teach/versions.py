@@ -111,6 +111,13 @@ class Versions:
         """Whether what runs is what was fitted and chosen last."""
         return self.runs(self.model)
 
+    def running(self) -> str | None:
+        """The version in the recipe, as `facts` names that of the fit."""
+        recipe = self._recipe()
+        if recipe is None or not recipe.model.is_file():
+            return None
+        return file_sha256(recipe.model)[:12]
+
     def runs(self, model: Path) -> bool:
         """Whether the recipe has this model, at this threshold."""
         recipe = self._recipe()

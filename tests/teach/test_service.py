@@ -178,6 +178,22 @@ def test_a_learning_that_was_killed_after_the_swap_is_ended_by_the_next_start(ta
         again.close()
 
 
+def test_going_back_takes_out_what_ran_had_learned_whatever_was_fitted_since(taught):
+    alarm = alarmed(taught, 150)
+    taught.mark(alarm, "good", who="supervisor", name="Ada")
+    preview_of(taught)
+    taught.learn(who="supervisor")
+    assert ended(taught, "learn")["state"] == "done"
+    write_image(taught.project.pictures("good") / "more.png", part(141, seed=41))
+    taught.start_fit({})
+    assert ended(taught, "fit")["state"] == "done"
+    assert not taught.state()["model"]["installed"]
+    assert taught.rollback(who="supervisor")["threshold"] == 138
+    assert taught.project.picture("removed", f"{alarm}.png").is_file()
+    with pytest.raises(UsageError, match="what runs is not the last fit"):
+        taught.learn_preview()
+
+
 def test_a_supervisor_lets_a_place_be_ignored_from_the_next_fit_on(taught):
     alarm = alarmed(taught, 150)
     taught.mark(alarm, "ignore", who="operator", name="Ann")
