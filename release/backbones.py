@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # for dist.py, also when loaded by its path
-from dist import REPO, commit_time
+from dist import REPO, commit_time, digest
 
 from edgeseg import __version__
 from edgeseg.device.at_hand import FOLDER, PACKAGED, package_of
@@ -28,8 +28,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=REPO / "dist")
     out = parser.parse_args().out
     with tempfile.TemporaryDirectory() as scratch:
-        for name in PACKAGED:
-            print(build_wheel(_graph(name, Path(scratch)), out, epoch=commit_time()))
+        wheels = [
+            build_wheel(_graph(name, Path(scratch)), out, epoch=commit_time()) for name in PACKAGED
+        ]
+    add_sums(wheels, out / "SHA256SUMS")
+
+
+def add_sums(paths: list[Path], sums: Path) -> None:
+    """Let the sums of a release name these files too."""
+    before = sums.read_text(encoding="utf-8").splitlines() if sums.is_file() else []
+    lines = [f"{digest(path)}  {path.name}" for path in paths]
+    names = {path.name for path in paths}
+    kept = [line for line in before if line.split("  ")[-1] not in names]
+    sums.write_text("\n".join([*kept, *lines]) + "\n", encoding="utf-8")
+    print("\n".join(lines))
 
 
 def _graph(name: str, folder: Path) -> Path:

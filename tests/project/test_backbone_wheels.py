@@ -33,6 +33,13 @@ def test_a_wheel_is_built_installed_and_found(
     )
     assert first.read_bytes() == second.read_bytes()
     assert first.name == f"edgeseg_resnet18-{__version__}-py3-none-any.whl"
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text("0  other.whl\n")
+    for _ in range(2):
+        release.add_sums([first], sums)
+    assert [line.split("  ")[1] for line in sums.read_text().splitlines()] == [
+        *("other.whl", first.name)
+    ]
     site = tmp_path / "site"
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--target", site)
     done = subprocess.run([*map(str, pip), str(first)], capture_output=True, text=True, timeout=200)
