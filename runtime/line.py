@@ -89,13 +89,11 @@ class Line:
         return kind.intake(buffer, self.station, setup)
 
     def attach(self, pipeline: Pipeline) -> None:
-        """Hear of the pipeline's results before every other sink."""
+        """Decide what the pipeline's frames are called, before any sink hears of them."""
         sink = StationSink(self.station, sources=len(pipeline.readers), jobs=self.jobs)
         pipeline.add_sink(sink)
         pipeline.on_unscored = sink.on_unscored
-        pipeline.refuse = lambda frame: self.station.no_verdict(
-            triggered=frame.trigger_id is not None
-        )
+        pipeline.decide = sink.decide
         pipeline.on_demand = self.triggered
         pipeline.on_tick.append(self.station.beat)
         reader = pipeline.readers[0]

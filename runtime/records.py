@@ -89,8 +89,8 @@ class FrameResult:
     verdict: FrameVerdict
     refusal: Refusal | None = None  # why it is no_inspection
     p_value: float | None = None  # share of good parts that look this odd; None: not known
-    alarm: bool  # k of the last n verdicts of this source were neither good nor unsure
-    alarm_started: bool  # true on the first frame of an alarm
+    alarm: bool = False  # k of the last n verdicts of this source were neither good nor unsure
+    alarm_started: bool = False  # true on the first frame of an alarm
     regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
     region_count: int  # before that limit
     times: StageTimes

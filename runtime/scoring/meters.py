@@ -117,15 +117,16 @@ class Meters:
         self._records = tuple(self._stages[stage].record for stage in STAGES)
         self._in, self._out = RateMeter(), RateMeter()
 
-    def record_frame(
-        self, source_index: int, verdict: FrameVerdict, times_ns: tuple[int, ...]
-    ) -> None:
+    def record_frame(self, times_ns: tuple[int, ...]) -> None:
         """Take one scored frame; times in the order of STAGES."""
         for record, value_ns in zip(self._records, times_ns, strict=True):
             record(value_ns)
-        self.verdicts[source_index][verdict] += 1
         self.scored += 1
         self.last_scored_s = time.monotonic()
+
+    def record_verdict(self, source_index: int, verdict: FrameVerdict) -> None:
+        """Take what a scored frame is called."""
+        self.verdicts[source_index][verdict] += 1
 
     def record_sinks(self, value_ns: int) -> None:
         """Take the time that all sinks needed for one frame."""

@@ -2,7 +2,8 @@
 
 sources --a Reader thread each--> FrameBuffer, which drops or waits by its policy
 FrameBuffer --a batch--> Scorer: crop, resize or tile, infer, judge
-Scorer --FrameResult--> every sink in turn, from this one thread
+Scorer --FrameResult--> decide: the one word that station, events, page and counters carry
+FrameResult --> every sink in turn, from this one thread
 Readers --SourceEvent: open, lost, back, end--> the same sinks, from the same thread
 """
 
@@ -31,7 +32,7 @@ from edgeseg.runtime.records import (
 from edgeseg.runtime.scoring.meters import Faults, Meters
 from edgeseg.runtime.scoring.report import status_line
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
-from edgeseg.runtime.station.codes import Refusal
+from edgeseg.runtime.station.codes import ErrorCode, Refusal
 
 WRONG_SIZE = "wrong_size"  # the stream changed to a size that the ROI or the tiles do not fit
 _WAIT_S = 0.1  # for frames; also how soon a stop is noticed when none come
@@ -83,8 +84,8 @@ class Pipeline:
         self.on_demand = False  # whether frames are scored only when somebody triggers
         # Told of frames that were taken and cannot be scored, and of every tick.
         self.on_unscored: Callable[[Frame, str], None] = lambda frame, reason: None
-        # Why a frame may get no verdict now: no approved model answers for it.
-        self.refuse: Callable[[Frame], Refusal | None] = lambda frame: None
+        # Why a scored frame gets no verdict; asked once a frame, before any sink hears of it.
+        self.decide: Callable[[FrameResult], Refusal | None] = lambda result: None
         self.on_tick: list[Callable[[], None]] = []
         self._events: queue.SimpleQueue[SourceEvent] = queue.SimpleQueue()
         self._names = [spec.name for spec in specs]
@@ -151,7 +152,6 @@ class Pipeline:
             self._names,
             config=config,
             meters=self.meters,
-            refuse=lambda frame: self.refuse(frame),
         )
 
     def change(self, change: Change, *, timeout_s: float) -> bool:
@@ -212,12 +212,21 @@ class Pipeline:
 
     def _pass_on(self, result: FrameResult) -> None:
         begin_ns = time.monotonic_ns()
+        result = self.scorer.call(result, self._decision(result))
         for sink in self._sinks:
             try:
                 sink.on_frame(result)
             except Exception as error:
                 self._count_fault(sink, error)
         self.meters.record_sinks(time.monotonic_ns() - begin_ns)
+
+    def _decision(self, result: FrameResult) -> Refusal | None:
+        try:
+            return self.decide(result)
+        except Exception as error:  # nobody answered for the frame
+            what = type(error).__name__
+            self.faults.count("station", what)
+            return ErrorCode.CRASHED, f"the station failed ({what})"
 
     def _pass_events_on(self) -> None:
         while not self._events.empty():

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -50,7 +49,7 @@ class _Look:
 class Scorer:
     """Holds what lasts from frame to frame: the input array and the alarms.
 
-    `refuse` says why a frame may get no verdict now; None: it may.
+    `score` says what a frame looks like, `call` what it is called once somebody has decided.
     """
 
     def __init__(
@@ -60,9 +59,7 @@ class Scorer:
         *,
         config: ScorerConfig,
         meters: Meters,
-        refuse: Callable[[Frame], Refusal | None] = lambda frame: None,
     ) -> None:
-        self._refuse = refuse
         self._session, self._names, self._config, self._meters = session, names, config, meters
         self._channels = session.metadata.input.channels.lower()
         self.thresholds = session.metadata.thresholds(config.threshold)
@@ -148,6 +145,19 @@ class Scorer:
             )
         ]
 
+    def call(self, result: FrameResult, refusal: Refusal | None) -> FrameResult:
+        """A scored frame under its last word, which every output carries; the alarm follows it."""
+        index, verdict = result.source_index, called(result.verdict, refusal)
+        self._meters.record_verdict(index, verdict)
+        started = self.alarms[index].update(verdict)
+        return replace(
+            result,
+            verdict=verdict,
+            refusal=refusal,
+            alarm=self.alarms[index].active,
+            alarm_started=started,
+        )
+
     def _score_tiles(
         self, taken: list[tuple[Frame, int]], looks: list[_Look], begin_ns: int
     ) -> list[FrameResult]:
@@ -193,24 +203,18 @@ class Scorer:
     ) -> FrameResult:
         index, view, found = frame.source_index, look.view, look.found
         crop_hwc = view.crop(frame.image_hwc)
-        found_verdict = verdict_on(
+        verdict = verdict_on(
             prediction.score, self.thresholds, map_hw=prediction.map_hw, found=found
         )
         regions, region_count = marked_regions(
-            prediction.map_hw, found_verdict, self.thresholds.pixel, view=view
+            prediction.map_hw, verdict, self.thresholds.pixel, view=view
         )
         if self._config.min_area:
             min_area = self._config.min_area
-            found_verdict, regions = large_enough(
-                found_verdict, regions, min_area=min_area, found=found
-            )
+            verdict, regions = large_enough(verdict, regions, min_area=min_area, found=found)
             region_count = min(region_count, len(regions))
-        refusal = self._refuse(frame)
-        verdict = called(found_verdict, refusal)
-        alarm = self.alarms[index]
-        started = alarm.update(verdict)
         times_ns = _times_ns(frame.grabbed_ns, buffered_ns, marks, time.monotonic_ns())
-        self._meters.record_frame(index, verdict, times_ns)
+        self._meters.record_frame(times_ns)
         whole_hwc = frame.image_hwc
         return FrameResult(
             source=self._names[index],
@@ -228,10 +232,7 @@ class Scorer:
             threshold_score=self.thresholds.score,
             threshold_pixel=self.thresholds.pixel,
             verdict=verdict,
-            refusal=refusal,
             p_value=self._chance(prediction.score),
-            alarm=alarm.active,
-            alarm_started=started,
             regions=regions,
             region_count=region_count,
             times=_times_ms(times_ns),

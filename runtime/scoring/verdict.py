@@ -3,13 +3,13 @@
 from collections import deque
 from dataclasses import dataclass
 
-from edgeseg.contract.judgement import Verdict, is_alarming
+from edgeseg.contract.judgement import is_alarming
 from edgeseg.errors import UsageError
 from edgeseg.runtime.records import FrameVerdict
 from edgeseg.runtime.station.codes import Refusal
 
 
-def called(verdict: Verdict, refusal: Refusal | None) -> FrameVerdict:
+def called(verdict: FrameVerdict, refusal: Refusal | None) -> FrameVerdict:
     """The one rule for every output: without an approved model nothing is good, nor a defect."""
     return verdict if refusal is None else "no_inspection"
 

@@ -32,21 +32,16 @@ class Readiness:
             return ErrorCode.CHECK_FAILED, self.check_reason or "the golden check failed"
         return None
 
-    def no_verdict(self, *, triggered: bool) -> Refusal | None:
-        """Why a frame that is judged now gets no verdict.
+    def distrust(
+        self, event: TriggerEvent, inspection: Inspection, *, triggered: bool
+    ) -> Refusal | None:
+        """Why an inspection does not count for this trigger: asked once, when its result is made.
 
         A trigger under way is still answered by the recipe that it was for; a frame that nobody
         triggered is for whatever comes next.
         """
-        return self.unproven() if triggered else self.unapproved()
-
-    def distrust(
-        self, event: TriggerEvent, inspection: Inspection, *, triggered: bool
-    ) -> Refusal | None:
-        """Why an inspection does not count for this trigger."""
-        if inspection.refusal is not None:
-            return inspection.refusal
-        if inspection.job is not None and inspection.job != event.job:
+        block = self.unproven() if triggered else self.unapproved()
+        if block is None and inspection.job is not None and inspection.job != event.job:
             name = inspection.job.name or inspection.job.number
             return ErrorCode.UNKNOWN_JOB, f"inspected as job {name}, triggered for another"
-        return self.no_verdict(triggered=triggered)
+        return block

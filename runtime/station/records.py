@@ -12,7 +12,6 @@ from edgeseg.runtime.station.codes import (
     CheckAnswer,
     ErrorCode,
     PartNote,
-    Refusal,
     State,
     VerdictCode,
     code_of,
@@ -62,7 +61,7 @@ class TriggerEvent:
 class Inspection:
     """What the scoring of a trigger's frame found."""
 
-    verdict: str  # a word of edgeseg/contract/judgement.py, or NO_INSPECTION
+    verdict: str  # a word of edgeseg/contract/judgement.py
     score: float
     threshold: float
     region_count: int = 0
@@ -73,7 +72,6 @@ class Inspection:
     frames: int = 1  # that were scored for it
     trace: Mapping[str, object] | None = None  # what judged it, for the log
     pose: Pose | None = None  # where the part lies, if it is looked for
-    refusal: Refusal | None = None  # why its verdict is NO_INSPECTION
 
 
 def vote(seen: Sequence[Inspection], *, needed: int) -> Inspection:

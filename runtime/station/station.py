@@ -133,13 +133,14 @@ class Station:
                 self._delivery.call("trigger", listener, event)
         return event
 
-    def free(self, inspection: Inspection, *, at_ns: int) -> None:
-        """Take the inspection of a frame that nobody had to trigger."""
+    def free(self, inspection: Inspection, *, at_ns: int) -> Refusal | None:
+        """Take the inspection of a frame that nobody had to trigger; why it does not count."""
         with self._lock:
             pending = self._add("free", "", at_ns, acquired=True)
             refusal = self._ready.distrust(pending.event, inspection, triggered=False)
             self._end(pending, inspection=inspection, refusal=refusal)
         self._delivery.flush()
+        return refusal
 
     def acquire(self, *, grabbed_ns: int) -> TriggerEvent | None:
         """The oldest trigger that waits for a frame grabbed then: after the trigger, not before."""
@@ -158,21 +159,22 @@ class Station:
         with self._lock:
             return self._pending.find(trigger_id) is not None
 
-    def complete(self, trigger_id: int, inspection: Inspection) -> bool:
-        """Take the inspection of a trigger; false when it was answered already."""
+    def complete(self, trigger_id: int, inspection: Inspection) -> Refusal | None:
+        """Take the inspection of a trigger; why it does not count, or None."""
         with self._lock:
             pending = self._pending.find(trigger_id)
             if pending is None or not pending.acquired:
                 self._late += 1
-                return False
+                too_late = (ErrorCode.TIMEOUT, "its trigger was answered before the verdict")
+                return self._ready.unproven() or too_late
             refusal = self._ready.distrust(pending.event, inspection, triggered=True)
             pending.seen.append(inspection)
             if refusal is None and len(pending.seen) < pending.frames:
-                return True
+                return None
             agreed = vote(pending.seen, needed=pending.needed)
             self._end(pending, inspection=agreed, refusal=refusal)
         self._delivery.flush()
-        return True
+        return refusal
 
     def fail(self, trigger_id: int, error: ErrorCode, reason: str) -> bool:
         """Answer a trigger without an inspection; false when it was answered already."""
@@ -283,11 +285,6 @@ class Station:
             self._ready.check, self._ready.check_reason = check, reason
             if self._answer == CheckAnswer.RUNNING and check in (Check.PASSED, Check.FAILED):
                 self._answer, self._checks = CheckAnswer(int(check)), self._checks + 1
-
-    def no_verdict(self, *, triggered: bool) -> Refusal | None:
-        """Why a frame that is judged now may get no verdict; None: it may."""
-        with self._lock:
-            return self._ready.no_verdict(triggered=triggered)
 
     # What there is to see.
 

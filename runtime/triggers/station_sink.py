@@ -7,7 +7,7 @@ from types import MappingProxyType
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, SourceEvent
-from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.runtime.station.codes import ErrorCode, Refusal
 from edgeseg.runtime.station.records import Inspection, Job
 from edgeseg.runtime.station.station import Station
 
@@ -31,7 +31,6 @@ def inspection_of(result: FrameResult, *, job: Job | None = None, frames: int = 
         frames=frames,
         trace=None if result.trace is None else result.trace.facts(),
         pose=result.pose,
-        refusal=result.refusal,
     )
 
 
@@ -45,7 +44,7 @@ def end_station(station: Station, error: BaseException | None) -> None:
 
 
 class StationSink:
-    """First among the sinks: a PLC waits for it."""
+    """Told of a frame before all sinks: a PLC waits for it, and they carry the station's word."""
 
     name = "station"
 
@@ -56,14 +55,19 @@ class StationSink:
         self._away = set(range(sources))
         station.source_lost("no camera has delivered yet")
 
-    def on_frame(self, result: FrameResult) -> None:
-        """Answer the frame's trigger; a frame without one is its own."""
+    def decide(self, result: FrameResult) -> Refusal | None:
+        """Answer the frame's trigger; why its verdict does not count, or None.
+
+        A frame without a trigger is its own.
+        """
         recipe = None if result.trace is None else result.trace.recipe
         inspection = inspection_of(result, job=self._jobs.get(recipe or ""))
         if result.trigger_id is None:
-            self._station.free(inspection, at_ns=int(result.monotonic_s * 1e9))
-        else:
-            self._station.complete(result.trigger_id, inspection)
+            return self._station.free(inspection, at_ns=int(result.monotonic_s * 1e9))
+        return self._station.complete(result.trigger_id, inspection)
+
+    def on_frame(self, result: FrameResult) -> None:
+        """Decided already."""
 
     def on_source(self, event: SourceEvent) -> None:
         """Go offline when no camera is left, and online with the first."""

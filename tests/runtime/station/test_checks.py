@@ -6,7 +6,7 @@ import pytest
 
 from edgeseg.runtime.scoring.verdict import called
 from edgeseg.runtime.station.codes import Check, CheckAnswer, ErrorCode, VerdictCode
-from edgeseg.runtime.station.records import Inspection, StationResult
+from edgeseg.runtime.station.records import Inspection, Job, StationResult
 from edgeseg.runtime.station.station import Station
 
 
@@ -18,8 +18,8 @@ def station() -> tuple[Station, list[StationResult]]:
     return made, results
 
 
-def seen(verdict: str = "good", **values: object) -> Inspection:
-    return Inspection(verdict=verdict, score=1.0, threshold=2.0, frame_index=0, **values)
+def seen(verdict: str = "good") -> Inspection:
+    return Inspection(verdict=verdict, score=1.0, threshold=2.0, frame_index=0)
 
 
 def answered(line: Station) -> tuple[Check, CheckAnswer, int]:
@@ -70,44 +70,34 @@ def test_a_frame_that_nobody_triggered_has_no_verdict_while_there_is_no_approved
     error: ErrorCode,
 ) -> None:
     line, results = station()
-    assert line.no_verdict(triggered=False) is None
+    assert line.free(seen(), at_ns=1) is None
     BLOCKS[error](line)
-    refusal = line.no_verdict(triggered=False)
-    assert refusal is not None
-    assert refusal[0] == error
     assert line.words().unapproved
     for verdict in ("good", "unsure", "defect"):
+        refusal = line.free(seen(verdict), at_ns=1)
+        assert refusal is not None
         assert called(verdict, refusal) == "no_inspection"
-        line.free(seen(verdict), at_ns=1)
-    assert {result.code for result in results} == {VerdictCode.NO_INSPECTION}
-    assert {result.error for result in results} == {error}
-
-
-@pytest.mark.parametrize("error", BLOCKS)
-def test_what_was_refused_stays_so_when_the_block_has_gone(error: ErrorCode) -> None:
-    line, results = station()
-    refused = seen("no_inspection", refusal=(error, "as it was judged"))
-    line.free(refused, at_ns=1)
-    event = line.trigger(origin="test", acquired=True)
-    line.complete(event.trigger_id, refused)
-    assert [(result.verdict, result.error) for result in results] == [("no_inspection", error)] * 2
+        assert (results[-1].error, results[-1].reason) == refusal
+        assert (results[-1].code, refusal[0]) == (VerdictCode.NO_INSPECTION, error)
 
 
 def test_a_trigger_under_way_is_still_for_its_recipe_unless_a_check_fails() -> None:
     line, results = station()
     event = line.trigger(origin="test", acquired=True)
     line.hold_for_job()
-    assert line.no_verdict(triggered=True) is None
-    line.complete(event.trigger_id, seen())
+    assert line.complete(event.trigger_id, seen()) is None
     assert results[-1].code == VerdictCode.GOOD
-    line.job_failed("there is none")
+    line.job_loaded(Job())
+    event = line.trigger(origin="test", acquired=True)
     line.set_check(Check.FAILED)
-    assert line.no_verdict(triggered=True) is not None
+    refusal = (ErrorCode.CHECK_FAILED, "the golden check failed")
+    assert line.complete(event.trigger_id, seen()) == refusal
+    assert (results[-1].error, results[-1].reason) == refusal
 
 
 def test_a_camera_that_is_away_is_no_reason_not_to_trust_a_frame() -> None:
     line, _ = station()
     line.source_lost("unplugged")
-    assert line.no_verdict(triggered=False) is None
+    assert line.free(seen(), at_ns=1) is None
     assert not line.words().unapproved
     assert called("good", None) == "good"

@@ -19,6 +19,8 @@ from edgeseg.runtime.station.records import (
 )
 from edgeseg.runtime.station.station import Station
 
+TOO_LATE = (ErrorCode.TIMEOUT, "its trigger was answered before the verdict")
+
 
 class Clock:
     """Time that a test moves."""
@@ -56,7 +58,7 @@ def test_a_trigger_takes_the_first_frame_after_it_and_no_older_one() -> None:
     assert line.acquire(grabbed_ns=clock()) == event
     assert line.words().state == State.INSPECTING
     assert line.acquire(grabbed_ns=clock()) is None  # one frame each
-    assert line.complete(event.trigger_id, seen())
+    assert line.complete(event.trigger_id, seen()) is None
     (result,) = results
     assert (result.trigger, result.code, result.error) == (event, VerdictCode.GOOD, ErrorCode.NONE)
     assert result.facts()["part_id"] == "A-17"
@@ -117,7 +119,7 @@ def test_time_runs_out_for_frames_and_for_verdicts_and_a_late_verdict_counts_for
     line.acquire(grabbed_ns=clock())
     clock.now_ns += 1_000_000_000
     line.tick()
-    assert not line.complete(late.trigger_id, seen())
+    assert line.complete(late.trigger_id, seen()) == TOO_LATE
     assert [(r.error, r.reason) for r in results] == [
         (ErrorCode.TIMEOUT, "no frame within 1 s"),
         (ErrorCode.TIMEOUT, "no verdict within 1 s"),
@@ -128,8 +130,8 @@ def test_time_runs_out_for_frames_and_for_verdicts_and_a_late_verdict_counts_for
 def test_a_verdict_without_a_frame_counts_for_nothing() -> None:
     line, _, results = station()
     event = line.trigger(origin="test")
-    assert not line.complete(event.trigger_id, seen())
-    assert not line.complete(99, seen())
+    assert line.complete(event.trigger_id, seen()) == TOO_LATE
+    assert line.complete(99, seen()) == TOO_LATE
     assert results == []
 
 
@@ -313,7 +315,7 @@ class Plant:
             event = self.acquired.pop(0)
             job = Job(number=5) if op == "other job" else None
             verdict = "defect" if op == "defect" else "good"
-            if line.complete(event.trigger_id, seen(verdict, job=job)) and job is None:
+            if line.complete(event.trigger_id, seen(verdict, job=job)) is None:
                 self.inspected[event.trigger_id] = verdict
         elif op == "fail" and self.acquired:
             event = self.acquired.pop(0)
