@@ -9,20 +9,32 @@ from numpy.typing import NDArray
 
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.intake import Intake
+from edgeseg.runtime.capture.sources import SourceSpec
+
+_SETTLE = 5  # frames
+
+
+def settling(spec: SourceSpec) -> int:
+    """First frames that do not show a part as later ones will: exposure and gain settle."""
+    return _SETTLE if spec.live and spec.trigger == "off" else 0
 
 
 class FrameTap:
     """Stands before the intake of a run; costs a comparison a frame while nobody asks."""
 
-    def __init__(self, intake: Intake) -> None:
+    def __init__(self, intake: Intake, *, settle: int = 0) -> None:
         self._intake = intake
         self._changed = threading.Condition()
-        self._wanted = 0
+        self._settle = settle  # frames that nobody gets, at the start
+        self._wanted, self._ended = 0, False
         self._kept: list[NDArray[np.uint8]] = []
 
     def put(self, frame: Frame) -> None:
         """Pass a frame on, and keep it if somebody waits for frames of the first source."""
-        if self._wanted and frame.source_index == 0:
+        mine = frame.source_index == 0
+        if self._settle and mine:
+            self._settle -= 1
+        elif self._wanted and mine:
             rgb = frame.channels == "rgb"
             with self._changed:
                 self._kept.append(frame.image_hwc if rgb else frame.image_hwc[:, :, ::-1])
@@ -36,22 +48,31 @@ class FrameTap:
 
     def finish(self, source_index: int) -> None:
         """No more frames will come from this source."""
+        if source_index == 0:
+            self._ended = True
+            self.release()
         self._intake.finish(source_index)
+
+    def release(self) -> None:
+        """Whoever waits for frames gets those that have come."""
+        with self._changed:
+            self._wanted = 0
+            self._changed.notify_all()
 
     def next_frames(
         self, count: int, *, timeout_s: float, ask: Callable[[], None] = lambda: None
     ) -> list[NDArray[np.uint8]]:
-        """The next frames of the first source, RGB; fewer if no more come in time.
+        """The next frames of the first source, RGB; fewer if no more come, or not in time.
 
         `ask` has a camera that software triggers take one.
         """
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
-            self._kept, self._wanted = [], count
-        for number in range(1, count + 1):
+            self._kept, self._wanted = [], 0 if self._ended else count
+        for left in reversed(range(count)):
             ask()
             with self._changed:
-                while len(self._kept) < number and (left_s := deadline_s - time.monotonic()) > 0:
+                while self._wanted > left and (left_s := deadline_s - time.monotonic()) > 0:
                     self._changed.wait(left_s)
         with self._changed:
             kept, self._kept, self._wanted = self._kept, [], 0

@@ -4,6 +4,7 @@ asked -> JOB_LOADING: new triggers are answered so   old ones still get their ve
 model warm or opened, golden check if the recipe says so, all beside the running inspection
 no trigger under way -> swap between two frames -> job loaded: triggers are for the new recipe
 a check on request runs between two frames, on the session that inspects
+a recipe that needs its master part at the start is held by such a check until it has passed
 """
 
 import threading
@@ -28,7 +29,9 @@ from edgeseg.runtime.station.records import Job
 from edgeseg.runtime.station.station import Station
 
 _SWAP_S = 60.0  # for the frame that is being scored, and the check of a model that is in use
+_CAMERA_S = 60.0  # for a camera that has never delivered: it is switched on with the line
 _MASTER_S = 10.0  # for the frames of a master part
+MASTER_WANTED = "put the master part under the camera and wait, or request a check"
 _CHECK_S = 600.0  # for a check on request, of however many pictures
 Event = dict[str, object]
 
@@ -79,14 +82,14 @@ class Changeover:
 
     def begin(self) -> CheckRecord | None:
         """Before the first frame: check if the recipe says so, and announce it."""
-        recipe, station = self.running.recipe, self._around.station
+        recipe = self.running.recipe
         keep_version(recipe)
         session = self.running.model.session
         for listener in self._around.on_model:
             listener(session, recipe.name)
         record = self._check(recipe, session)
-        self._announce(recipe, record)
-        station.job_loaded(self._job(recipe))
+        with self._lock:
+            self._admit(recipe, record)
         self._thread.start()
         return record
 
@@ -102,6 +105,7 @@ class Changeover:
         with self._lock:
             self._wanted = recipe
             self._around.station.hold_for_job()
+        self._around.pipeline.tap.release()  # no frames for the recipe before
         self._asked.set()
         return True
 
@@ -110,9 +114,8 @@ class Changeover:
         with self._lock:
             if self._wanted is not None or not any(golden_files(self.running.recipe)):
                 return False
-            if not self._checking:
-                self._checking = True
-                self._around.station.begin_check()
+            self._checking = True
+            self._around.station.begin_check()
         self._asked.set()
         return True
 
@@ -215,8 +218,20 @@ class Changeover:
             if self._wanted is not recipe:
                 return  # another was asked for meanwhile: stay held until that one is there
             self._wanted = None
+            self._admit(recipe, record)
+
+    def _admit(self, recipe: Recipe, record: CheckRecord | None) -> None:
+        """Open the station for a recipe, or ask for its master part; with the lock held."""
+        station, passed = self._around.station, record is None or record.passed
+        if recipe.settings.golden.master_at_start and passed:
+            self._tell(recipe, record)
+            self._around.note(f"recipe {recipe.name}: {MASTER_WANTED}")
+            self._checking = True
+            station.set_check(Check.RUNNING, MASTER_WANTED)
+            self._asked.set()
+        else:
             self._announce(recipe, record)
-            self._around.station.job_loaded(self._job(recipe))
+        station.job_loaded(self._job(recipe))
 
     def _fail(self, recipe: Recipe, reason: str) -> None:
         self._around.note(f"recipe {recipe.name}: not loaded, {reason}")
@@ -241,11 +256,13 @@ class Changeover:
         return None
 
     def _live_master(self, recipe: Recipe) -> Sequence[Image] | EdgesegError:
-        """Frames of the master part, if it lies before the camera when somebody asks."""
+        """Frames of the master part, if it lies before the camera."""
         golden, pipeline = recipe.settings.golden, self._around.pipeline
-        if not golden.master_on_request:
+        if not golden.needs_master:
             return ()
         reader = pipeline.readers[0]
+        if not self._camera_came():
+            return RuntimeFailure(f"master part: no camera within {_CAMERA_S:g} s")
         fired = reader.spec.trigger == "software"
         try:
             frames = pipeline.tap.next_frames(
@@ -260,6 +277,14 @@ class Changeover:
         return RuntimeFailure(
             f"master part: {len(frames)} of {golden.master_frames} frames within {_MASTER_S:g} s"
         )
+
+    def _camera_came(self) -> bool:
+        """Wait for the first sign of the camera, unless something else is wanted meanwhile."""
+        reader, deadline_s = self._around.pipeline.readers[0], time.monotonic() + _CAMERA_S
+        while reader.never_open and self._wanted is None and time.monotonic() < deadline_s:
+            if reader.ended or self._end.wait(0.02):
+                break
+        return not reader.never_open
 
     def _checked(self, recipe: Recipe, check: Callable[[], CheckRecord]) -> CheckRecord:
         """Never raises: the scoring thread asks too. What cannot be checked has failed."""
@@ -281,9 +306,15 @@ class Changeover:
         """Pass or fail to the PLC, the log and the page."""
         if record is None:
             self._around.station.set_check(Check.NONE)
+        elif record.passed:
+            self._around.station.set_check(Check.PASSED)
+        else:
+            self._around.station.set_check(Check.FAILED, record.summary)
+        self._tell(recipe, record)
+
+    def _tell(self, recipe: Recipe, record: CheckRecord | None) -> None:
+        if record is None:
             return
-        outcome = Check.PASSED if record.passed else Check.FAILED
-        self._around.station.set_check(outcome, "" if record.passed else record.summary)
         word = "passed" if record.passed else "FAILED"
         self._around.note(f"golden check of {recipe.name} {word}: {record.summary}")
         facts = {"passed": record.passed, "problems": list(record.problems)}

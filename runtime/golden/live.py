@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.capture.frame_tap import settling
 from edgeseg.runtime.capture.sources import open_capture, parse_source
 
 _OPEN_S = 10.0
-_SETTLE = 5  # frames of a live camera that are thrown away: exposure and gain settle
 
 
 def grab_frames(source: str, count: int) -> list[NDArray[np.uint8]]:
@@ -18,7 +18,7 @@ def grab_frames(source: str, count: int) -> list[NDArray[np.uint8]]:
     spec = parse_source(source)
     capture = open_capture(spec, wait=_slept, timeout_s=_OPEN_S)
     frames: list[NDArray[np.uint8]] = []
-    skipped = _SETTLE if spec.live else 0
+    skipped = settling(spec)
     try:
         while len(frames) < count and (grab := capture.read()) is not None:
             if skipped:

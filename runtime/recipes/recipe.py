@@ -70,6 +70,7 @@ class GoldenBounds:
     master_tolerance: float = 0.1  # of its score, as a share of the threshold
     master_frames: int = 8
     master_on_request: bool = False  # it lies before the camera when a stream is asked to check
+    master_at_start: bool = False  # and at every start and changeover: nothing is good before
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -79,6 +80,11 @@ class GoldenBounds:
             least = 1 if item.name in ("repeats", "master_frames") else 0
             if value < least:
                 raise UsageError(f"{item.name}={value}: expected at least {least}")
+
+    @property
+    def needs_master(self) -> bool:
+        """Whether a check of a running stream looks at the master part too."""
+        return self.master_on_request or self.master_at_start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +192,7 @@ def settings_text(settings: Settings) -> str:
         _line("master_tolerance", golden.master_tolerance, "as a share of the threshold"),
         _line("master_frames", golden.master_frames),
         _line("master_on_request", golden.master_on_request, "it is there when a PLC asks"),
+        _line("master_at_start", golden.master_at_start, "and before the first part is inspected"),
     ]
     return "\n".join(lines) + "\n"
 

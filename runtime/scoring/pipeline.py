@@ -17,7 +17,7 @@ from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
-from edgeseg.runtime.capture.frame_tap import FrameTap
+from edgeseg.runtime.capture.frame_tap import FrameTap, settling
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.reader import OpenCapture, Reader
 from edgeseg.runtime.capture.redact import redact
@@ -93,7 +93,7 @@ class Pipeline:
         self.buffer = FrameBuffer(
             [spec.policy(config.policy) for spec in specs], queue_size=config.queue_size
         )
-        self.tap = FrameTap(intake(self.buffer))
+        self.tap = FrameTap(intake(self.buffer), settle=settling(specs[0]))
         self.readers = [
             Reader(
                 spec,
@@ -109,6 +109,7 @@ class Pipeline:
         self._sizes_hw: list[tuple[int, int] | None] = [None] * len(specs)
         self._batch = min(session.max_batch, len(specs))
         self._changes: queue.SimpleQueue[Change] = queue.SimpleQueue()
+        self._over = False  # no more frames: nobody needs to wait for the next one
         self._next_tick_s = self._next_status_s = 0.0
 
     def add_sink(self, sink: Sink) -> None:
@@ -158,6 +159,8 @@ class Pipeline:
         """Score with another model from the next frame on; false: not within that time."""
         self._changes.put(change)
         self.buffer.wake()
+        if self._over:
+            change.done.set()
         return change.done.wait(timeout_s)
 
     def _take_changes(self) -> None:
@@ -264,9 +267,10 @@ class Pipeline:
 
     def _finish(self) -> None:
         self._stop.set()
+        self._over = True
         self.buffer.close()
         while not self._changes.empty():
-            self._changes.get().done.set()  # nobody needs to wait for a frame that does not come
+            self._changes.get().done.set()
         deadline_s = time.monotonic() + _JOIN_S
         for reader in self.readers:
             if not reader.join(timeout_s=max(0.0, deadline_s - time.monotonic())):

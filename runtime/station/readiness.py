@@ -27,7 +27,7 @@ class Readiness:
     def unproven(self) -> Refusal | None:
         """Why the model that runs may call nothing good."""
         if self.check == Check.RUNNING:
-            return ErrorCode.CHECK_FAILED, "the golden check runs"
+            return ErrorCode.CHECK_FAILED, self.check_reason or "the golden check runs"
         if self.check == Check.FAILED:
             return ErrorCode.CHECK_FAILED, self.check_reason or "the golden check failed"
         return None

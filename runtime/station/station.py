@@ -277,7 +277,9 @@ class Station:
     def begin_check(self) -> None:
         """A check was asked for: from now on, until it has passed, nothing is good."""
         with self._lock:
-            self._ready.check, self._answer = Check.RUNNING, CheckAnswer.RUNNING
+            if self._ready.check != Check.RUNNING:
+                self._ready.check, self._ready.check_reason = Check.RUNNING, ""
+            self._answer = CheckAnswer.RUNNING
 
     def set_check(self, check: Check, reason: str = "") -> None:
         """Where the golden check stands; while it runs and after it failed nothing is good."""

@@ -1,5 +1,6 @@
 """Recipes of the brightness model with golden pictures whose scores are known."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +70,7 @@ def edit(recipe: Recipe, old: str, new: str) -> Recipe:
     """Change a line of recipe.toml."""
     path = recipe.folder / "recipe.toml"
     text = path.read_text()
-    assert old in text, old
-    path.write_text(text.replace(old, new))
+    whole = rf"(?<!\w){re.escape(old)}"  # at_start is not master_at_start
+    assert re.search(whole, text), old
+    path.write_text(re.sub(whole, lambda _: new, text))
     return read_recipe(recipe.folder)

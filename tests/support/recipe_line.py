@@ -5,6 +5,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.progress import ignore
 from edgeseg.runtime.changeover.changeover import Running
@@ -23,6 +26,7 @@ def line(
     first: str = "high",
     trust: tuple[Path, ...] = (),
     sinks: bool = False,
+    picture: NDArray[np.uint8] | None = None,
     **values: object,
 ) -> Iterator[Rig]:
     """A line that is triggered by the test and begins with one recipe."""
@@ -42,7 +46,7 @@ def line(
     )
     options = {"trigger": "modbus", "modbus": "0", **values}
     rig = Rig(session=model.session, values=options, product=product, sinks=sinks)
-    rig.camera.level = LEVEL
+    rig.camera.level, rig.camera.picture = LEVEL, picture
     try:
         with rig:
             rig.wait(lambda: rig.station.current_job.name == first, "the first recipe")
