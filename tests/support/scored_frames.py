@@ -86,6 +86,7 @@ def make_drift_state(ratio_hw: NDArray[np.float32]) -> DriftState:
         ratio_hw=ratio_hw,
         brightness=None,
         movement=None,
+        parts=None,
         sharpness=None,
         headline="",
         message="",
