@@ -81,7 +81,7 @@ class DriftState:
     brightness: float | None  # mean grey level now over that of the first good window
     sharpness: float | None
     movement: Movement | None  # of the view since the first good ones; None: not known
-    parts: Movement | None  # of the parts, where they are followed
+    parts: Movement | None = None  # of the parts, where they are followed
     headline: str
     message: str  # the headline and its evidence
     advice: str  # what to check; empty when all is well
