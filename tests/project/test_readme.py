@@ -19,6 +19,7 @@ README = text_of("README.md")
 NOT_RUN = {
     "--source 0": "needs a camera",
     "--precision fp16 --trt": "needs an NVIDIA GPU",
+    "learn line3": "needs marks of an operator; tests/teach has them",
     "--precision int8": "not true to a part this small; test_export_quantise.py runs it",
 }
 # The same commands on a small part: the options change the time they take and nothing else.
