@@ -15,6 +15,7 @@ from edgeseg.contract.operating_point import (
     percent,
     with_band,
 )
+from edgeseg.contract.signature import no_longer_fits
 from edgeseg.options import FILE, PATH, listeners, note, quiet_option, trust_option
 from edgeseg.progress import Note, Progress
 from edgeseg.runtime.backends.choose import backend_names
@@ -98,6 +99,8 @@ def calibrate(
                 progress=progress,
             )
         )
+    if stale := no_longer_fits(model):
+        note(stale)
     note(f"wrote {model.with_suffix('.json')}; see it with: edgeseg threshold {model}")
 
 

@@ -9,6 +9,7 @@ import click
 from edgeseg.artefact.header import read_artefact_file
 from edgeseg.contract.metadata import MODEL_SUFFIXES, UNKNOWN_LICENCE
 from edgeseg.contract.seal import hash_state
+from edgeseg.contract.signature import signature_facts
 from edgeseg.files import size_text
 from edgeseg.options import PATH
 
@@ -30,6 +31,7 @@ def info(model: Path, as_json: bool) -> None:
         facts: dict[str, Any] = describe(model)
     else:
         facts = artefact_facts(model)
+    facts["signature"] = signature_facts(model)
     if as_json:
         click.echo(json.dumps(facts, indent=2, sort_keys=True))
         return

@@ -23,7 +23,7 @@ from edgeseg.contract.operating_point import (
     operating_point,
     with_band,
 )
-from edgeseg.contract.signature import check_trusted, signature_path
+from edgeseg.contract.signature import check_trusted, no_longer_fits
 from edgeseg.errors import ArtefactError, RuntimeFailure, UsageError
 from edgeseg.options import FOLDER, PATH, listeners, note, quiet_option, trust_option
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice
@@ -188,8 +188,8 @@ def _store(stored: Stored, chosen: Thresholds) -> None:
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     store = store_choice if model.suffix in MODEL_SUFFIXES else store_thresholds
     written = store(model, chosen, rule=rule, images=len(stored.scores), when=when)
-    if signature_path(model).is_file():
-        note(f"the signature of {model} no longer fits; sign it again with `edgeseg sign`")
+    if stale := no_longer_fits(model):
+        note(stale)
     note(f"wrote {written}: threshold {stored.thresholds.score:.4f} is now {chosen.score:.4f}")
 
 

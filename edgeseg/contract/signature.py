@@ -108,6 +108,33 @@ def read_signature(path: Path) -> Signature | None:
     return signature
 
 
+def no_longer_fits(path: Path) -> str | None:
+    """What to tell whoever has just changed a file; None: nobody has signed it."""
+    for signed in (path, path.parent):
+        if signature_path(signed).is_file():
+            return (
+                f"the signature of {signed} no longer fits; sign it again with `edgeseg sign "
+                f"{signed} --key KEY`"
+            )
+    return None
+
+
+def signature_facts(path: Path) -> dict[str, str]:
+    """Who says to have signed a file or its recipe, and if it is still that file; for people."""
+    for signed in (path, path.parent):
+        try:
+            signature = read_signature(signed)
+            if signature is None:
+                continue
+            told = {"key": signature.statement.key, "when": signature.statement.when}
+            _compare(signed, signature.statement)
+        except RuntimeFailure as error:
+            return {"signed": "no longer", "why": str(error)}
+        proof = f"edgeseg verify-signature {signed} --trust KEY"
+        return {"signed": "as it is", **told, "not held against a key": f"try: {proof}"}
+    return {"signed": "no"}
+
+
 def check_signature(path: Path, trusted: Sequence[Path]) -> Statement:
     """What is signed of a file or folder, after holding it against keys and files."""
     signature = read_signature(path)

@@ -7,6 +7,7 @@ quadratic form in fp16, where 15 MB are nothing to a GPU.
 
 import tempfile
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +69,17 @@ def first_layers(proto: ModelProto, count: int) -> list[str]:
     return names
 
 
+@contextmanager
+def _temporary_files() -> Iterator[Path]:
+    """A folder that the next run clears after a kill, for our files and the library's own."""
+    with temporary_folder(Path(tempfile.gettempdir()), name="edgeseg") as folder:
+        before, tempfile.tempdir = tempfile.tempdir, str(folder)
+        try:
+            yield folder
+        finally:
+            tempfile.tempdir = before
+
+
 class Quantiser:
     """Calibrates once on good images (N, H, W, 3), then quantises."""
 
@@ -80,29 +92,29 @@ class Quantiser:
         rounding: Rounding = AS_SHIPPED,
     ):
         self._proto, self._target, self._rounding = proto, target, rounding
-        self._ranges = self._calibrate(frames)
-        # With its shapes known the graph is not written to disk and read again for every plan.
-        self._shaped = save_and_reload_model_with_shape_infer(proto)
+        with _temporary_files() as folder:
+            self._ranges = self._calibrate(frames, folder)
+            # With its shapes known the graph is not written to disk and read again for every plan.
+            self._shaped = save_and_reload_model_with_shape_infer(proto)
 
-    def _calibrate(self, frames: NDArray[np.uint8]) -> TensorsData:
-        with temporary_folder(Path(tempfile.gettempdir()), name="edgeseg") as folder:
-            source = folder / "fp32.onnx"
-            augmented = folder / "augmented.onnx"
-            source.write_bytes(self._proto.SerializeToString())
-            calibrator = create_calibrator(
-                source,
-                list(_INT8_OPS[self._target]),
-                augmented_model_path=str(augmented),
-                calibrate_method=self._rounding.ranges,
-                extra_options={
-                    "symmetric": self._target == "trt",
-                    "percentile": self._rounding.percentile,
-                },
-            )
-            # Its own session would keep all activations until the ranges are taken at the end.
-            calibrator.infer_session = open_onnxruntime(augmented, SessionOptions(), exact=True)
-            calibrator.collect_data(_Frames(frames, size=batch_size(self._proto)))
-            return calibrator.compute_data()
+    def _calibrate(self, frames: NDArray[np.uint8], folder: Path) -> TensorsData:
+        source = folder / "fp32.onnx"
+        augmented = folder / "augmented.onnx"
+        source.write_bytes(self._proto.SerializeToString())
+        calibrator = create_calibrator(
+            source,
+            list(_INT8_OPS[self._target]),
+            augmented_model_path=str(augmented),
+            calibrate_method=self._rounding.ranges,
+            extra_options={
+                "symmetric": self._target == "trt",
+                "percentile": self._rounding.percentile,
+            },
+        )
+        # Its own session would keep all activations until the ranges are taken at the end.
+        calibrator.infer_session = open_onnxruntime(augmented, SessionOptions(), exact=True)
+        calibrator.collect_data(_Frames(frames, size=batch_size(self._proto)))
+        return calibrator.compute_data()
 
     def quantise(self) -> ModelProto:
         """A copy whose backbone and projection are int8."""

@@ -22,6 +22,7 @@ def test_info_json(artefact_copy, small_artefact):
     size = facts.pop("size_bytes")
     assert size == artefact_copy.stat().st_size
     assert facts.pop("hash") == "every number is as it was written"
+    assert facts.pop("signature") == {"signed": "no"}
     assert facts == json.loads(json.dumps(small_artefact.header()))
 
 

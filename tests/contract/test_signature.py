@@ -10,13 +10,16 @@ import pytest
 
 pytest.importorskip("cryptography", reason="needs cryptography: pip install edgeseg[sign]")
 
+from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import ScoreStatistics, announced_sidecar
 from edgeseg.contract.signature import (
     check_signature,
     check_trusted,
     make_keys,
+    no_longer_fits,
     read_signature,
     sign,
+    signature_facts,
     signature_path,
 )
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
@@ -170,8 +173,28 @@ def test_a_new_threshold_asks_for_a_new_signature(tmp_path):
     succeed("keygen", key)
     succeed("sign", model, "--key", key)
     said = succeed("threshold", model, "--rate", "0.2", "--trust", key.with_suffix(".pub")).stderr
-    assert f"the signature of {model} no longer fits; sign it again with `edgeseg sign`" in said
+    stale = f"the signature of {model} no longer fits; sign it again with `edgeseg sign {model}"
+    assert stale in said
+    assert json.loads(succeed("info", model, "--json").stdout)["signature"]["signed"] == "no longer"
     again = fail("threshold", model, "--trust", key.with_suffix(".pub"), code=1)
     assert again.startswith(f"{model}: {model.stem}.json was changed since it was signed;")
     succeed("sign", model, "--key", key)
     succeed("threshold", model, "--trust", key.with_suffix(".pub"))
+    picture = tmp_path / "good" / "0.png"
+    write_image(picture, np.full((64, 96, 3), 100, np.uint8))
+    assert stale in succeed("calibrate", model, picture.parent, "--backend", "cpu").stderr
+
+
+def test_info_tells_who_signed_a_model_or_its_recipe(model, keys, tmp_path):
+    private, _ = keys
+    assert signature_facts(model) == {"signed": "no"}
+    sign(model, private, chain={})
+    told, signature = signature_facts(model), read_signature(model)
+    assert (told["signed"], told["key"]) == ("as it is", signature.statement.key)
+    assert f"verify-signature {model}" in told["not held against a key"]
+    model.write_bytes(b"another")
+    assert "was changed since it was signed" in signature_facts(model)["why"]
+    signature_path(model).unlink()
+    sign(model.parent, private, chain={})
+    assert signature_facts(model)["signed"] == "as it is"
+    assert no_longer_fits(model).startswith(f"the signature of {model.parent} no longer fits")

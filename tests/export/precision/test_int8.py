@@ -1,7 +1,9 @@
 """int8: which tensors, which ranges, and what a CPU makes of them."""
 
 import logging
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -11,6 +13,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from edgeseg.config import FitConfig
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
+from edgeseg.export.precision import int8
 from edgeseg.export.precision.int8 import (
     Quantiser,
     first_layers,
@@ -239,3 +242,20 @@ def test_seven_bits_do_not_saturate_in_the_kernels_of_this_computer() -> None:
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     (found,) = session.run(None, {"x": x})
     np.testing.assert_array_equal(found, np.full((1, 4, 8), 255 * 64 * 16))
+
+
+def test_temporary_files_of_the_library_are_ours(monkeypatch, tmp_path):
+    """After a kill the next run finds them by their names."""
+    seen = []
+    real = int8.save_and_reload_model_with_shape_infer
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(
+        int8,
+        "save_and_reload_model_with_shape_infer",
+        lambda proto: (seen.append(Path(tempfile.gettempdir())), real(proto))[1],
+    )
+    quantised(SHORT, "cpu")
+    assert [path.parent for path in seen] == [tmp_path]
+    assert seen[0].name.startswith(".edgeseg~")
+    assert list(tmp_path.iterdir()) == []
+    assert tempfile.gettempdir() == str(tmp_path)
