@@ -1,23 +1,22 @@
-"""A whole station at full speed: four sources, three viewers, an MQTT and a Modbus client.
+"""A whole line at full speed: four cameras, three viewers, PLCs that trigger over Modbus and MQTT.
 
     python -m edgeseg.bench.studies.line.soak_line --model part.onnx --minutes 60
 
-The stream is a process of its own; its memory, threads and descriptors are read from outside, its
-p99 from /metrics as it goes. In the end every frame must be accounted for: in = scored + dropped,
-and every scored frame is a result that the MQTT client has got. Needs mosquitto for MQTT.
+Three streams run beside each other, each a process: one with free-running cameras, whose results
+go to an MQTT client and whose registers a PLC reads, and one camera each whose parts a PLC
+triggers over Modbus and over MQTT, as fast as it gets results. Memory, threads and descriptors are
+read from outside, p99 from /metrics as it goes. In the end every frame must be accounted for, in =
+scored + dropped, and every trigger must have one result, with its part id. Needs mosquitto.
 """
 
 import contextlib
 import json
 import os
-import re
-import shutil
-import socket
+import signal
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -27,184 +26,250 @@ from typing import Any
 import click
 import numpy as np
 
+from edgeseg.bench.studies.line.broker import Broker, free_port
+from edgeseg.bench.studies.line.clients import Client, ModbusClient, MqttClient
 from edgeseg.bench.studies.line.plc import ModbusPlc
+from edgeseg.bench.studies.line.soak_samples import Sample, quarters, sample, settled, slope
 from edgeseg.bench.studies.trust.report import OUT, markdown, write_rows
-from edgeseg.errors import RuntimeFailure
+from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.files import temporary_folder
 from edgeseg.options import note
 from edgeseg.runtime.adapters.modbus_map import STATUS
 
-SETTLING = 0.2  # share of the time in which caches fill and threads start
 LEAK_MB_PER_HOUR = 10.0
-_P99 = re.compile(
-    r'edgeseg_stage_seconds\{[^}]*quantile="0.99"[^}]*stage="end_to_end"[^}]*\} (\S+)'
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """The process at one moment."""
-
-    seconds: float
-    memory_mb: float
-    threads: int
-    descriptors: int
-    p99_ms: float  # end to end, of the last frames; NaN before the first
+_EVERY_S = 2.0  # between samples
+_KEPT = 240  # samples in the report
+_START_S, _END_S = 120.0, 60.0
 
 
 @dataclass(kw_only=True)
-class Clients:
-    """What clients have seen."""
+class Heard:
+    """What the clients of a stream have seen."""
 
-    pictures: list[int]  # of each viewer
-    mqtt_results: int = 0
-    modbus_reads: int = 0
-    errors: list[str] = field(default_factory=list)
-
-
-def free_port() -> int:
-    """One that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    pictures: int = 0
+    reads: int = 0
+    triggers: int = 0
+    results: int = 0
+    wrong: list[str] = field(default_factory=list)
 
 
-def sample(pid: int, page: int, begin_s: float) -> Sample:
-    """Look at the process from outside."""
-    folder = Path(f"/proc/{pid}")
-    status = dict(
-        line.split(":", 1) for line in (folder / "status").read_text("utf-8").splitlines()
-    )
-    p99 = float("nan")
-    with contextlib.suppress(OSError, urllib.error.URLError):
-        with urllib.request.urlopen(f"http://127.0.0.1:{page}/metrics", timeout=10) as answer:
-            found = _P99.search(answer.read().decode())
-        p99 = p99 if found is None else float(found[1]) * 1000
-    return Sample(
-        seconds=time.monotonic() - begin_s,
-        memory_mb=int(status["VmRSS"].split()[0]) / 1000,
-        threads=int(status["Threads"]),
-        descriptors=len(list((folder / "fd").iterdir())),
-        p99_ms=p99,
-    )
+@dataclass(kw_only=True)
+class Stream:
+    """One process of the line and its clients."""
+
+    name: str
+    words: list[str]
+    folder: Path
+    page: int = field(default_factory=free_port)
+    modbus: int = field(default_factory=free_port)
+    heard: Heard = field(default_factory=Heard)
+    samples: list[Sample] = field(default_factory=list)
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def start(self) -> None:
+        """The page tells its figures."""
+        more = ["--serve", str(self.page), "--modbus", str(self.modbus), "--status-every", "0"]
+        more += ["--events", str(self.folder / f"{self.name}.jsonl")]
+        more += ["--report", str(self.folder / f"{self.name}.json")]
+        self.process = subprocess.Popen([*self.words, *more], stdout=subprocess.DEVNULL)
+
+    def look(self, begin_s: float) -> None:
+        """One sample, if it runs and has scored a frame."""
+        with contextlib.suppress(OSError, KeyError):
+            if self.process is not None:
+                seen = sample(self.process.pid, self.page, begin_s)
+                self.samples += [seen] if np.isfinite(seen.p99_ms) else []
+
+    def end(self) -> dict[str, Any]:
+        """Ask it to stop; its report."""
+        if self.process is None:
+            raise RuntimeFailure(f"{self.name}: not started")
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(_END_S)
+        if code != 0:
+            raise SystemExit(f"FAILED: the stream {self.name} ended with {code}")
+        path = self.folder / f"{self.name}.json"
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return report
 
 
-def view(page: int, index: int, clients: Clients, stop: threading.Event) -> None:
+def streams(
+    model: Path, folder: Path, broker: int, *, sources: int, fps: float, threads: int, random: bool
+) -> list[Stream]:
+    """One that runs freely with all cameras but two, and two that are triggered."""
+    words = [sys.executable, "-m", "edgeseg", "stream", "--model", str(model)]
+    words += ["--threads", str(threads), *(["--allow-random-weights"] if random else [])]
+    cameras = [f"synthetic:fps={fps:g},defects=0.1,seed={index}" for index in range(sources)]
+    free = [word for camera in cameras[2:] for word in ("--source", camera)]
+    made = {"free": free}
+    for name, camera in zip(("modbus", "mqtt"), cameras, strict=False):
+        made[name] = ["--source", camera, "--trigger", name]
+    return [
+        Stream(
+            name=name,
+            words=[*words, *own, "--mqtt", f"mqtt://127.0.0.1:{broker}/{name}"],
+            folder=folder,
+        )
+        for name, own in made.items()
+    ]
+
+
+def view(stream: Stream, index: int, stop: threading.Event) -> None:
     """A browser that looks at one source."""
+    address = f"http://127.0.0.1:{stream.page}/stream.mjpg?source={index}"
     while not stop.is_set():
         try:
-            address = f"http://127.0.0.1:{page}/stream.mjpg?source={index}"
             with urllib.request.urlopen(address, timeout=30) as pictures:
                 while not stop.is_set() and (part := pictures.read1(1 << 16)):
-                    clients.pictures[index] += part.count(b"Content-Length")
+                    stream.heard.pictures += part.count(b"Content-Length")
         except OSError:
             stop.wait(0.2)  # not yet listening, or already closed
 
 
-def poll(port: int, clients: Clients, stop: threading.Event) -> None:
+def poll(stream: Stream, stop: threading.Event) -> None:
     """A PLC that reads its registers twenty times a second."""
     while not stop.is_set():
         try:
-            plc = ModbusPlc("127.0.0.1", port)  # the newest result, none waits for it
+            plc = ModbusPlc("127.0.0.1", stream.modbus)  # the newest result, none waits for it
             while not stop.wait(0.05):
                 plc.read(STATUS, 30)
-                clients.modbus_reads += 1
+                stream.heard.reads += 1
         except (OSError, RuntimeFailure):
             stop.wait(0.2)
 
 
-@contextlib.contextmanager
-def broker(folder: Path, clients: Clients) -> Iterator[str | None]:
-    """mosquitto and a client that counts results; None where it is not installed."""
-    program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
-    if program is None:
-        note("mosquitto is not installed: no MQTT client")
-        yield None
-        return
-    from paho.mqtt.client import Client
+def trigger(stream: Stream, client: Client, stop: threading.Event) -> None:
+    """A PLC that asks for the next part as soon as it has the result of the last."""
+    heard, last = stream.heard, 0
+    while not stop.is_set():
+        part = f"{stream.name}-{heard.triggers}"
+        heard.triggers += 1
+        try:
+            result = client.inspect(part)
+        except (OSError, EdgesegError) as error:
+            heard.wrong.append(f"{part}: {error}")
+            continue
+        heard.results += 1
+        if result["part_id"] != part or result["trigger_id"] <= last:
+            heard.wrong.append(f"{part}: {result}")
+        last = result["trigger_id"]
+
+
+def count_results(stream: Stream, broker: int) -> Any:
+    """An MQTT client that counts what a stream publishes."""
+    from paho.mqtt.client import Client as Paho
     from paho.mqtt.enums import CallbackAPIVersion
 
-    port = free_port()
-    settings = folder / "mosquitto.conf"
-    settings.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n")
-    running = subprocess.Popen([program, "-c", str(settings)], stderr=subprocess.DEVNULL)
-    client = Client(CallbackAPIVersion.VERSION2)
-
     def count(*_: Any) -> None:
-        clients.mqtt_results += 1
+        stream.heard.results += 1
 
-    def subscribe(*_: Any) -> None:
-        client.subscribe("soak/result", qos=1)
-
+    client = Paho(CallbackAPIVersion.VERSION2)
     client.on_message = count
-    client.on_connect = subscribe
-    try:
-        for _ in range(100):
-            with contextlib.suppress(OSError):
-                client.connect("127.0.0.1", port)
-                break
-            time.sleep(0.1)
-        client.loop_start()
-        yield f"mqtt://127.0.0.1:{port}/soak"
-        time.sleep(2.0)  # the last messages are under way
-        client.loop_stop()
-    finally:
-        running.terminate()
-        running.wait()
+    client.on_connect = lambda each, *_: each.subscribe(f"{stream.name}/result", qos=1)
+    client.connect("127.0.0.1", broker)
+    client.loop_start()
+    return client
 
 
-def slope_per_hour(samples: list[Sample]) -> float:
-    """Megabytes an hour, by least squares after the beginning has settled."""
-    settled = [one for one in samples if one.seconds >= SETTLING * samples[-1].seconds]
-    if len(settled) < 2:
-        return 0.0
-    times = [one.seconds / 3600 for one in settled]
-    return float(np.polyfit(times, [one.memory_mb for one in settled], 1)[0])
+def client_of(stream: Stream, broker: int) -> Client:
+    """Whoever triggers a stream, once it can be."""
+    deadline_s = time.monotonic() + _START_S
+    while True:
+        try:
+            if stream.name == "mqtt":
+                return MqttClient(broker, stream.name)
+            return ModbusClient(stream.modbus)
+        except OSError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.2)
 
 
-def judged(samples: list[Sample], report: dict[str, Any], clients: Clients) -> dict[str, Any]:
-    """The run in one row."""
-    sources = report["sources"]
+def judged(stream: Stream, report: dict[str, Any]) -> dict[str, Any]:
+    """A stream in one row."""
+    sources, station = report["sources"], report.get("station") or {}
     frames, scored = (sum(one[key] for one in sources) for key in ("frames_in", "scored"))
     dropped = sum(sum(one["dropped"].values()) for one in sources)
-    settled = samples[int(SETTLING * len(samples)) :]
-    quarter = max(1, len(settled) // 4)
-    first, last = settled[:quarter], settled[-quarter:]
-    p99 = [float(np.median([one.p99_ms for one in part])) for part in (first, last)]
+    calm = settled(stream.samples)
+    heard = stream.heard
     return {
-        "minutes": samples[-1].seconds / 60,
+        "stream": stream.name,
+        "minutes": stream.samples[-1].seconds / 60,
         "in": frames,
         "scored": scored,
         "dropped": dropped,
         "not accounted for": frames - scored - dropped,
-        "MQTT results": clients.mqtt_results,
-        "Modbus reads": clients.modbus_reads,
-        "pictures": sum(clients.pictures),
-        "memory MB": settled[-1].memory_mb,
-        "MB per hour": slope_per_hour(samples),
-        "threads": f"{first[0].threads} to {last[-1].threads}",
-        "descriptors": f"{first[0].descriptors} to {last[-1].descriptors}",
-        "p99 ms, first and last quarter": f"{p99[0]:.1f}, {p99[1]:.1f}",
+        "triggers": heard.triggers if station else 0,
+        "taken": station.get("triggers", 0),
+        "answered": station.get("results", scored),
+        "received": heard.results,
+        "wrong": heard.wrong,
+        "register reads": heard.reads,
+        "pictures": heard.pictures,
+        "memory MB": calm[-1].memory_mb,
+        "MB per hour": str(slope(calm)),
+        "threads": f"{min(o.threads for o in calm)} to {max(o.threads for o in calm)}",
+        "descriptors": f"{min(o.descriptors for o in calm)} to {max(o.descriptors for o in calm)}",
+        "p99 ms by quarter": ", ".join(f"{value:.0f}" for value in quarters(calm)),
+        "samples": [asdict(one) for one in stream.samples[:: 1 + len(stream.samples) // _KEPT]],
     }
 
 
-def failures(row: dict[str, Any], *, mqtt: bool) -> Iterator[str]:
+def failures(stream: Stream, row: dict[str, Any]) -> Iterator[str]:
     """What may not be."""
+    name = row["stream"]
     if row["not accounted for"] != 0:
-        yield "in is not scored + dropped"
-    if mqtt and row["MQTT results"] != row["scored"]:
-        yield f"{row['MQTT results']} MQTT results of {row['scored']} scored frames"
-    hours = row["minutes"] / 60
-    if hours >= 0.5 and row["MB per hour"] > LEAK_MB_PER_HOUR:
-        yield f"memory grows by {row['MB per hour']:.1f} MB an hour"
+        yield f"{name}: in is not scored + dropped"
+    if row["wrong"]:
+        yield f"{name}: {len(row['wrong'])} wrong results, the first: {row['wrong'][0]}"
+    if row["triggers"] != row["taken"]:
+        yield f"{name}: {row['triggers']} triggers, and the station took {row['taken']}"
+    wanted = row["triggers"] or row["scored"]
+    if not row["answered"] == row["received"] == wanted:
+        given = f"{row['answered']} given, {row['received']} received"
+        yield f"{name}: {wanted} results wanted, {given}"
+    growth = slope(settled(stream.samples))
+    if row["minutes"] >= 30 and growth.low > LEAK_MB_PER_HOUR:
+        yield f"{name}: memory grows by {growth} MB an hour"
+
+
+@contextlib.contextmanager
+def running(
+    made: list[Stream], broker: int, stop: threading.Event, *, viewers: int
+) -> Iterator[None]:
+    """Everything started, and stopped in the order in which nothing is under way."""
+    threads = [threading.Thread(target=poll, args=(made[0], stop), daemon=True)]
+    threads += [
+        threading.Thread(target=view, args=(made[index % len(made)], 0, stop), daemon=True)
+        for index in range(viewers)
+    ]
+    clients = []
+    try:
+        for stream in made:
+            stream.start()
+        for stream in made[1:]:
+            clients.append(client_of(stream, broker))
+            arguments = (stream, clients[-1], stop)
+            threads.append(threading.Thread(target=trigger, args=arguments, daemon=True))
+        for thread in threads:
+            thread.start()
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join(_END_S)
+        for client in clients:
+            client.close()
 
 
 @click.command(context_settings={"show_default": True})
 @click.option("--model", type=click.Path(exists=True, path_type=Path), required=True)
 @click.option("--minutes", type=click.FloatRange(0.05), default=60.0)
-@click.option("--sources", type=click.IntRange(1), default=4)
+@click.option("--sources", type=click.IntRange(3), default=4, help="Two of them are triggered.")
 @click.option("--viewers", type=click.IntRange(0), default=3)
 @click.option("--fps", type=click.FloatRange(1), default=30.0, help="Of each source.")
+@click.option("--threads", type=click.IntRange(1), default=1, help="Of each model.")
 @click.option("--allow-random-weights", is_flag=True, help="Run a model that was never trained.")
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Folder of the report.")
 def main(
@@ -213,55 +278,44 @@ def main(
     sources: int,
     viewers: int,
     fps: float,
+    threads: int,
     allow_random_weights: bool,
     out: Path,
 ) -> None:
-    """Run a station for as long as you like, and fail on a leak or a lost frame."""
-    clients = Clients(pictures=[0] * sources)
-    page, modbus = free_port(), free_port()
-    with temporary_folder(out, name="soak") as folder, broker(folder, clients) as mqtt:
-        words = [sys.executable, "-m", "edgeseg", "stream", "--model", str(model)]
-        for index in range(sources):
-            words += ["--source", f"synthetic:fps={fps:g},defects=0.1,seed={index}"]
-        words += ["--duration", f"{minutes * 60:g}", "--serve", str(page)]
-        words += ["--modbus", str(modbus), "--events", str(folder / "events.jsonl")]
-        words += ["--report", str(folder / "report.json"), "--status-every", "0"]
-        words += ["--allow-random-weights"] if allow_random_weights else []
-        words += [] if mqtt is None else ["--mqtt", mqtt]
-        samples = watched(words, clients, page=page, modbus=modbus, viewers=viewers)
-        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    row = judged(samples, report, clients)
-    click.echo(markdown([row]))
-    write_rows(out, "soak", title="A station at full speed", rows=[row])
-    note(f"{len(samples)} samples; the last: {asdict(samples[-1])}")
-    if broken := list(failures(row, mqtt=mqtt is not None)):
+    """Run a line for as long as you like, and fail on a leak, a lost frame or a lost trigger."""
+    stop, begin_s = threading.Event(), time.monotonic()
+    with temporary_folder(out, name="soak") as folder, Broker(folder) as broker:
+        made = streams(
+            model,
+            folder,
+            broker.port,
+            sources=sources,
+            fps=fps,
+            threads=threads,
+            random=allow_random_weights,
+        )
+        counter = count_results(made[0], broker.port)
+        try:
+            with running(made, broker.port, stop, viewers=viewers):
+                while time.monotonic() - begin_s < 60 * minutes:
+                    for stream in made:
+                        stream.look(begin_s)
+                    time.sleep(_EVERY_S)
+            # Whoever triggers has its last result before the streams are asked to end.
+            reports = [stream.end() for stream in made]
+            time.sleep(_EVERY_S)  # the last messages are under way
+            counter.loop_stop()
+        finally:
+            for stream in made:
+                if stream.process is not None and stream.process.poll() is None:
+                    stream.process.kill()
+    rows = [judged(stream, report) for stream, report in zip(made, reports, strict=True)]
+    click.echo(markdown(rows))
+    write_rows(out, "soak", title="A line at full speed", rows=rows)
+    note(f"{os.getloadavg()[0]:.1f} processes wanted to run at the end")
+    broken = [what for one, row in zip(made, rows, strict=True) for what in failures(one, row)]
+    if broken:
         raise SystemExit(f"FAILED: {'; '.join(broken)}")
-
-
-def watched(
-    words: list[str], clients: Clients, *, page: int, modbus: int, viewers: int
-) -> list[Sample]:
-    """Run the stream with all its clients until it ends by itself."""
-    stop, begin_s, samples = threading.Event(), time.monotonic(), list[Sample]()
-    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, env=os.environ)
-    threads = [
-        threading.Thread(target=view, args=(page, index % len(clients.pictures), clients, stop))
-        for index in range(viewers)
-    ]
-    threads.append(threading.Thread(target=poll, args=(modbus, clients, stop)))
-    for thread in threads:
-        thread.daemon = True
-        thread.start()
-    while running.poll() is None:
-        with contextlib.suppress(OSError, KeyError):  # it has just ended
-            samples.append(sample(running.pid, page, begin_s))
-        time.sleep(2.0)
-    stop.set()
-    # Before the first frame and while it closes the page does not answer.
-    steady = [one for one in samples if np.isfinite(one.p99_ms)]
-    if running.returncode != 0 or not steady:
-        raise SystemExit(f"FAILED: the stream ended with {running.returncode}")
-    return steady
 
 
 if __name__ == "__main__":
