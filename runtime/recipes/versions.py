@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from edgeseg.contract.metadata import PLAN_SUFFIXES
+from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.contract.signature import OF_FOLDER
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
@@ -97,6 +97,9 @@ def keep_version(recipe: Recipe) -> Path:
     with temporary_folder(folder, name="version") as new:
         for path in model_files(recipe.model):
             shutil.copyfile(path, new / path.name)
+        # As it was read: where an install was killed, the sidecar beside the model is of another.
+        announce_sidecar(new / recipe.model.name, _sidecar_of(recipe.model))
+        settle_sidecar(new / recipe.model.name)
         write_json(new / _FILE, asdict(now))
         _copy_along(recipe, new)
         if file_sha256(new / recipe.model.name) != now.model_sha256:
@@ -107,6 +110,13 @@ def keep_version(recipe: Recipe) -> Path:
     for path, _ in versions_of(recipe)[:-_KEPT]:
         shutil.rmtree(path, ignore_errors=True)
     return target
+
+
+def _sidecar_of(model: Path) -> ModelMetadata:
+    metadata = file_metadata(model)
+    if model.suffix in PLAN_SUFFIXES:
+        return metadata
+    return replace(metadata, onnx_sha256=file_sha256(model))
 
 
 def roll_back(recipe: Recipe) -> Version:
@@ -137,14 +147,12 @@ def put_model(recipe: Recipe, model: Path) -> None:
             f"{recipe.model.name}"
         )
     check_movable(model)
-    metadata = file_metadata(model)
+    metadata = _sidecar_of(model)
     if model.suffix in PLAN_SUFFIXES:
         graph = model.with_suffix(".onnx")
         if graph.is_file():
             with atomic_path(recipe.model.with_suffix(".onnx")) as temporary:
                 shutil.copyfile(graph, temporary)
-    else:
-        metadata = replace(metadata, onnx_sha256=file_sha256(model))
     with atomic_path(recipe.model) as temporary:
         shutil.copyfile(model, temporary)
         announce_sidecar(recipe.model, metadata)

@@ -23,6 +23,7 @@ FORMATS: dict[str, Format] = {
     ),
     "regions": Format(seeds=line_seeds.regions, load=station_files.read_regions_file, json="text"),
     "recipe": Format(seeds=line_seeds.recipes, load=station_files.read_recipe_file),
+    "project": Format(seeds=line_seeds.projects, load=station_files.read_project_file),
     "golden": Format(seeds=line_seeds.approvals, load=station_files.read_golden, json="text"),
     "mask": Format(seeds=seeds.masks, load=pictures.read_mask),
     "signature": Format(seeds=line_seeds.signatures, load=station_files.read_signed, json="text"),

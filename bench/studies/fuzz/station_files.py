@@ -60,6 +60,19 @@ def read_station_file(data: bytes, seed: Seed, folder: Path) -> object:
         raise UsageError(said.getvalue()) from None
 
 
+def read_project_file(data: bytes, seed: Seed, folder: Path) -> object:
+    """What a project is taught with, or what was done in it."""
+    from edgeseg.teach.project import Project
+
+    place = folder / "line3"
+    place.mkdir(exist_ok=True)
+    write(data, place, seed.name)
+    if seed.name != "project.toml":
+        write(b'source = "0"\n', place, "project.toml")
+    project = Project.opened(place)
+    return project.settings().config(), project.history()
+
+
 def read_regions_file(data: bytes, seed: Seed, folder: Path) -> object:
     """Polygons that do not matter."""
     from edgeseg.contract.ignored import read_regions

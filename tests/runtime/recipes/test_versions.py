@@ -102,6 +102,8 @@ def test_killed_anywhere_the_pair_is_whole(
             continue
         assert file_metadata(bottle.model).threshold.score == 200.0
     assert file_metadata(bottle.model).threshold.score == 190.0
+    kept = keep_version(bottle) / "model.onnx"  # what a stream does that starts now
+    assert file_metadata(kept).threshold.score == 190.0
 
 
 @pytest.mark.parametrize("where", ["announce_sidecar", "settle_sidecar"])
