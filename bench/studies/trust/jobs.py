@@ -21,6 +21,12 @@ from edgeseg.bench.studies.trust.recipe_jobs import (
     recipe_facts,
     replaced_model,
 )
+from edgeseg.bench.studies.trust.teach_jobs import (
+    KEPT,
+    is_mended,
+    make_projects,
+    model_that_runs,
+)
 from edgeseg.data.synthetic.scene import SceneGenerator, write_dataset
 
 _SIZE = 96
@@ -96,6 +102,7 @@ def make_bench(bench: Path) -> None:
     stream_once(bench, bench / "streamed")
     shutil.copytree(more, bench / "more")
     make_recipes(bench)
+    make_projects(bench, succeed, tuple(settings))
 
 
 def make_recipes(bench: Path) -> None:
@@ -288,6 +295,19 @@ JOBS |= {
         prepare=("recipes", "new.onnx", "new.json"),
         beside=lambda at: replaced_model(at / "recipes/part", at / "new.onnx", at / "events.jsonl"),
         after=lambda at: is_approved(at / "recipes/part"),
+    ),
+    "teach": Job(
+        arguments=lambda at: ("teach", at / "line", "--good", at / "later", "-q"),
+        facts=lambda at: graph_facts(model_that_runs(at / "line")),
+        prepare=("line", "later", KEPT),
+        after=lambda at: is_mended(at / "line"),
+    ),
+    "learn": Job(
+        arguments=lambda at: ("learn", at / "line", "-q"),
+        facts=lambda at: graph_facts(model_that_runs(at / "line")),
+        prepare=("line", KEPT),
+        after=lambda at: is_mended(at / "line"),
+        done="nothing to learn",
     ),
 }
 
