@@ -25,6 +25,7 @@ PURPOSES = {
     "torch": "fitting",
     "torchvision": "backbones",
     "safetensors": "model files",
+    "threadpoolctl": "fits that keep to their threads",
     "matplotlib": "plots of reports",
     "onnx": "export",
     "onnxscript": "export",

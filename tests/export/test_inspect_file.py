@@ -181,6 +181,7 @@ def test_the_command_prints_all_of_it(tmp_path: Path) -> None:
         ):
             assert line in text, line
     facts: dict[str, Any] = json.loads(succeed("info", plan, "--json").stdout)
+    assert facts.pop("signature") == {"signed": "no"}
     assert facts == json.loads(json.dumps(describe(plan)))
     assert facts["metadata"]["threshold"]["score"] == artefact(SHORT).calibration.score_threshold
 

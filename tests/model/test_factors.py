@@ -177,6 +177,7 @@ def test_chunks_bound_the_work_space(monkeypatch):
         return original(covariance, ridge)
 
     monkeypatch.setattr(factors_module, "_cholesky_factor", spy)
+    monkeypatch.setattr(parallel, "worker_threads", lambda: 1)  # more would share it out finer
     monkeypatch.setattr(parallel, "CHUNK_BYTES", 2 * 8 * K * K)
     make_factors(moments_of_rows(rows(30)), ridge=RIDGE, rank=0, directions="lower")
     assert max(seen) == 2

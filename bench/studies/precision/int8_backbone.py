@@ -42,6 +42,7 @@ from edgeseg.export.precision.int8 import (
 from edgeseg.export.precision.refit import EMBEDDING, cut, embedder, refitted
 from edgeseg.export.sessions import installed_runs
 from edgeseg.files import write_json
+from edgeseg.fitting.feature_space import with_context
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.predictor import Embedder
 from edgeseg.model.reference import ReferenceModel
@@ -312,7 +313,7 @@ def main(
 ) -> None:
     """Round a backbone in every way of VARIANTS on the categories in DATA."""
     torch.set_num_threads(threads)
-    config = FitConfig().with_options({"backbone": backbone, "size_hw": (size, size)})
+    config = with_context(FitConfig(backbone=backbone, size_hw=(size, size)))
     measured: list[Row] = []
     for path in data:
         dataset = open_limited(path, limit=limit)

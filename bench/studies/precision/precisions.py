@@ -29,6 +29,7 @@ from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ExportError
 from edgeseg.files import file_sha256
+from edgeseg.fitting.feature_space import with_context
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.options import FOLDER, Entry, note
 from edgeseg.progress import bar
@@ -57,7 +58,7 @@ class Study:
                     yield self._unit(dataset, backbone, precision)
 
     def _unit(self, dataset: Dataset, backbone: str, precision: str) -> Unit:
-        config = replace(self.config, backbone=backbone)
+        config = with_context(replace(self.config, backbone=backbone))
 
         def run() -> Result:
             artefact = self._fitted(dataset, config)

@@ -197,7 +197,7 @@ def lenses(report: dict[str, Any]) -> Line:
         "lenses covered, blurred and darkened: " + ", ".join(good),
         f"{sum(sum(row['verdicts'].values()) for row in rows)} frames",
         f"called good: {told or 'none'}",
-        f"{_STUDY}decide.foreign mvtec_ad more --video video --train 80",
+        f"{_STUDY}decide.foreign mvtec_ad more --video video --train 80 --out out",
     )
 
 

@@ -1,13 +1,8 @@
 """Parts on the shared clips against the hand counts; the shortest clip, the rest is the study's."""
 
-import os
 from pathlib import Path
 
-import pytest
-
 from edgeseg.bench.studies.line.part_counts import CASES, Count, report_text, triggers
-
-VIDEO = Path(os.environ.get("EDGESEG_SHARED", "/nowhere")) / "data/video"
 
 
 def test_counts_and_their_table() -> None:
@@ -16,8 +11,7 @@ def test_counts_and_their_table() -> None:
     assert "left lane" in report_text([count])
 
 
-@pytest.mark.skipif(not VIDEO.is_dir(), reason="needs EDGESEG_SHARED with data/video")
-def test_both_lanes_are_counted(tmp_path: Path) -> None:
+def test_both_lanes_are_counted(tmp_path: Path, shared: Path) -> None:
     for case in CASES[1:3]:
-        count = Count(case=case, frames=triggers(case, VIDEO, tmp_path))
+        count = Count(case=case, frames=triggers(case, shared / "data/video", tmp_path))
         assert (len(count.frames), count.hit, count.stray) == (2, 2, 0)
