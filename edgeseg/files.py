@@ -4,6 +4,7 @@ A target that is a symbolic link is written where the link points, and stays a l
 cut the target is the old file or the new one as well, unless it was said to be worth less.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -41,6 +42,18 @@ def temporary_folder(parent: Path, *, name: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time, among those that ask; the lock of a killed one is free."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # there are file systems without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def resolved(target: Path) -> Path:

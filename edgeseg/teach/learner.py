@@ -108,9 +108,12 @@ class Learner:
         preview = read_preview(self._next)
         with suppress(EdgesegError):  # of damaged files: whoever uses them is told
             made = self._next / "model.onnx"
-            if preview is None or self._versions.is_installed() or not self._versions.runs(made):
+            if preview is None:
                 return
-            self._settle(preview, "supervisor")
+            if not self._versions.is_installed() and self._versions.runs(made):
+                self._settle(preview, "supervisor")
+            elif not self._is_fresh(preview):
+                shutil.rmtree(self._next, ignore_errors=True)
 
     def _settle(self, preview: Preview, who: Who) -> None:
         """The model runs: its folder is the fit now, and what it learned is a good picture."""

@@ -86,9 +86,9 @@ class Pictures:
         check_pixels(size_hw, name=name, max_pixels=self._limits.pixels)
         image_hwc = decode_image(body, name=name, max_pixels=self._limits.pixels)
         with self._lock:
-            same = self._project.pictures(kind) / f"{stem}.png"
-            if same.is_file() and np.array_equal(read_image(same), image_hwc):
-                return same.name
+            for path in self._named(kind, stem):
+                if np.array_equal(read_image(path), image_hwc):
+                    return path.name
             return self.add(image_hwc, kind=kind, stem=stem)
 
     def listed(
@@ -186,6 +186,11 @@ class Pictures:
         while name in taken:
             name, number = f"{stem}-{number}.png", number + 1
         return folder / check_picture_name(name)
+
+    def _named(self, kind: Kind, stem: str) -> list[Path]:
+        """Pictures that have this name, or got a number because another one had it."""
+        ours = re.compile(rf"{re.escape(stem)}(-\d+)?\.png")
+        return [p for p in images_in(self._project.pictures(kind)) if ours.fullmatch(p.name)]
 
     def _check_room(self, kind: Kind) -> None:
         if kind not in ("good", "bad"):

@@ -6,6 +6,7 @@ recipes/NAME made of fit/, with golden pictures that every later model must get 
 
 import shutil
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,30 @@ from edgeseg.contract.judgement import is_alarming
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.operating_point import by_rate
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.files import atomic_path, file_sha256
+from edgeseg.files import atomic_path, file_sha256, temporary_folder
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice
 from edgeseg.runtime.changeover.warm_sessions import Signature, signature_of
-from edgeseg.runtime.golden.check import Judge, approve
-from edgeseg.runtime.golden.expected import LABELS, write_expected
+from edgeseg.runtime.golden.check import Image, Judge, approve
+from edgeseg.runtime.golden.expected import (
+    LABELS,
+    announced_golden,
+    master_files,
+    settle_golden,
+    write_expected,
+)
 from edgeseg.runtime.golden.install import install_model
 from edgeseg.runtime.golden.open_judge import Opening, check_recipe, opened_judge
 from edgeseg.runtime.golden.record import write_record
 from edgeseg.runtime.recipes.recipe import FILE as RECIPE
 from edgeseg.runtime.recipes.recipe import GoldenBounds, Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
-from edgeseg.runtime.recipes.versions import keep_version, put_model, roll_back
+from edgeseg.runtime.recipes.versions import (
+    keep_version,
+    put_model,
+    roll_back,
+    settle_versions,
+)
 from edgeseg.teach.judging import per_thousand, point
 from edgeseg.teach.project import Project, utc_now
 from edgeseg.teach.report import read_report
@@ -47,6 +59,11 @@ class Versions:
         self._changing = threading.RLock()  # two people may decide at the same time
         if self._before.is_dir() and not project.fit.exists():
             self._before.rename(project.fit)  # killed between two renames
+        with suppress(EdgesegError, OSError):  # of damaged files: whoever uses them is told
+            recipe = self._recipe()
+            if recipe is not None:
+                settle_versions(recipe)
+                settle_golden(recipe)
 
     @property
     def model(self) -> Path:
@@ -209,42 +226,28 @@ class Versions:
         number = RecipeStore(folder=folder.parent).free_number()
         # Where the model looks is fitted into it: the recipe needs no region of its own.
         settings = Settings(number=number, golden=GoldenBounds(at_start=True))
-        recipe = make_recipe(folder, self.model, settings)
-        try:
-            self._approve(recipe, self.model)
-        except EdgesegError:
-            shutil.rmtree(folder, ignore_errors=True)  # it never was one
-            raise
-        return recipe
+        with temporary_folder(folder.parent, name=folder.name) as place:
+            recipe = make_recipe(place / folder.name, self.model, settings)
+            self._approve(recipe)
+            recipe.folder.rename(folder)
+        return read_recipe(folder)
 
     def _renew(self, recipe: Recipe) -> None:
         """A new fit was judged by people: golden pictures are chosen with it anew."""
-        aside = recipe.folder / ".golden-before"
-        if aside.is_dir():  # killed while this was done
-            shutil.rmtree(recipe.golden, ignore_errors=True)
-            aside.rename(recipe.golden)
-        recipe.golden.rename(aside)
-        try:
-            self._approve(recipe, self.model)
+        with announced_golden(recipe) as draft:
+            self._approve(draft, master=[read_image(path) for path in master_files(recipe)])
             put_model(recipe, self.model)
-        except EdgesegError:
-            shutil.rmtree(recipe.golden, ignore_errors=True)
-            aside.rename(recipe.golden)
-            raise
-        if (aside / "master").is_dir():
-            (aside / "master").rename(recipe.golden / "master")
-        shutil.rmtree(aside, ignore_errors=True)
 
-    def _approve(self, recipe: Recipe, model: Path) -> None:
-        """Choose golden pictures that the model gets right, and approve its scores of them."""
-        with opened_judge(recipe, _OPENING, note=ignore, model=model) as judge:
+    def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> None:
+        """Choose golden pictures that the fit gets right, and approve its scores of them."""
+        with opened_judge(recipe, _OPENING, note=ignore, model=self.model) as judge:
             for label in LABELS:
                 (recipe.golden / label).mkdir(parents=True, exist_ok=True)
             passed = self._copy_right(judge, "good", most=GOLDEN_GOOD)
             self._copy_right(judge, "bad", most=GOLDEN_BAD)
             if not passed:
                 raise RuntimeFailure("no good picture is judged good by the model; fit again")
-            write_expected(recipe, approve(judge))
+            write_expected(recipe, approve(judge, master=master))
 
     def _copy_right(self, judge: Judge, label: str, *, most: int) -> int:
         """Pictures from all over the folder whose verdict is right; how many."""

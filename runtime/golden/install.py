@@ -5,7 +5,7 @@ from pathlib import Path
 from edgeseg.errors import RuntimeFailure
 from edgeseg.progress import Note
 from edgeseg.runtime.golden.check import approve, prove
-from edgeseg.runtime.golden.expected import read_expected, write_expected
+from edgeseg.runtime.golden.expected import announced_golden, read_expected, write_expected
 from edgeseg.runtime.golden.open_judge import Opening, opened_judge
 from edgeseg.runtime.golden.record import write_record
 from edgeseg.runtime.recipes.recipe import Recipe
@@ -28,6 +28,7 @@ def install_model(recipe: Recipe, model: Path, opening: Opening, *, note: Note) 
             )
         expected = approve(judge)
     keep_version(recipe)
-    put_model(recipe, model)
-    write_expected(recipe, expected)
+    with announced_golden(recipe) as draft:
+        write_expected(draft, expected)
+        put_model(recipe, model)
     keep_version(recipe)

@@ -14,7 +14,8 @@ from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.contract.signature import OF_FOLDER
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.files import atomic_path, file_sha256, temporary_folder, write_json
+from edgeseg.files import atomic_path, file_sha256, locked, temporary_folder, write_json
+from edgeseg.leftovers import sweep
 from edgeseg.runtime.backends.model_file import (
     announce_sidecar,
     file_metadata,
@@ -153,10 +154,18 @@ def put_model(recipe: Recipe, model: Path) -> None:
         if graph.is_file():
             with atomic_path(recipe.model.with_suffix(".onnx")) as temporary:
                 shutil.copyfile(graph, temporary)
-    with atomic_path(recipe.model) as temporary:
-        shutil.copyfile(model, temporary)
-        announce_sidecar(recipe.model, metadata)
-    settle_sidecar(recipe.model)
+    with locked(recipe.folder):
+        with atomic_path(recipe.model) as temporary:
+            shutil.copyfile(model, temporary)
+            announce_sidecar(recipe.model, metadata)
+        settle_sidecar(recipe.model)
+
+
+def settle_versions(recipe: Recipe) -> None:
+    """Clear up what a killed run has left beside the model and the versions."""
+    with locked(recipe.folder):
+        settle_left(recipe.model)
+    sweep(recipe.folder / "versions")
 
 
 def _copy_along(recipe: Recipe, folder: Path) -> None:

@@ -35,6 +35,8 @@ def test_what_is_sent_is_kept_without_loss_and_understood_by_a_fit(project):
     assert pictures.take("IMG 20 (1).PNG", encode_png(image), kind="good") == "IMG-20-1.png"
     other = pictures.take("IMG 20 (1).jpg", encode_jpeg(noise(2), quality=90), kind="good")
     assert other == "IMG-20-1-2.png"
+    again = pictures.take("IMG 20 (1).jpg", encode_jpeg(noise(2), quality=90), kind="good")
+    assert again == other
     assert pictures.count("good") == 2
 
 

@@ -8,9 +8,15 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from edgeseg import leftovers
 from edgeseg.contract.images import decode_image, write_image
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
+from edgeseg.leftovers import temporary_name
+from edgeseg.runtime.golden import expected
+from edgeseg.runtime.golden.expected import read_expected
+from edgeseg.runtime.recipes.recipe import read_recipe
+from edgeseg.teach import versions
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.project import Project
 from edgeseg.teach.service import TeachService
@@ -176,6 +182,86 @@ def test_a_learning_that_was_killed_after_the_swap_is_ended_by_the_next_start(ta
         assert again.rollback(who="supervisor")["threshold"] == 138
     finally:
         again.close()
+
+
+def killed(*_, **__):
+    """In place of the next step: nothing behind it is done, and nobody clears up."""
+    raise KeyboardInterrupt
+
+
+def reopened(service):
+    """What the next start makes of the folder; it must pass its golden check."""
+    again = TeachService(Project.opened(service.project.folder), child=CHILD)
+    again.close()
+    again._versions.check()
+    recipe = service.project.recipe
+    assert again._versions.is_installed()
+    assert not [path.name for path in recipe.rglob(".*")]
+    return read_expected(read_recipe(recipe))
+
+
+def test_a_model_that_took_over_has_its_own_approval_wherever_it_was_killed(taught, monkeypatch):
+    taught._versions.install()
+    alarm = alarmed(taught, 150)
+    taught.mark(alarm, "good", who="supervisor", name="Ada")
+    preview_of(taught)
+    monkeypatch.setattr(expected, "_take", killed)
+    with pytest.raises(KeyboardInterrupt):
+        taught._learner._install("supervisor")
+    monkeypatch.undo()
+    monkeypatch.setattr(leftovers, "_swept", set())  # as of a new process
+    left = taught.project.recipe / "versions" / temporary_name("version", "").replace("-", "0-", 1)
+    left.mkdir()
+    (taught.project.recipe / "model.json").rename(taught.project.recipe / ".model.next.json")
+    assert reopened(taught).threshold == 139
+    assert not (taught.project.folder / "next").exists()
+
+
+@pytest.mark.parametrize("moved", [(), ("good",), ("good", "bad")])
+def test_golden_pictures_chosen_anew_are_the_old_or_the_new_ones(taught, monkeypatch, moved):
+    taught._versions.install()
+    recipe = read_recipe(taught.project.recipe)
+    taught.choose(100)
+    monkeypatch.setattr(expected, "_take", killed)
+    with pytest.raises(KeyboardInterrupt):
+        taught._versions.install()
+    monkeypatch.undo()
+    for label in moved:
+        shutil.rmtree(recipe.golden / label)
+        (recipe.folder / ".golden-next/golden" / label).rename(recipe.golden / label)
+    assert reopened(taught).threshold == 136
+
+
+def test_before_the_model_takes_over_the_old_golden_pictures_stand(taught, monkeypatch, tmp_path):
+    taught._versions.install()
+    taught.choose(100)
+    copy = tmp_path / "killed" / "line3"
+
+    def stopped(*_):
+        shutil.copytree(taught.project.folder, copy)  # before anybody clears up
+        raise UsageError("no")
+
+    monkeypatch.setattr(versions, "put_model", stopped)
+    with pytest.raises(UsageError):
+        taught._versions.install()
+    monkeypatch.undo()
+    assert not (taught.project.recipe / ".golden-next").exists()
+    assert (copy / "recipes/line3/.golden-next").is_dir()
+    again = versions.Versions(Project.opened(copy))
+    again.check()
+    assert read_expected(read_recipe(copy / "recipes/line3")).threshold == 138
+    again.install()
+    again.check()
+    assert not (copy / "recipes/line3/.golden-next").exists()
+
+
+def test_a_preview_of_other_marks_goes(taught):
+    taught._versions.install()
+    taught.mark(alarmed(taught, 150), "good", who="supervisor", name="Ada")
+    preview_of(taught)
+    taught.mark(alarmed(taught, 151), "good", who="supervisor", name="Ada")
+    reopened(taught)
+    assert not (taught.project.folder / "next").exists()
 
 
 def test_going_back_takes_out_what_ran_had_learned_whatever_was_fitted_since(taught):
