@@ -216,6 +216,9 @@ class _Handler(BoundedHandler):
             return None
         body = self.rfile.read(int(length))
         self.complete()
+        if len(body) < int(length):  # cut on its way: without its name it would be another trigger
+            self.close_connection = True
+            return None
         return body
 
     def _error(self, status: HTTPStatus, sentence: str) -> None:

@@ -169,6 +169,9 @@ class SiteHandler(BoundedHandler):
         self._unread = 0
         body = self.rfile.read(count)
         self.complete()
+        if len(body) < count:
+            self.close_connection = True
+            raise Refused(HTTPStatus.BAD_REQUEST, "the body ended before its length")
         return body
 
     def _large_body(self, route: Route) -> bytes:

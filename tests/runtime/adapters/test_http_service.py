@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,17 @@ def test_waiting_for_the_result_and_asking_again(line: Rig) -> None:
         assert (status, result["trigger_id"], result["verdict"]) == (200, 1, "defect")
         assert result["request"] == "r-1"
     assert len(line.results) == 1
+
+
+@pytest.mark.parametrize("sent", [b"", b'{"part_id": "A1"'], ids=["none of it", "half"])
+def test_a_request_cut_before_its_body_triggers_nothing(line: Rig, sent: bytes) -> None:
+    head = "POST /trigger?wait=1 HTTP/1.1\r\nHost: localhost\r\nX-Edgeseg: 1\r\nContent-Length: 40"
+    with socket.create_connection(("127.0.0.1", line.adapter("http").port), timeout=30) as client:
+        client.sendall(head.encode() + b"\r\n\r\n" + sent)
+        client.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    assert b" 400 " in answer.splitlines()[0]
+    assert line.station.words().triggers == 0
 
 
 def test_jobs(line: Rig) -> None:
