@@ -88,8 +88,7 @@ class SiteHandler(BoundedHandler):
         known = length.isdecimal() and len(length) < 16
         self._unread = int(length) if known else 0
         self.close_connection |= not known
-        body = self._take(self._unread) if self._unread <= MAX_BODY else None
-        self._respond(lambda: self._act(body if known else None))
+        self._respond(lambda: self._act(self._small_body() if known else None))
         if self._unread:
             self._discard()
 
@@ -163,6 +162,9 @@ class SiteHandler(BoundedHandler):
         if self.server.connections.place(self.connection) != "full":
             self.close_connection = True
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many are connected")
+
+    def _small_body(self) -> bytes | None:
+        return self._take(self._unread) if self._unread <= MAX_BODY else None
 
     def _take(self, count: int) -> bytes:
         """The body, which is all there is of a request."""
