@@ -79,26 +79,31 @@ class Checkpoint:
         self.saved = time.monotonic()
 
     @classmethod
-    def open(
+    def of_pass(
         cls, space: FeatureSpace, samples: Sequence[Sample], *, shard: Shard, options: FitOptions
     ) -> "Checkpoint":
-        """Make the folder, or refuse to write over what an earlier run has left there."""
-        where = options.checkpoints
-        checkpoint = cls(
-            where,
+        """That of one shard of a pass over images."""
+        identity = describe_pass(space, samples, batch_size=options.batch_size)
+        return cls(
+            options.checkpoints,
             shard=shard,
-            identity=describe_pass(space, samples, batch_size=options.batch_size)
-            | {"number of shards": shard.count},
+            identity=identity | {"number of shards": shard.count},
         )
-        if where is not None and checkpoint.path is not None:
-            if checkpoint.path.exists() and not where.resume:
-                raise UsageError(
-                    f"{where.folder}: an earlier run stopped here and can be continued; "
-                    "add resume=True, or remove that folder to begin again"
-                )
-            where.folder.mkdir(parents=True, exist_ok=True)
-            sweep(where.folder)  # of a run that was killed while it wrote one
-        return checkpoint
+
+    def open(self) -> None:
+        """Make the folder, or refuse to write over what an earlier run has left there.
+
+        Ctrl-C may strike as soon as the folder is there: promise `tidy` before.
+        """
+        if self.where is None or self.path is None:
+            return
+        if self.path.exists() and not self.where.resume:
+            raise UsageError(
+                f"{self.where.folder}: an earlier run stopped here and can be continued; "
+                "add resume=True, or remove that folder to begin again"
+            )
+        self.where.folder.mkdir(parents=True, exist_ok=True)
+        sweep(self.where.folder)  # of a run that was killed while it wrote one
 
     def tidy(self) -> None:
         """Remove embeddings without moments, which are of no use to anyone.

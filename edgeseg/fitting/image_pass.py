@@ -48,8 +48,9 @@ def collect(
     """
     options = options.for_images(space.config.image_hw)
     with ExitStack() as stack:
-        checkpoint = Checkpoint.open(space, train, shard=shard, options=options)
+        checkpoint = Checkpoint.of_pass(space, train, shard=shard, options=options)
         stack.callback(checkpoint.tidy)
+        checkpoint.open()
         seen = EmbeddingStore(checkpoint.store_path, row_shape=space.row_shape)
         collected = Collected(
             moments=space.windows.new_moments(space.k),

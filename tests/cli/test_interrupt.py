@@ -56,6 +56,17 @@ def test_during_a_fit(plate, tmp_path):
     assert list(out.iterdir()) == []
 
 
+def test_as_soon_as_the_folder_of_checkpoints_is_there(plate, tmp_path, monkeypatch):
+    def strike(folder: Path) -> None:
+        assert folder.is_dir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("edgeseg.fitting.checkpoint.sweep", strike)
+    out = tmp_path / "out"
+    assert fail("fit", plate, "--out", out / "m.edgeseg", *FIT, "-q", code=130) == "interrupted"
+    assert list(out.iterdir()) == []
+
+
 def test_during_an_export(small_artefact_path, tmp_path):
     out, log = tmp_path / "out", tmp_path / "log"
     out.mkdir()
