@@ -8,13 +8,15 @@ the end -> report: printed, in the event log, as files
 """
 
 import threading
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from edgeseg.errors import EdgesegError
 from edgeseg.progress import Note
-from edgeseg.runtime.capture.sources import SourceSpec, parse_source
+from edgeseg.runtime.capture.reader import OpenCapture
+from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.line import Line, source_texts
 from edgeseg.runtime.notify import Notifier
@@ -29,10 +31,24 @@ from edgeseg.runtime.sinks.event_log import EventLog
 from edgeseg.runtime.trigger_kinds import FREE
 
 
-def run_stream(
-    options: StreamOptions, *, stop: threading.Event, note: Note, print_report: Note
-) -> None:
-    """Run until the end, then print and write the report; a failure is raised after that."""
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """What is ready to run: enter `line` and `changes`, then run the pipeline."""
+
+    run: StreamRun
+    line: Line
+    changes: RecipeChanges
+
+
+@contextmanager
+def opened_stream(
+    options: StreamOptions,
+    *,
+    stop: threading.Event,
+    note: Note,
+    opener: OpenCapture = open_capture,
+) -> Iterator[Stream]:
+    """Put a stream together, for the command and for the station of a taught project."""
     specs = [
         parse_source(text, realtime=options.realtime, max_pixels=options.max_pixels)
         for text in source_texts(options)
@@ -47,6 +63,7 @@ def run_stream(
             faults=faults,
             stop=stop,
             note=note,
+            opener=opener,
             intake=line.intake,
         )
         line.attach(pipeline)
@@ -57,13 +74,21 @@ def run_stream(
         except EdgesegError:
             pipeline.close_sinks()  # of the ones that were made before the mistake
             raise
-        failure: EdgesegError | None = None
+        yield Stream(run=run, line=line, changes=RecipeChanges(product, run, line))
+
+
+def run_stream(
+    options: StreamOptions, *, stop: threading.Event, note: Note, print_report: Note
+) -> None:
+    """Run until the end, then print and write the report; a failure is raised after that."""
+    with opened_stream(options, stop=stop, note=note) as stream:
+        pipeline, failure = stream.run.pipeline, None
         try:
-            with line, RecipeChanges(product, run, line), Notifier(pipeline):
+            with stream.line, stream.changes, Notifier(pipeline):
                 pipeline.run()
         except EdgesegError as error:
             failure = error
-        report = _report(run, line, failure)
+        report = _report(stream.run, stream.line, failure)
         print_report(report_text(report))
         if options.report is not None:
             for path in write_report(options.report, report):

@@ -17,14 +17,10 @@ from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.progress import Note
 from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.drift.sink import DriftSink
-from edgeseg.runtime.line import Line, source_texts
 from edgeseg.runtime.options import StreamOptions
-from edgeseg.runtime.product import RecipeChanges, opened_product
 from edgeseg.runtime.records import FrameResult, SourceEvent
-from edgeseg.runtime.run import triggered_config
-from edgeseg.runtime.scoring.meters import Faults
-from edgeseg.runtime.scoring.pipeline import Pipeline
-from edgeseg.runtime.sink_kinds import SinkOptions, StreamRun, attach_sinks
+from edgeseg.runtime.run import opened_stream
+from edgeseg.runtime.sink_kinds import SinkOptions, StreamRun
 from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.sinks.log_options import CounterOptions
 from edgeseg.runtime.sinks.overlay import annotate_result
@@ -196,35 +192,13 @@ class Station:
             self._on_end()  # nobody waits for the camera
 
     def _inspect(self) -> None:
-        options, note = self._options, self._note
-        specs = [parse_source(text) for text in source_texts(options)]
-        with opened_product(options, note=note) as product:
-            faults = Faults(note)
-            line = Line(options, specs, faults=faults, note=note)
-            pipeline = Pipeline(
-                product.session,
-                specs,
-                config=triggered_config(options, specs, product.scorer),
-                faults=faults,
-                stop=self._stop,
-                note=note,
-                opener=open_as_camera,
-                intake=line.intake,
-            )
-            line.attach(pipeline)
-            run = StreamRun(pipeline=pipeline, options=options.sinks, specs=specs, note=note)
-            try:
-                attach_sinks(run)
-            except EdgesegError:
-                pipeline.close_sinks()
-                raise
-            pipeline.add_sink(self.watch)
-            counters = run.sink(Counters)
-            if counters is not None and line.triggered:
-                counters.follow(line.station)
-            with line, RecipeChanges(product, run, line):
-                self.sentence, self._running = "running", run
-                pipeline.run()
+        with opened_stream(
+            self._options, stop=self._stop, note=self._note, opener=open_as_camera
+        ) as stream:
+            stream.run.pipeline.add_sink(self.watch)
+            with stream.line, stream.changes:
+                self.sentence, self._running = "running", stream.run
+                stream.run.pipeline.run()
 
 
 def _counted(run: StreamRun) -> dict[str, Any]:
