@@ -10,6 +10,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
@@ -166,4 +167,9 @@ def _cells(row: Any, key: str = "") -> Iterator[tuple[Column, Cell]]:
                 yield from _cells(part, title)
             elif _COLUMN in item.metadata:
                 column: Column = item.metadata[_COLUMN]
-                yield replace(column, name=column.name.format(title)), part
+                yield replace(column, name=column.name.format(title)), _known(part)
+
+
+def _known(cell: Cell) -> Cell:
+    """A mean of nothing is no number, neither for people nor in JSON."""
+    return None if isinstance(cell, float) and math.isnan(cell) else cell

@@ -1,6 +1,7 @@
 """Tables of rows that are dataclasses: a field is a column, and a mapping is many."""
 
 import json
+import math
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -73,6 +74,12 @@ def test_markdown_marks_the_best_as_printed() -> None:
 def test_a_table_survives_its_json() -> None:
     table = table_of("Speed", ROWS, note="A note.")
     assert Table.from_dict(json.loads(json.dumps(table.to_dict()))) == table
+
+
+def test_a_mean_of_nothing_was_not_measured() -> None:
+    table = table_of("Summary", [replace(ROWS[0], difference=math.nan)])
+    assert table.texts()[0][-1] == "-"
+    json.dumps(table.to_dict(), allow_nan=False)
 
 
 def test_mistakes_are_named() -> None:
