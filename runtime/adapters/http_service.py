@@ -22,10 +22,10 @@ from edgeseg.runtime.station.records import StationResult, StationWords
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import ACTION_HEADER, Access
 from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
+from edgeseg.runtime.web.routes import MAX_BODY, Refused
 
 KEPT = 4096  # results that may still be asked for
 CHECK_S = 60.0  # that an answer waits for the end of a check
-_MAX_BODY = 4096
 _LOOK_S = 0.02
 
 
@@ -141,9 +141,10 @@ class _Handler(BoundedHandler):
     def do_POST(self) -> None:
         """Answer an action."""
         service, url = self.server.service, urlsplit(self.path)
-        body = self._body()
-        if body is None:
-            return self._error(HTTPStatus.BAD_REQUEST, "expected a short body with its length")
+        try:
+            body = self._body()
+        except Refused as refusal:
+            return self._error(refusal.status, str(refusal))
         if not service.access.may_act(self.headers):
             return self._refuse()
         try:
@@ -209,17 +210,15 @@ class _Handler(BoundedHandler):
         expected = f"expected the token (Authorization: Bearer) and, to act, {ACTION_HEADER}: 1"
         return self._error(HTTPStatus.FORBIDDEN, expected)
 
-    def _body(self) -> bytes | None:
-        length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or len(length) > 9 or int(length) > _MAX_BODY:
+    def _body(self) -> bytes:
+        """Empty where the head speaks of none, as of a POST by hand."""
+        if "Content-Length" not in self.headers and "Transfer-Encoding" not in self.headers:
+            return self.take_body(0)
+        length = self.body_length()
+        if length is None or length > MAX_BODY:
             self.close_connection = True
-            return None
-        body = self.rfile.read(int(length))
-        self.complete()
-        if len(body) < int(length):  # cut on its way: without its name it would be another trigger
-            self.close_connection = True
-            return None
-        return body
+            raise Refused(HTTPStatus.BAD_REQUEST, "expected a short body with its length")
+        return self.take_body(length)
 
     def _error(self, status: HTTPStatus, sentence: str) -> None:
         self._json(status, {"error": sentence})

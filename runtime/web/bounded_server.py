@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.web.connections import Connections, TimedReader
+from edgeseg.runtime.web.routes import Refused
 
 _TIMEOUT_S = 10.0  # for a whole request, and for a viewer that neither reads nor closes
 
@@ -126,6 +127,23 @@ class BoundedHandler(BaseHTTPRequestHandler):
     def complete(self) -> None:
         """The whole request is there: whoever waits for the answer keeps the connection."""
         self.server.connections.set_busy(self.connection, True)
+
+    def body_length(self) -> int | None:
+        """What the head says of the body; None, and the last request here: nothing usable."""
+        length = self.headers.get("Content-Length", "")
+        if length.isdecimal() and len(length) < 16 and "Transfer-Encoding" not in self.headers:
+            return int(length)
+        self.close_connection = True  # where the next request would begin is not known
+        return None
+
+    def take_body(self, length: int) -> bytes:
+        """The body; what was cut on its way would be another request, and is refused."""
+        body = self.rfile.read(length)
+        self.complete()
+        if len(body) < length:
+            self.close_connection = True
+            raise Refused(HTTPStatus.BAD_REQUEST, "the body ended before its length")
+        return body
 
 
 def _is_address(path: str) -> bool:

@@ -84,11 +84,9 @@ class SiteHandler(BoundedHandler):
 
     def do_POST(self) -> None:
         """Answer an action."""
-        length = self.headers.get("Content-Length", "")
-        known = length.isdecimal() and len(length) < 16
-        self._unread = int(length) if known else 0
-        self.close_connection |= not known
-        self._respond(lambda: self._act(self._small_body() if known else None))
+        length = self.body_length()
+        self._unread = length or 0
+        self._respond(lambda: self._act(None if length is None else self._small_body()))
         if self._unread:
             self._discard()
 
@@ -167,14 +165,8 @@ class SiteHandler(BoundedHandler):
         return self._take(self._unread) if self._unread <= MAX_BODY else None
 
     def _take(self, count: int) -> bytes:
-        """The body, which is all there is of a request."""
-        self._unread = 0
-        body = self.rfile.read(count)
-        self.complete()
-        if len(body) < count:
-            self.close_connection = True
-            raise Refused(HTTPStatus.BAD_REQUEST, "the body ended before its length")
-        return body
+        self._unread = 0  # what was cut does not come any more
+        return self.take_body(count)
 
     def _large_body(self, route: Route) -> bytes:
         if not 0 < self._unread <= route.max_body:

@@ -69,6 +69,18 @@ def test_a_request_cut_before_its_body_triggers_nothing(line: Rig, sent: bytes) 
     assert line.station.words().triggers == 0
 
 
+def test_a_body_in_chunks_triggers_nothing(line: Rig) -> None:
+    """It would be read as no body, and its part's name as the next request."""
+    head = "POST /trigger HTTP/1.1\r\nHost: localhost\r\nX-Edgeseg: 1\r\nTransfer-Encoding: chunked"
+    with socket.create_connection(("127.0.0.1", line.adapter("http").port), timeout=30) as client:
+        client.sendall(head.encode() + b'\r\n\r\n11\r\n{"part_id": "A1"}\r\n0\r\n\r\n')
+        client.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    assert b" 400 " in answer.splitlines()[0]
+    assert answer.count(b"HTTP/1.1") == 1
+    assert line.station.words().triggers == 0
+
+
 def test_jobs(line: Rig) -> None:
     assert ask(line, "POST", "/job", {"job": 7}) == (404, {"accepted": False})
     assert ask(line, "GET", "/state")[1]["reason"] == "there is no job 7"

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -134,3 +135,14 @@ def test_a_body_has_a_length(site: Site) -> None:
         connection.endheaders()
         assert connection.getresponse().status == 400
         connection.close()
+
+
+def test_a_body_that_was_cut_is_refused(site: Site) -> None:
+    head = f"POST /decide HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SUPERVISOR}\r\n"
+    address = ("127.0.0.1", site.server.server_port)
+    with socket.create_connection(address, timeout=30) as client:
+        client.sendall(head.encode() + b"X-Edgeseg: 1\r\nContent-Length: 9\r\n\r\n{")
+        client.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    assert b" 400 " in answer.splitlines()[0]
+    assert b"the body ended before its length" in answer
