@@ -8,19 +8,18 @@ compare; those of 5 % are among those of 10 %.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 import numpy as np
 
-from edgeseg.bench.harness.accuracy import open_limited
+from edgeseg.bench.harness.category_study import CategoryStudy, category_options
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.config import PRESETS, FitConfig
+from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.evaluate import evaluate
-from edgeseg.files import size_text, write_json
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.fitting.screening.screen import screen
 from edgeseg.model.predictor import torch_predictor
@@ -150,37 +149,18 @@ def table(measured: list[Row]) -> Table:
 
 
 @click.command()
-@click.argument("data", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--category", "categories", multiple=True, required=True, help="Folder in DATA.")
-@click.option("--preset", type=click.Choice(tuple(PRESETS)), default="edge", show_default=True)
-@click.option("--backbone", default=FitConfig().backbone, show_default=True)
-@click.option("--weights", help="Backbone weights; found as in `edgeseg fit` when absent.")
-@click.option("--seed", default=0, show_default=True, help="Of the images that are mixed in.")
-@click.option("--limit", type=click.IntRange(2), help="Images of each kind, for a rehearsal.")
-@click.option("--out", type=click.Path(path_type=Path), help="JSON with all rows.")
-def main(
-    data: Path,
-    categories: tuple[str, ...],
-    preset: str,
-    backbone: str,
-    weights: str | None,
-    seed: int,
-    limit: int | None,
-    out: Path | None,
-) -> None:
+@category_options(backbone=FitConfig().backbone, seed_of="the images that are mixed in")
+def main(study: CategoryStudy) -> None:
     """Measure fits on training images with defective ones among them, as MVTec AD lays them out."""
-    config = FitConfig.preset(preset).with_options({"backbone": backbone})
-    options = FitOptions(weights=weights, keep_moments=False)
+    options = FitOptions(weights=study.weights, keep_moments=False)
     measured: list[Row] = []
-    for category in categories:
-        dataset = open_limited(data / category, limit=limit)
-        for row in rows(dataset, config, options, seed=seed):
+    for dataset in study.datasets():
+        for row in rows(dataset, study.config, options, seed=study.seed):
             measured.append(row)
             click.echo(f"{row.category} {row.share:.0%}: done", err=True)
+            study.keep(measured)
     click.echo(table(measured).markdown())
-    if out is not None:
-        write_json(out, [asdict(row) for row in measured])
-        click.echo(f"wrote {out}, {size_text(out.stat().st_size)}", err=True)
+    study.tell()
 
 
 if __name__ == "__main__":

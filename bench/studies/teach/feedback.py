@@ -12,21 +12,19 @@ agreed      the quarantine, where a second person looked and errs as often as th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 import click
 import numpy as np
 
 from edgeseg.artefact.artefact import Artefact
-from edgeseg.bench.harness.accuracy import open_limited
+from edgeseg.bench.harness.category_study import CategoryStudy, category_options
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.config import PRESETS, FitConfig
+from edgeseg.config import FitConfig
 from edgeseg.contract.prediction import is_anomalous
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.data.samples import load_batches
 from edgeseg.errors import DatasetError
-from edgeseg.files import size_text, write_json
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import update
@@ -275,38 +273,18 @@ def table(measured: Sequence[Row]) -> Table:
 
 
 @click.command()
-@click.argument("data", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--category", "categories", multiple=True, required=True, help="Folder in DATA.")
-@click.option("--preset", type=click.Choice(tuple(PRESETS)), default="edge", show_default=True)
-@click.option("--backbone", default="efficientnet_lite0", show_default=True)
-@click.option("--weights", help="Backbone weights; found as in `edgeseg fit` when absent.")
-@click.option("--seed", default=0, show_default=True, help="Of the split and of who errs.")
-@click.option("--limit", type=click.IntRange(2), help="Images of each kind, for a rehearsal.")
-@click.option("--out", type=click.Path(path_type=Path), help="JSON with all rows.")
-def main(
-    data: Path,
-    categories: tuple[str, ...],
-    preset: str,
-    backbone: str,
-    weights: str | None,
-    seed: int,
-    limit: int | None,
-    out: Path | None,
-) -> None:
+@category_options(backbone="efficientnet_lite0", seed_of="the split and of who errs")
+def main(study: CategoryStudy) -> None:
     """Learn from marks of which some are wrong, on categories as MVTec AD lays them out."""
-    config = FitConfig.preset(preset).with_options({"backbone": backbone})
-    options = FitOptions(weights=weights, planted=0)
+    options = FitOptions(weights=study.weights, planted=0)
     measured: list[Row] = []
-    for category in categories:
-        dataset = open_limited(data / category, limit=limit)
-        for row in rows(dataset, config, options, seed=seed):
+    for dataset in study.datasets():
+        for row in rows(dataset, study.config, options, seed=study.seed):
             measured.append(row)
             click.echo(f"{row.category} {row.share:.0%} {row.way}: done", err=True)
-            if out is not None:
-                write_json(out, [asdict(each) for each in measured])
+            study.keep(measured)
     click.echo(table(measured).markdown())
-    if out is not None:
-        click.echo(f"wrote {out}, {size_text(out.stat().st_size)}", err=True)
+    study.tell()
 
 
 if __name__ == "__main__":
