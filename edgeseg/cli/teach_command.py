@@ -212,17 +212,26 @@ def _store(project: "Project", wishes: dict[str, Any]) -> None:
 
 
 def _collected(service: "TeachService", pictures: Path, kind: Any) -> str:
-    """Copy pictures into the project; those that are there already are not copied twice."""
+    """Copy pictures into the project; not those that are there already or were removed."""
     from edgeseg.runtime.capture.image_files import image_paths
+    from edgeseg.teach.pictures import StaysOutError
 
     try:
         paths = image_paths(str(pictures))
     except UsageError as error:
         raise UsageError(str(error).replace("source=", f"--{kind} ", 1)) from None
-    before = service.count(kind)
+    before, out = service.count(kind), []
     for path in paths:
-        service.upload(path.name.lstrip("."), path.read_bytes(), kind=kind)
-    return f"{service.count(kind) - before} of {len(paths)} {kind} pictures are new"
+        try:
+            service.upload(path.name.lstrip("."), path.read_bytes(), kind=kind, again=False)
+        except StaysOutError:
+            out.append(path.name)
+    told = f"{service.count(kind) - before} of {len(paths)} {kind} pictures are new"
+    if not out:
+        return told
+    names = ", ".join(out[:_WORST]) + ", ..." * (len(out) > _WORST)
+    stay = "stays" if len(out) == 1 else "stay"
+    return f"{told}; {len(out)} removed before {stay} out (see removed/): {names}"
 
 
 def _say_flags(service: "TeachService", note: Note) -> None:

@@ -1,5 +1,6 @@
 """The pictures of a project: plain files that are added, taken out and put back."""
 
+import hashlib
 import re
 import threading
 import time
@@ -42,6 +43,10 @@ class Limits:
     pixels: int = 50_000_000  # by its header, before it is decoded
 
 
+class StaysOutError(UsageError):
+    """A picture that somebody took out before."""
+
+
 class Pictures:
     """May be called from any thread."""
 
@@ -49,6 +54,7 @@ class Pictures:
         self._project, self._limits = project, limits or Limits()
         self._lock = threading.RLock()
         self._looks: dict[tuple[str, int], Look] = {}  # by name and time of change
+        self._hashes: dict[tuple[str, int], str] = {}  # of removed ones, by the same
         self._done: list[tuple[str, Kind, Kind]] = []  # name, from, to: the last one is undone
 
     def count(self, kind: Kind) -> int:
@@ -72,8 +78,11 @@ class Pictures:
             write_image(path, image_hwc)
         return path.name
 
-    def take(self, name: str, body: bytes, *, kind: Kind) -> str:
-        """Keep a picture that was sent, as PNG; one that is there already keeps its name."""
+    def take(self, name: str, body: bytes, *, kind: Kind, again: bool = True) -> str:
+        """Keep a picture that was sent, as PNG; one that is there already keeps its name.
+
+        Not `again`: one that was taken out of this kind stays out, and StaysOutError says so.
+        """
         stem = _stem(name)
         self._check_room(kind)
         if len(body) > self._limits.bytes:
@@ -89,6 +98,8 @@ class Pictures:
             for path in self._named(kind, stem):
                 if np.array_equal(read_image(path), image_hwc):
                     return path.name
+            if not again and (twin := self._removed(kind).get(_pixels_sha256(image_hwc))):
+                raise StaysOutError(f"{name}: was removed, and lies in removed/{twin}; restore it")
             return self.add(image_hwc, kind=kind, stem=stem)
 
     def listed(
@@ -192,6 +203,17 @@ class Pictures:
         ours = re.compile(rf"{re.escape(stem)}(-\d+)?\.png")
         return [p for p in images_in(self._project.pictures(kind)) if ours.fullmatch(p.name)]
 
+    def _removed(self, kind: Kind) -> dict[str, str]:
+        """Names of the pictures that were taken out of a kind, by the hash of their pixels."""
+        origins, found = self._origins(), {}
+        for path in images_in(self._project.pictures("removed")):
+            if origins.get(path.name, "good") == kind:
+                key = (path.name, path.stat().st_mtime_ns)
+                if key not in self._hashes:
+                    self._hashes[key] = _pixels_sha256(read_image(path))
+                found[self._hashes[key]] = path.name
+        return found
+
     def _check_room(self, kind: Kind) -> None:
         if kind not in ("good", "bad"):
             raise UsageError(f"kind={kind!r}: expected good or bad")
@@ -217,6 +239,13 @@ def shrunk_jpeg(image_hwc: NDArray[np.uint8], *, width: int) -> bytes:
         size = (width, max(1, round(height * width / wide)))
         image_hwc = np.asarray(cv2.resize(image_hwc, size, interpolation=cv2.INTER_AREA), np.uint8)
     return encode_jpeg(image_hwc, quality=_QUALITY)
+
+
+def _pixels_sha256(image_hwc: NDArray[np.uint8]) -> str:
+    """The same for all files that show the same picture."""
+    digest = hashlib.sha256(str(image_hwc.shape).encode())
+    digest.update(image_hwc.tobytes())
+    return digest.hexdigest()
 
 
 def stem_of_now() -> str:

@@ -168,9 +168,12 @@ class TeachService:
             self._camera.set_mode(mode)
         return {"capturing": mode}
 
-    def upload(self, name: str, body: bytes, *, kind: Kind = "good") -> Facts:
-        """Keep a picture that somebody sends, within the limits; the picture as in `pictures`."""
-        return self._told(self._pictures.take(name, body, kind=kind), kind)
+    def upload(self, name: str, body: bytes, *, kind: Kind = "good", again: bool = True) -> Facts:
+        """Keep a picture that somebody sends, within the limits; the picture as in `pictures`.
+
+        Not `again`: one that was removed before is refused by StaysOutError.
+        """
+        return self._told(self._pictures.take(name, body, kind=kind, again=again), kind)
 
     def count(self, kind: Kind) -> int:
         """How many pictures of a kind there are."""

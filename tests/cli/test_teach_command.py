@@ -8,6 +8,7 @@ import urllib.request
 
 import pytest
 
+from edgeseg.cli.teach_command import _collected, opened_service
 from edgeseg.contract.images import write_image
 from edgeseg.teach import service as teach_service
 from edgeseg.teach.alarms import Alarm
@@ -146,6 +147,17 @@ def test_what_is_typed_stays_with_the_project(taught, photos):
     assert (settings.rate, settings.region.roi, settings.source) == (0.1, "0,0,48,32", "cam/*.png")
     assert settings.region.ignore == (((0.0, 0.0), (4.0, 0.0), (4.0, 4.0)),)
     assert Project.opened(taught).history()[-1]["images"] == 40  # none twice
+
+
+def test_what_was_removed_stays_out_of_the_next_collection(tmp_path, photos):
+    with opened_service(Project.begun(tmp_path / "line3"), note=print) as service:
+        assert _collected(service, photos / "good", "good") == "40 of 40 good pictures are new"
+        service.remove("g03.png")
+        told = _collected(service, photos / "good", "good")
+        assert service.count("good") == 39
+    assert told == (
+        "0 of 40 good pictures are new; 1 removed before stays out (see removed/): g03.png"
+    )
 
 
 def test_the_page_is_served_until_somebody_ends_it(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from edgeseg.contract.images import encode_jpeg, encode_png, read_image
 from edgeseg.contract.picture_size import PNG
 from edgeseg.errors import DatasetError, UsageError
-from edgeseg.teach.pictures import Limits, Pictures
+from edgeseg.teach.pictures import Limits, Pictures, StaysOutError
 from edgeseg.teach.project import Project
 from tests.support.picture_bytes import png_chunk
 from tests.support.small_models import frames
@@ -86,6 +86,19 @@ def test_removed_pictures_come_back_where_they_were(project):
         pictures.remove(good)
     with pytest.raises(UsageError, match="no name of a picture"):
         pictures.remove("../project.toml")
+
+
+def test_what_was_removed_is_known_by_its_pixels(project):
+    pictures = Pictures(project)
+    jpeg = encode_jpeg(noise(1), quality=90)
+    pictures.remove(pictures.take("a.jpg", jpeg, kind="good"))
+    with pytest.raises(StaysOutError, match=r"was removed, and lies in removed/a\.png"):
+        Pictures(project).take("other.jpg", jpeg, kind="good", again=False)
+    assert pictures.count("good") == 0
+    pictures.take("b.png", encode_png(noise(2)), kind="good", again=False)
+    pictures.take("c.jpg", jpeg, kind="bad", again=False)  # nobody took it out of these
+    assert pictures.take("a.jpg", jpeg, kind="good") == "a-2.png"  # somebody insists
+    assert pictures.take("a.jpg", jpeg, kind="good", again=False) == "a-2.png"  # it is there
 
 
 def test_undo_takes_back_one_step_after_the_other(project):
