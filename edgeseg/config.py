@@ -70,7 +70,7 @@ class FitConfig:
     seed: int = 0
     calibration: str = "cross"
     holdout: float = 0.1  # share of good images kept for calibration when calibration="holdout"
-    folds: int = 5  # of the cross-conformal calibration
+    folds: int = 10  # of the cross-conformal calibration
     false_alarm_rate: float = 0.02
 
     def __post_init__(self) -> None:

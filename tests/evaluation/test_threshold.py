@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgeseg.config import FitConfig
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
@@ -91,7 +92,7 @@ def test_an_unattainable_rate_is_answered_as_reported():
     assert np.mean([1 - threshold.value for threshold in found]) == pytest.approx(0.1, abs=0.01)
 
 
-K, LOCATIONS, FOLDS = 8, 6, 5
+K, LOCATIONS, FOLDS = 8, 6, FitConfig().folds
 
 
 def image_scores(x_nkp: NDArray[np.float64], factors: Factors) -> NDArray[np.float64]:
