@@ -149,8 +149,9 @@ settings_options = gathered(
     click.option(
         "--locate",
         metavar="HOW",
-        help="Parts lie anywhere: blob finds them by their outline, anchor:X,Y,W,H[,angles=10] by "
-        "a rectangle of the first image that all have.",
+        help="Parts lie anywhere: blob finds them by their outline and leaves out what they lie on "
+        "(blob,background=yes: looks there too), anchor:X,Y,W,H[,angles=10] finds a rectangle of "
+        "the first image that all have.",
     ),
     click.option(
         "--tile",

@@ -82,10 +82,26 @@ class Piece:
     at_border: bool
 
 
-def piece_of(image_hwc: NDArray[np.uint8]) -> Piece | None:
-    """Threshold, largest component, and its moments; None where nothing stands out."""
+@dataclass(frozen=True, kw_only=True)
+class Silhouette:
+    """What a piece covers of a shrunken picture."""
+
+    mask_hw: NDArray[np.uint8]  # 1 inside its outline
+    scale: float  # what a pixel of it is long in the camera's
+
+    @property
+    def piece(self) -> Piece:
+        """Its moments in the camera's pixels."""
+        mask_hw = self.mask_hw
+        edges = (mask_hw[0], mask_hw[-1], mask_hw[:, 0], mask_hw[:, -1])
+        at_border = any(bool(edge.any()) for edge in edges)
+        moments = cv2.moments(mask_hw, binaryImage=True)
+        return _described(moments, scale=self.scale, at_border=at_border)
+
+
+def silhouette_of(image_hwc: NDArray[np.uint8]) -> Silhouette | None:
+    """Threshold and largest component; None where nothing stands out."""
     small_hwc, scale = _shrunk(image_hwc)
-    height, width = small_hwc.shape[:2]
     border = np.concatenate(
         [small_hwc[0], small_hwc[-1], small_hwc[:, 0], small_hwc[:, -1]]
     )  # (n, 3)
@@ -96,16 +112,18 @@ def piece_of(image_hwc: NDArray[np.uint8]) -> Piece | None:
     lines, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     if not lines:
         return None
-    line = max(lines, key=cv2.contourArea)
     # Filled: a scratch in the colour of the table does not move the part.
-    filled = np.zeros((height, width), np.uint8)
-    cv2.drawContours(filled, [line], -1, 1, cv2.FILLED)
-    moments = cv2.moments(filled, binaryImage=True)
-    if not _LEAST * height * width <= moments["m00"] <= _MOST * height * width:
+    filled = np.zeros(small_hwc.shape[:2], np.uint8)
+    cv2.drawContours(filled, [max(lines, key=cv2.contourArea)], -1, 1, cv2.FILLED)
+    if not _LEAST * filled.size <= np.count_nonzero(filled) <= _MOST * filled.size:
         return None
-    x, y, w, h = cv2.boundingRect(line)
-    at_border = x == 0 or y == 0 or x + w == width or y + h == height
-    return _described(moments, scale=scale, at_border=at_border)
+    return Silhouette(mask_hw=filled, scale=scale)
+
+
+def piece_of(image_hwc: NDArray[np.uint8]) -> Piece | None:
+    """The piece that stands out from the border, if one does."""
+    silhouette = silhouette_of(image_hwc)
+    return None if silhouette is None else silhouette.piece
 
 
 def _described(moments: dict[str, float], *, scale: float, at_border: bool) -> Piece:

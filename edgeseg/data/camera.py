@@ -30,5 +30,11 @@ def looked_at(config: FitConfig, dataset: Dataset, *, note: Note = ignore) -> Fi
                 f"locate={geometry.locate}: parts are followed as a whole, and tiles are not; fit "
                 "without tiles, with a larger size"
             )
-        geometry = learned(geometry, dataset.train, rate=config.false_alarm_rate, note=note)
+        geometry = learned(
+            geometry,
+            dataset.train,
+            grid_hw=config.grid_hw,
+            rate=config.false_alarm_rate,
+            note=note,
+        )
     return replace(config, geometry=geometry)

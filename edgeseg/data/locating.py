@@ -1,6 +1,7 @@
 """What a fit learns of where parts lie: from good images alone, and said in words.
 
 locate=blob, anchor:x,y,w,h --learned--> Blob or Anchor with limits of the good images
+locate=blob --background--> what parts lie on, to be ignored
 """
 
 import math
@@ -12,15 +13,18 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.anchor import Anchor, anchor_pictures
 from edgeseg.contract.geometry import Geometry
-from edgeseg.contract.locate import Blob, Piece, Turns, piece_of
+from edgeseg.contract.locate import Blob, Piece, Silhouette, Turns, silhouette_of
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.contract.places import Places
 from edgeseg.contract.pose import Pose, Roi, wrapped
+from edgeseg.data.background import background, share_of
 from edgeseg.data.following import MOVED_AND_FOUND, follow_errors, follows, scatter_located
 from edgeseg.data.samples import Sample, read_picture
 from edgeseg.errors import UsageError
 from edgeseg.progress import Note
 
+_LOOKING_AROUND = "blob,background=yes"
+_BLOBS = ("blob", _LOOKING_AROUND)
 LOOKED_AT = 200  # good images, from all over the list
 _ROUND = 1.2  # long axis over short one: below, the axis is of no use
 _ENDS = 0.05  # skew below which the two ends of a part look alike
@@ -37,11 +41,20 @@ _LEAST_SHIFT, _LEAST_TURN = 0.02, 2.0  # share of the longer side, degrees: a lo
 _STEP = 5.0  # degrees between angles that are tried
 
 
-def learned(geometry: Geometry, samples: Sequence[Sample], *, rate: float, note: Note) -> Geometry:
-    """The geometry with a locator, and the region that it looks at around the part."""
+def learned(
+    geometry: Geometry,
+    samples: Sequence[Sample],
+    *,
+    grid_hw: tuple[int, int],
+    rate: float,
+    note: Note,
+) -> Geometry:
+    """The geometry with a locator; by their outline parts are told from what they lie on."""
     images = (read_picture(sample) for sample in spaced(samples, LOOKED_AT))
-    if geometry.locate == "blob":
-        found = _with_blob(geometry, list(map(piece_of, images)), rate=rate, note=note)
+    if geometry.locate in _BLOBS:
+        cell = _cell(geometry, grid_hw)
+        outlines = list(map(silhouette_of, images))
+        found = _with_blob(geometry, outlines, cell=cell, rate=rate, note=note)
     else:
         box, angles = parse_anchor(geometry.locate)
         found = _with_anchor(geometry, images, box, angles, rate=rate, note=note)
@@ -76,7 +89,7 @@ def _check_following(geometry: Geometry, samples: Sequence[Sample], *, note: Not
 
 def check_locate(text: str) -> None:
     """Refuse what is no way to find parts."""
-    if text not in ("", "blob"):
+    if text not in ("", *_BLOBS):
         parse_anchor(text)
 
 
@@ -93,7 +106,8 @@ def parse_anchor(text: str) -> tuple[Roi, tuple[float, ...]]:
             raise ValueError
     except ValueError:
         raise UsageError(
-            f"locate={text!r}: expected blob, anchor:x,y,w,h or anchor:x,y,w,h,angles=10"
+            f"locate={text!r}: expected blob, {_LOOKING_AROUND}, anchor:x,y,w,h or "
+            "anchor:x,y,w,h,angles=10"
         ) from None
     count = math.ceil(reach / _STEP)
     angles = tuple(np.linspace(-reach, reach, 2 * count + 1).tolist()) if count else (0.0,)
@@ -101,16 +115,22 @@ def parse_anchor(text: str) -> tuple[Roi, tuple[float, ...]]:
 
 
 def _with_blob(
-    geometry: Geometry, pieces: Sequence[Piece | None], *, rate: float, note: Note
+    geometry: Geometry,
+    outlines: Sequence[Silhouette | None],
+    *,
+    cell: float,
+    rate: float,
+    note: Note,
 ) -> Geometry:
-    found = [piece for piece in pieces if piece is not None]
+    seen = [outline for outline in outlines if outline is not None]
+    found = [outline.piece for outline in seen]
     areas = np.log([piece.area for piece in found] or [1.0])
-    missing = len(pieces) - len(found)
+    missing = len(outlines) - len(found)
     spread = _spread(areas)
-    if missing > 0.05 * len(pieces) or spread > _UNSTEADY:
+    if missing > 0.05 * len(outlines) or spread > _UNSTEADY:
         raise UsageError(
             f"locate=blob: the part does not stand out from what it lies on (no piece in {missing} "
-            f"of {len(pieces)} good images, areas vary by {spread:.0%}); try "
+            f"of {len(outlines)} good images, areas vary by {spread:.0%}); try "
             "locate=anchor:x,y,w,h, a mark that all parts have"
         )
     lengths = np.log([piece.length for piece in found])
@@ -129,17 +149,26 @@ def _with_blob(
     deviations = [blob.deviation(piece) for piece in found]
     limit = max(_ROOM * conformal_threshold(deviations, false_alarm_rate=rate).value, 1.0)
     note(
-        f"parts are found by their outline in {len(found)} of {len(pieces)} good images; "
+        f"parts are found by their outline in {len(found)} of {len(outlines)} good images; "
         + _TURNS[blob.turns]
     )
     # What is odd among the good ones does not tell where they usually lie.
-    usual = [piece for piece in found if blob.deviation(piece) <= limit]
+    usual = [place for place, piece in enumerate(found) if blob.deviation(piece) <= limit]
     poses = [
         Pose(x=piece.x, y=piece.y, degrees=blob.turn(piece), home_xy=blob.home_xy)
-        for piece in usual
+        for piece in (found[place] for place in usual)
     ]
     places = _places_of(poses, longest=_longest(geometry), rate=rate)
-    return replace(geometry, locator=replace(blob, limit=limit, places=places))
+    ignored = geometry.ignore
+    if geometry.locate == "blob":
+        around = background([seen[place] for place in usual], poses, cell=cell)
+        share = share_of(around, geometry.camera_hw or seen[0].mask_hw.shape)
+        note(
+            f"what they lie on does not count, {share:.0%} of the picture; locate="
+            f"{_LOOKING_AROUND} looks there too"
+        )
+        ignored += around
+    return replace(geometry, ignore=ignored, locator=replace(blob, limit=limit, places=places))
 
 
 _TURNS: dict[Turns, str] = {
@@ -228,6 +257,13 @@ def _places_of(poses: Sequence[Pose], *, longest: int, rate: float) -> Places:
         most_turned=min(max(most, _LEAST_TURN), 180.0),
         count=len(poses),
     )
+
+
+def _cell(geometry: Geometry, grid_hw: tuple[int, int]) -> float:
+    """The longer side of a cell, in pixels of the camera."""
+    roi, (height, width) = geometry.roi, geometry.camera_hw or (1, 1)
+    looked_hw = (height, width) if roi is None else (roi.h, roi.w)
+    return max(side / cells for side, cells in zip(looked_hw, grid_hw, strict=True))
 
 
 def _longest(geometry: Geometry) -> int:

@@ -53,9 +53,19 @@ def folder_of(folder: Path, images: list[NDArray[np.uint8]]) -> Path:
     return folder
 
 
-def geometry_of(folder: Path, locate: str, said: list[str] | None = None) -> Geometry:
+def geometry_of(
+    folder: Path,
+    locate: str,
+    said: list[str] | None = None,
+    *,
+    grid_hw: tuple[int, int] = (12, 12),
+) -> Geometry:
     """What a fit would learn of where the parts of a folder lie."""
     note = (lambda _: None) if said is None else said.append
     return learned(
-        Geometry(camera_hw=SIZE_HW, locate=locate), open_dataset(folder).train, rate=0.1, note=note
+        Geometry(camera_hw=SIZE_HW, locate=locate),
+        open_dataset(folder).train,
+        grid_hw=grid_hw,
+        rate=0.1,
+        note=note,
     )

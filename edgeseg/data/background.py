@@ -1,0 +1,69 @@
+"""What a part lies on does not count, where the outline of the part is known.
+
+    silhouettes of good images --by their poses--> all that good parts cover, and a margin
+    the rest --background--> polygons to ignore
+
+Dust on a belt would set the threshold of a part that it has nothing to do with.
+"""
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.contract.geometry import Polygon
+from edgeseg.contract.ignored import drawn_regions, outlines
+from edgeseg.contract.locate import Silhouette
+from edgeseg.contract.pose import Pose, of_centres
+
+_MARGIN = 0.05  # of the picture's longer side around all that good parts cover: burrs are defects
+# Cells that a region touches do not count, and every cell that a part touches has to: a diagonal.
+_CELLS = 1.5
+_RARE = 0.01  # share of the good images: what fewer cover is a shadow or an odd one
+_SLACK = 2  # pixels of a silhouette that the way to the model's input may blur
+
+
+def background(
+    silhouettes: Sequence[Silhouette], poses: Sequence[Pose], *, cell: float
+) -> tuple[Polygon, ...]:
+    """Polygons around what good parts cover, in the picture that places are named in.
+
+    They reach beyond that picture, since others show more of what lies around. `cell` is the
+    longer side of a cell of the model's grid, in pixels of the camera.
+    """
+    covered_hw = _covered(silhouettes, poses)
+    scale, longest = silhouettes[0].scale, max(silhouettes[0].mask_hw.shape)
+    radius = round(max(_MARGIN * longest, _CELLS * cell / scale + _SLACK))
+    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1,) * 2)
+    beyond = max(covered_hw.shape)
+    wide = cv2.copyMakeBorder(
+        covered_hw.astype(np.uint8), beyond, beyond, beyond, beyond, cv2.BORDER_CONSTANT
+    )
+    around = cv2.dilate(wide, disc) == 0
+    return tuple(
+        tuple(((x - beyond) * scale, (y - beyond) * scale) for x, y in polygon)
+        for polygon in outlines(around, name="background")
+    )
+
+
+def _covered(silhouettes: Sequence[Silhouette], poses: Sequence[Pose]) -> NDArray[np.bool_]:
+    """Pixels of a silhouette that good parts cover, each brought back to where the first lay."""
+    height, width = silhouettes[0].mask_hw.shape
+    counts = np.zeros((height, width), np.intp)
+    for silhouette, pose in zip(silhouettes, poses, strict=True):
+        matrix = pose.matrix.copy()
+        matrix[:, 2] /= silhouette.scale
+        laid_hw = cv2.warpAffine(
+            silhouette.mask_hw,
+            of_centres(matrix),
+            (width, height),
+            flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP,
+        )
+        counts += laid_hw != 0
+    return np.asarray(counts > _RARE * len(poses), np.bool_)
+
+
+def share_of(polygons: Sequence[Polygon], size_hw: tuple[int, int]) -> float:
+    """Of a picture, what polygons cover."""
+    return float(drawn_regions(tuple(polygons), size_hw).mean())
