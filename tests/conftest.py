@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from tests.support import REPO
 
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
+    from tests.support.chromium import Browser
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +30,15 @@ def one_thread() -> None:
     """Keep torch to one thread: several test processes that each take all cores crawl."""
     if "torch" in sys.modules:  # tests of the runtime never import it
         sys.modules["torch"].set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """One chromium for all pages; every test opens its own."""
+    from tests.support.chromium import open_browser
+
+    with open_browser() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,25 @@
-"""The teaching page over a service that answers at once, in a browser."""
+"""The teaching page in a browser, over a service that answers at once, or over a real one."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from edgeseg.teach.project import Project
+from edgeseg.teach.service import TeachService
 from edgeseg.teach.web import WebOptions, serve
 from tests.support.chromium import Browser, Tab
 from tests.support.fake_teach import FakeTeach
 from tests.support.fakes import wait
+from tests.support.teach_engine import CHILD
 
 PHONE, TABLET, DESK, HALL = (360, 740), (820, 1180), (1280, 800), (1920, 1080)
+# The fake answers at once, so its page need not wait long before it asks again.
+QUICK = (
+    "const later = window.setTimeout; window.setTimeout = (run, ms, ...rest) =>"
+    " later(run, ms <= 2000 ? ms / 10 : ms, ...rest);"
+)
 TABS = ("collect", "region", "fit", "judge", "run")
 
 
@@ -34,7 +45,8 @@ class Site:
 
     def open(self, tab: str, size_wh: tuple[int, int] = DESK, *, token: str = "") -> Tab:
         query = f"?token={token}" if token else ""
-        opened = self.browser.open(f"{self.server.url}{query}#{tab}", size_wh=size_wh)
+        url = f"{self.server.url}{query}#{tab}"
+        opened = self.browser.open(url, size_wh=size_wh, first=QUICK)
         self.tabs.append(opened)
         opened.wait_for("document.documentElement.dataset.ready")
         return opened
@@ -55,3 +67,20 @@ def keep(tab: Tab, name: str, tmp_path: Path) -> None:
     folder = Path(os.environ.get("EDGESEG_SCREENSHOTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
     tab.screenshot(folder / f"teach-{name}.png")
+
+
+@contextmanager
+def taught(folder: Path, source: str) -> Iterator[tuple[TeachService, str]]:
+    """A new project at a camera, and its page."""
+    project = Project.begun(folder)
+    project.store(replace(project.settings(), source=source, rate=0.05))
+    service = TeachService(project, child=CHILD)
+    service.open_camera()
+    errors: list[tuple[str, str]] = []
+    server = serve(service, WebOptions(port=0), on_error=lambda *error: errors.append(error))
+    try:
+        yield service, server.url
+    finally:
+        service.close()
+        server.stop()
+    assert errors == []

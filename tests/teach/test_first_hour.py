@@ -5,48 +5,16 @@ tests/support/teach_engine, whose score is the brightest pixel, so that a fit ta
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 
+from edgeseg.bench.studies.teach.person import DESK, LONG_S, collect, draw, fit, judge, run
 from edgeseg.contract.images import write_image
-from edgeseg.teach.project import Project
-from edgeseg.teach.service import TeachService
-from edgeseg.teach.web import WebOptions, serve
-from tests.support.chromium import Browser, Tab, open_browser
+from tests.support.chromium import Browser, Tab
 from tests.support.fake_teach import scene
 from tests.support.gige_camera import SERIAL, gige_camera
-from tests.support.teach_engine import CHILD
-from tests.support.teach_site import DESK, keep
-
-LONG_S = 120.0  # for a process of its own, on a computer that is busy
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as started:
-        yield started
-
-
-@contextmanager
-def taught(folder: Path, source: str) -> Iterator[tuple[TeachService, str]]:
-    """A new project at a camera, and its page."""
-    project = Project.begun(folder)
-    project.store(replace(project.settings(), source=source, rate=0.05))
-    service = TeachService(project, child=CHILD)
-    service.open_camera()
-    errors: list[tuple[str, str]] = []
-    server = serve(service, WebOptions(port=0), on_error=lambda *error: errors.append(error))
-    try:
-        yield service, server.url
-    finally:
-        service.close()
-        server.stop()
-    assert errors == []
+from tests.support.teach_site import keep, taught
 
 
 def brightest(picture_hwc: np.ndarray, score: int) -> np.ndarray:
@@ -56,37 +24,12 @@ def brightest(picture_hwc: np.ndarray, score: int) -> np.ndarray:
     return picture_hwc
 
 
-def collect(tab: Tab, count: int) -> None:
-    """Press the button for each part."""
-    tab.wait_for("!$('capture').disabled && !$('live').hidden")
-    for _ in range(count):
-        before = tab.evaluate("state.good")
-        tab.click("#capture")
-        tab.wait_for(f"state.good > {before}")
-
-
-def draw(tab: Tab, *corners_share: tuple[float, float]) -> None:
-    """Pull a rectangle over the picture."""
-    tab.click("#tab-region")
-    tab.wait_for("regionLoaded && !$('live').hidden")
-    box = tab.evaluate("(b => [b.x, b.y, b.width, b.height])($('drawing').getBoundingClientRect())")
-    tab.drag(*((box[0] + x * box[2], box[1] + y * box[3]) for x, y in corners_share))
-    tab.wait_for("$('region-saved').innerText.startsWith('Stored.')")
-
-
 def fit_and_run(tab: Tab, name: str, tmp_path: Path) -> None:
     """Until a verdict is shown."""
-    tab.click("#tab-fit")
-    tab.click("#fit-start")
-    tab.wait_for("state.fit.state === 'done'", timeout_s=LONG_S)
-    tab.click("#fit-next")
-    tab.wait_for("!$('judged').hidden && document.querySelector('#worst img')?.naturalWidth")
+    fit(tab)
+    judge(tab)
     keep(tab, f"{name}-judge", tmp_path)
-    tab.click("#judge-next")
-    tab.click("#run-start")
-    tab.wait_for(
-        "state.run.state === 'running' && $('verdict').matches('.good, .bad')", timeout_s=LONG_S
-    )
+    run(tab)
 
 
 def test_a_folder_as_camera(browser: Browser, tmp_path: Path) -> None:

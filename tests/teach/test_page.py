@@ -1,31 +1,17 @@
 """The teaching page in a real browser: what a person sees, presses and is told."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edgeseg.contract.images import write_image
-from tests.support.chromium import Browser, open_browser
+from tests.support.chromium import Browser
 from tests.support.fake_teach import WIDTH
 from tests.support.fakes import wait
 from tests.support.teach_site import DESK, HALL, PHONE, TABLET, TABS, Site, keep
 
 OPERATOR, SUPERVISOR = "an-operators-token-0", "a-supervisors-token-0"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as started:
-        yield started
-
-
-@pytest.fixture
-def site(browser: Browser) -> Iterator[Site]:
-    started = Site(browser)
-    yield started
-    started.close()
 
 
 @pytest.mark.parametrize("size_wh", [PHONE, TABLET, DESK, HALL])

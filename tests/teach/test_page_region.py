@@ -1,27 +1,11 @@
 """The region of the teaching page, drawn with a mouse, a finger and keys in a real browser."""
 
-from collections.abc import Iterator
-
 import numpy as np
-import pytest
 
-from tests.support.chromium import Browser, Tab, open_browser
+from tests.support.chromium import Tab
 from tests.support.fake_teach import HEIGHT, WIDTH
 from tests.support.fakes import wait
 from tests.support.teach_site import PHONE, Site
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as started:
-        yield started
-
-
-@pytest.fixture
-def site(browser: Browser) -> Iterator[Site]:
-    started = Site(browser)
-    yield started
-    started.close()
 
 
 def at(tab: Tab, x: float, y: float) -> tuple[float, float]:

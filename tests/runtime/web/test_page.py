@@ -16,7 +16,7 @@ from edgeseg.runtime.station.codes import Check
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.page_sink import PageSink, RecipeChoice
 from tests.support.brightness_model import brightness_metadata
-from tests.support.chromium import Browser, open_browser
+from tests.support.chromium import Browser
 from tests.support.scored_frames import THRESHOLD, FakeView, make_result, passing_part
 
 TOKEN = "a-token-of-the-test-0123456789"
@@ -101,12 +101,6 @@ class Run:
         self._stop.set()
         self._thread.join()
         self.page.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as started:
-        yield started
 
 
 @pytest.fixture
