@@ -24,10 +24,13 @@ def text_of(name: str) -> str:
     return (files(__package__) / "page" / name).read_text(encoding="utf-8")
 
 
+LANGUAGES = ("en", "de")
+
+
 def texts() -> dict[str, dict[str, str]]:
     """What the page says, by language and key."""
     table: dict[str, dict[str, str]] = json.loads(text_of("texts.json"))
-    return table
+    return {name: {key: row[name] for key, row in table.items()} for name in LANGUAGES}
 
 
 @cache

@@ -209,9 +209,12 @@ class TeachService:
         return self.project.settings().region.facts()
 
     def view(self) -> Facts | None:
-        """A whole picture to draw on where there is no camera; {"name": of a good one, "size"}."""
-        newest = self._pictures.newest("good")
-        return None if newest is None else {"name": newest[0], "size": list(newest[1])}
+        """Whole pictures to draw on: {"name": of the newest good one, "size", "first": of a fit}.
+
+        Where parts are followed, shapes are named at the part of the first one.
+        """
+        ends = self._pictures.ends("good")
+        return None if ends is None else {**ends[1], "first": ends[0]}
 
     def set_region(self, region: Facts) -> Facts:
         """Another region, which the next fit takes; the region as it is stored."""

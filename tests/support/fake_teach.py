@@ -148,7 +148,10 @@ class FakeTeach(TeachService):
         return self.drawn
 
     def view(self):
-        return {"name": self.kept["good"][-1], "size": [640, 480]} if self.kept["good"] else None
+        if not self.kept["good"]:
+            return None
+        first = {"name": self.kept["good"][0], "size": [WIDTH, HEIGHT]}
+        return {"name": self.kept["good"][-1], "size": [640, 480], "first": first}
 
     def set_region(self, region):
         self._note("set_region", region)

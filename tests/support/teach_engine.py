@@ -19,6 +19,8 @@ from edgeseg.artefact.header import KEY, SCHEMA, calibration_facts, read_floats,
 from edgeseg.contract.images import images_in, read_image, resize_image, write_image
 from edgeseg.contract.metadata import ScoreStatistics
 from edgeseg.contract.seal import seal_file
+from edgeseg.data.camera import looked_at
+from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import EdgesegError
 from edgeseg.evaluation.planted_scores import PlantedScores
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
@@ -105,6 +107,7 @@ def _save(artefact: SimpleNamespace, out: Path) -> None:
 
 def fit_model(images, *, graph, config, options, out):
     """The threshold of the pictures' own scores."""
+    looked_at(config, open_dataset(images), note=options.note)  # it refuses as the real one does
     paths = images_in(images)
     for path in options.progress(paths, length=len(paths), label="Fitting"):
         if path.stem == "slow":

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.support.chromium import Tab
+from tests.support.chromium import Browser, Tab
 from tests.support.fake_teach import HEIGHT, WIDTH
 from tests.support.fakes import wait
 from tests.support.teach_site import PHONE, Site
@@ -55,11 +55,21 @@ def test_region_is_drawn_with_a_finger(site: Site) -> None:
     tab = site.open("region", PHONE)
     tab.call("Emulation.setTouchEmulationEnabled", enabled=True)
     tab.wait_for("regionLoaded && !$('live').hidden")
-    tab.click("input[name=tool][value=anchor]")
+    tab.click("input[name=locate][value=anchor]")
+    heights = "[...document.querySelectorAll('#locate input')].map(e => e.offsetHeight)"
+    assert min(tab.evaluate(heights)) >= 44  # for a finger
+    tab.wait_for("tool() === 'anchor' && $('tool-help').innerText.startsWith('Pull a rectangle')")
+    assert site.fake.drawn["locate"] == "none"  # until there is a mark
     tab.evaluate("scrollTo(0, 0)")
     tab.touch(at(tab, 100, 80), at(tab, 120, 100), at(tab, 180, 160))
     wait(lambda: site.fake.drawn["locate"].startswith("anchor:"), "no anchor")
     near([int(v) for v in site.fake.drawn["locate"][7:].split(",")], [100, 80, 80, 80])
+    mark = site.fake.drawn["locate"]
+    tab.click("input[name=locate][value=blob]")
+    wait(lambda: site.fake.drawn["locate"] == "blob", "no outline")
+    tab.wait_for("tool() === 'roi' && $('tool-anchor').hidden")
+    tab.click("input[name=locate][value=anchor]")
+    wait(lambda: site.fake.drawn["locate"] == mark, "the mark was forgotten")
 
 
 def test_region_is_drawn_with_keys(site: Site) -> None:
@@ -92,3 +102,53 @@ def test_region_is_drawn_on_a_whole_picture_while_the_station_runs(site: Site) -
     site.fake.running, site.fake.camera_ok = "stopped", False
     tab.reload()
     tab.wait_for("regionLoaded && !$('live').hidden && size[0] === 640")  # the picture's own
+
+
+def test_how_parts_lie_is_chosen_with_keys(site: Site) -> None:
+    site.fill()
+    site.fake.running = "stopped"
+    tab = site.open("region")
+    tab.wait_for("regionLoaded && !$('live').hidden && size[0] === " + str(WIDTH))
+    tab.evaluate("document.querySelector('input[name=locate][value=none]').focus()")
+    tab.press("ArrowDown")
+    wait(lambda: site.fake.drawn["locate"] == "blob", "no outline")
+    # Where a part lies differs from picture to picture: a fit names places in its first one.
+    tab.wait_for("$('live').src.includes('/pictures/good/good-0001.png') && $('hold').hidden")
+    assert "good-0001.png" in tab.text("#locate-picture")
+    tab.press("ArrowDown")
+    tab.wait_for("locateNow() === 'anchor' && tool() === 'anchor'")
+    wait(lambda: site.fake.drawn["locate"] == "none", "stored before a mark was drawn")
+    tab.evaluate("$('add-shape').focus()")
+    tab.press("Enter")
+    wait(lambda: site.fake.drawn["locate"] == "anchor:80,60,160,120", "no mark")
+    tab.click("#shapes li button:nth-of-type(2)")
+    wait(lambda: site.fake.drawn["locate"] == "none", "not deleted")
+    tab.wait_for("document.querySelector('input[name=locate][value=none]').checked")
+    tab.click("#region-undo")
+    wait(lambda: site.fake.drawn["locate"] == "anchor:80,60,160,120", "not back")
+    tab.wait_for("document.querySelector('input[name=locate][value=anchor]').checked")
+
+
+def test_angles_that_were_edited_by_hand_stay(site: Site) -> None:
+    site.fake.drawn = {"roi": None, "ignore": [], "locate": "anchor:80,60,160,120,angles=10"}
+    tab = site.open("region")
+    tab.wait_for("regionLoaded && !$('live').hidden && drawn.locate !== 'none'")
+    tab.evaluate("document.querySelector('#drawing polygon').focus()")
+    tab.press("ArrowRight")
+    wait(lambda: site.fake.drawn["locate"] == "anchor:81,60,160,120,angles=10", "not moved")
+
+
+def test_an_operator_sees_how_parts_lie_and_changes_nothing(browser: Browser) -> None:
+    site = Site(browser, token="an-operators-token-1", supervisor_token="a-supervisors-token-1")
+    try:
+        site.fake.drawn["locate"] = "blob"
+        tab = site.open("region", token="an-operators-token-1")
+        tab.wait_for("regionLoaded && locateNow() === 'blob'")
+        choices = "[...document.querySelectorAll('input[name=locate]')]"
+        assert tab.evaluate(choices + ".map(e => [e.checked, e.disabled])") == [
+            [False, True],
+            [True, True],
+            [False, True],
+        ]
+    finally:
+        site.close()

@@ -15,7 +15,7 @@ TABLE = texts()
 SOURCE = "\n".join([text_of("page.html"), *(text_of(name) for name in SCRIPTS)])
 # Keys that are put together from a word of the service, or from a name in the page.
 MADE = ("meter_", "kind_", "no_pictures_", "flag_", "help_", "tool_", "shape_", "side_", "fit_")
-MADE += ("lane_", "run_", "verdict_", "count_", "mark_", "event_", "enough_", "why_")
+MADE += ("locate_", "lane_", "run_", "verdict_", "count_", "mark_", "event_", "enough_", "why_")
 
 
 def test_languages_have_the_same_keys_and_places() -> None:

@@ -81,10 +81,11 @@ def test_a_fit_is_judged_and_a_rate_is_chosen(taught):
     assert [line["event"] for line in taught.history()] == ["threshold", "fit"]
 
 
-def test_a_region_is_drawn_on_the_newest_picture(taught):
+def test_a_region_is_drawn_on_the_newest_picture_and_a_followed_one_on_the_first(taught):
     taught.remove("g39.png")
-    write_image(taught.project.pictures("good") / "a.png", part(100))
-    assert taught.view() == {"name": "a.png", "size": [48, 32]}
+    write_image(taught.project.pictures("good") / "z.png", part(100))
+    first = {"name": "g00.png", "size": [48, 32]}
+    assert taught.view() == {"name": "z.png", "size": [48, 32], "first": first}
     for item in taught.pictures("good"):
         taught.remove(item["name"])
     assert taught.view() is None

@@ -2,6 +2,7 @@
 onPress($("fit-start"), () => act("/teach/fit", {}, $("fit")));
 onPress($("fit-cancel"), () => act("/teach/fit/cancel", {}, $("fit")));
 onPress($("fit-next"), () => openTab("judge"));
+onPress($("fit-region"), () => openTab("region"));
 
 function showProgress(bar, share, running) {
   const percentDone = Math.round(100 * (share || 0));
@@ -21,4 +22,5 @@ jobs.push(() => {
   if ($("fit-end").textContent !== words) $("fit-end").textContent = words;
   report($("fit-sentence"), fit.sentence, fit.state === "failed");
   $("fit-next").hidden = fit.state !== "done";
+  $("fit-region").hidden = !refusedLocate(fit);
 });

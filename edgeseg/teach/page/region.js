@@ -6,9 +6,7 @@ function rememberRegion() {
 }
 async function loadRegion() {
   try {
-    const {view, ...region} = await ask("/teach/region");
-    drawn = region;
-    if (view) ({size: viewSize, name: drawnOn} = view);
+    ({view, ...drawn} = await ask("/teach/region"));
     const before = JSON.parse(sessionStorage.getItem("edgeseg.region") || "null");
     if (before) ({undone, draft} = before);
     if (draft.length) document.querySelector("input[name=tool][value=ignore]").checked = true;
@@ -27,6 +25,7 @@ async function change(next, {undoing = false} = {}) {
   if (!undoing) undone.push(before);
   drawn = next;
   if (chosen !== null && !shapeOf(chosen)) chosen = null;
+  if (anchorOf(drawn)) markWanted = false;
   rememberRegion();
   showRegion();
   const turn = ++regionSaving;
@@ -35,11 +34,49 @@ async function change(next, {undoing = false} = {}) {
   if (stored) $("region-saved").textContent = t("region_saved");
   else { drawn = before; if (!undoing) undone.pop(); rememberRegion(); showRegion(); }  // as it is stored
 }
-function deleteShape(key) { chosen = null; change(putShape(key, null)); }
+
+// How parts lie. A mark has to be drawn first: until then parts are taken to lie alike.
+let markWanted = false, lastMark = null;
+const locateNow = () => markWanted || anchorOf(drawn) ? "anchor" : drawn.locate;
+function pickTool(name) { document.querySelector(`input[name=tool][value=${name}]`).checked = true; }
+function chooseLocate(wanted) {
+  if (anchorOf(drawn)) lastMark = drawn.locate;
+  const locate = wanted === "anchor" ? lastMark || "none" : wanted;
+  markWanted = wanted === "anchor" && !lastMark;
+  if (wanted === "anchor") pickTool("anchor");
+  else if (tool() === "anchor") pickTool("roi");
+  draft = [];
+  if (locate !== drawn.locate) return change({...drawn, locate});
+  return showRegion();
+}
+for (const choice of document.querySelectorAll("input[name=locate]")) choice.onchange = () => chooseLocate(choice.value);
+
+// What the last fit said of the way that is chosen; it names the setting first.
+const refusedLocate = fit => fit.state === "failed" && fit.sentence.startsWith("locate=");
+function showLocate(writable) {
+  for (const choice of document.querySelectorAll("input[name=locate]")) {
+    choice.checked = choice.value === locateNow();
+    choice.disabled = !writable;
+  }
+  const first = firstPicture(), fit = state ? state.fit : {};
+  $("tool-anchor").hidden = locateNow() !== "anchor";
+  if (tool() === "anchor" && locateNow() !== "anchor") pickTool("roi");  // the mark was deleted
+  $("locate-picture").textContent = locateNow() === "none" ? "" : first ? t("locate_drawn_on", {name: first.name}) : t("locate_no_picture");
+  const refused = refusedLocate(fit) && fit.sentence.startsWith(`locate=${drawn.locate}:`);
+  $("locate-refused").hidden = !refused;
+  if (refused) $("locate-refused").lastElementChild.textContent = fit.sentence;
+}
+
+function deleteShape(key) {
+  chosen = null;
+  if (key === "anchor") lastMark = null;
+  change(putShape(key, null));
+}
 
 onPress($("region-undo"), () => {
   if (draft.length) { draft.pop(); rememberRegion(); return showRegion(); }
   const before = undone.pop();
+  markWanted = false;
   return before && change(before, {undoing: true});
 });
 onPress($("close-polygon"), closePolygon);
@@ -88,18 +125,24 @@ function shapeLine(item) {
 
 function showRegion() {
   const count = draft.length, writable = isSupervisor() && regionLoaded;
+  showLocate(writable);
   $("tool-help").textContent = !isSupervisor() ? t("needs_supervisor") : t(tool() === "ignore" && count ? "help_polygon" : "help_" + tool(), {n: number(count)});
   $("close-polygon").hidden = count < 3;
   $("region-undo").disabled = !writable || !count && !undone.length;
   $("add-shape").disabled = !writable;
-  $("hold").hidden = inspecting();
+  $("hold").hidden = inspecting() || Boolean(firstPicture());
   $("hold").setAttribute("aria-pressed", String(held));
   const items = keys().map(key => ({key, corners: shapeOf(key), chosen: key === chosen, writable}));
   if (!$("shapes").contains(document.activeElement) || document.activeElement.tagName !== "INPUT")
     showList($("shapes"), items, item => item.key, shapeLine);
   $("no-shapes").hidden = items.length > 0;
-  showShapes();
+  showStage();
+  measureDrawing();
 }
 
-jobs.push(() => { if (tab === "region" && !regionAsked) { regionAsked = true; loadRegion(); } });
+jobs.push(() => {
+  if (tab !== "region") { regionAsked = false; return; }  // good pictures may have come meanwhile
+  if (!regionAsked) { regionAsked = true; loadRegion(); }
+  showLocate(isSupervisor() && regionLoaded);  // a fit may have ended
+});
 addEventListener("resize", () => { if (tab === "region") showShapes(); });

@@ -2,7 +2,8 @@
 const SVG = "http://www.w3.org/2000/svg", NEAR = 16;  // pixels of the screen
 let drawn = {roi: null, ignore: [], locate: "none"}, draft = [], chosen = null, size = [640, 480], drag = null;
 
-const anchorOf = region => region.locate.startsWith("anchor:") ? region.locate.slice(7).split(",").map(Number) : null;
+const anchorOf = region => region.locate.startsWith("anchor:") ? region.locate.slice(7).split(",").slice(0, 4).map(Number) : null;
+const anglesOf = region => region.locate.match(/,angles=.*/)?.[0] || "";  // of a project that was edited by hand
 const tool = () => document.querySelector("input[name=tool]:checked").value;
 const clamp = (value, low, high) => Math.round(Math.max(low, Math.min(high, value)));
 
@@ -13,13 +14,15 @@ function draw(tag, attributes) {
 }
 
 function measureDrawing() {  // the camera's own pixels, however large its picture is shown
-  const camera = state && state.camera;
-  const known = camera && camera.ok && camera.width ? [camera.width, camera.height] : null;
-  size = known || viewSize || [$("live").naturalWidth || 640, $("live").naturalHeight || 480];
+  const camera = state && state.camera, first = firstPicture();
+  const known = first ? first.size : camera && camera.ok && camera.width ? [camera.width, camera.height] : null;
+  size = known || view?.size || [$("live").naturalWidth || 640, $("live").naturalHeight || 480];
   $("drawing").setAttribute("viewBox", `0 0 ${size[0]} ${size[1]}`);
   showShapes();
 }
-let viewSize = null, drawnOn = "";  // where there is no camera: the size and the name of a picture
+let view = null;  // {name, size, first: {name, size}}: pictures to draw on where the camera's does not do
+// A fit takes the part of its first picture as the place that shapes are named at.
+const firstPicture = () => locateNow() !== "none" && view ? view.first : null;
 
 const perPixel = () => { const matrix = $("drawing").getScreenCTM(); return matrix && matrix.a ? 1 / matrix.a : 1; };
 function place(event) {
@@ -39,7 +42,7 @@ function boxOf(corners) {
 function putShape(key, corners) {
   const next = structuredClone(drawn);
   if (key === "roi") next.roi = corners && boxOf(corners);
-  else if (key === "anchor") next.locate = corners ? "anchor:" + boxOf(corners).join() : "none";
+  else if (key === "anchor") next.locate = corners ? "anchor:" + boxOf(corners).join() + anglesOf(drawn) : "none";
   else if (corners) next.ignore[key] = corners; else next.ignore.splice(key, 1);
   return next;
 }
