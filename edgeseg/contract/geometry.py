@@ -19,12 +19,10 @@ from edgeseg.contract.anchor import Anchor
 from edgeseg.contract.images import resize_image, resize_mask
 from edgeseg.contract.locate import Blob, Found
 from edgeseg.contract.places import Places
-from edgeseg.contract.pose import Matrix, Pose, Roi, chained, of_centres, warped
+from edgeseg.contract.pose import Matrix, Polygon, Pose, Roi, chained, of_centres, warped
 from edgeseg.errors import UsageError
 
 __all__ = ["PLAIN", "Found", "Geometry", "Polygon", "Pose", "Roi", "View"]
-
-Polygon = tuple[tuple[float, float], ...]  # corners x, y in pixels of the camera's picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +181,12 @@ class Geometry:
         if self.locator is None or places is None or self.roi is not None:
             return None
         return places.usual(self.locator.home_xy)
+
+    @property
+    def left_out(self) -> tuple[Polygon, ...]:
+        """What does not count: what people named, and what a part lies on that is found by blob."""
+        learned = self.locator.background if isinstance(self.locator, Blob) else ()
+        return self.ignore + learned
 
     @property
     def places(self) -> Places | None:

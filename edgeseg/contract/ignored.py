@@ -172,7 +172,7 @@ def painted(input_hwc: NDArray[np.uint8], geometry: Geometry) -> NDArray[np.uint
 @lru_cache(maxsize=8)
 def hidden_of(geometry: Geometry, size_hw: tuple[int, int]) -> Hidden | None:
     """What a geometry ignores of inputs of this size; None: nothing."""
-    if not geometry.ignore or geometry.camera_hw is None:
+    if not geometry.left_out or geometry.camera_hw is None:
         return None
     drawn = drawn_regions(_as_shown(geometry), geometry.camera_hw)
     roi = geometry.roi
@@ -191,11 +191,11 @@ def _as_shown(geometry: Geometry) -> tuple[Polygon, ...]:
     """Polygons are named where the first good part lay, and inputs may show the usual one."""
     usual = geometry.usual
     if usual is None:
-        return geometry.ignore
+        return geometry.left_out
     turn, shift = usual.matrix[:, :2], usual.matrix[:, 2]
     return tuple(
         tuple((float(x), float(y)) for x, y in np.asarray(polygon) @ turn.T + shift)
-        for polygon in geometry.ignore
+        for polygon in geometry.left_out
     )
 
 

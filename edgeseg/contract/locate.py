@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.places import Places
-from edgeseg.contract.pose import Pose
+from edgeseg.contract.pose import Polygon, Pose
 
 Turns = Literal["none", "axis", "full"]  # none: round. axis: both ends alike
 Grey = NDArray[np.uint8]
@@ -178,6 +178,7 @@ class Blob:
     limit: float  # of the larger of both deviations, in spreads
     free: bool  # whether no good part reaches the border of its picture
     places: Places | None = None  # where good parts lay; None: not looked at
+    background: tuple[Polygon, ...] = ()  # what they never cover; nothing: it counts too
 
     def find(self, image_hwc: NDArray[np.uint8]) -> Found:
         """Look for the part."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from edgeseg.errors import UsageError
 
 Matrix = NDArray[np.float64]  # (2, 3): affine
+Polygon = tuple[tuple[float, float], ...]  # corners x, y in pixels of the camera's picture
 
 
 @dataclass(frozen=True, kw_only=True)

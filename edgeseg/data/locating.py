@@ -16,7 +16,7 @@ from edgeseg.contract.geometry import Geometry
 from edgeseg.contract.locate import Blob, Piece, Silhouette, Turns, silhouette_of
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.contract.places import Places
-from edgeseg.contract.pose import Pose, Roi, wrapped
+from edgeseg.contract.pose import Polygon, Pose, Roi, wrapped
 from edgeseg.data.background import background, share_of
 from edgeseg.data.following import MOVED_AND_FOUND, follow_errors, follows, scatter_located
 from edgeseg.data.samples import Sample, read_picture
@@ -159,7 +159,7 @@ def _with_blob(
         for piece in (found[place] for place in usual)
     ]
     places = _places_of(poses, longest=_longest(geometry), rate=rate)
-    ignored = geometry.ignore
+    around: tuple[Polygon, ...] = ()
     if geometry.locate == "blob":
         around = background([seen[place] for place in usual], poses, cell=cell)
         share = share_of(around, geometry.camera_hw or seen[0].mask_hw.shape)
@@ -167,8 +167,8 @@ def _with_blob(
             f"what they lie on does not count, {share:.0%} of the picture; locate="
             f"{_LOOKING_AROUND} looks there too"
         )
-        ignored += around
-    return replace(geometry, ignore=ignored, locator=replace(blob, limit=limit, places=places))
+    locator = replace(blob, limit=limit, places=places, background=around)
+    return replace(geometry, locator=locator)
 
 
 _TURNS: dict[Turns, str] = {

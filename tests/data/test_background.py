@@ -84,5 +84,5 @@ def test_regions_of_ones_own_stay(blobs: Path) -> None:
     own = ((70.0, 55.0), (75.0, 55.0), (75.0, 60.0))
     config = replace(SMALL, geometry=Geometry(locate="blob", ignore=(own,)))
     geometry = fit(open_dataset(blobs), config, RANDOM).config.geometry
-    assert geometry.ignore[0] == own
-    assert len(geometry.ignore) > 1
+    assert geometry.ignore == (own,)
+    assert len(geometry.left_out) > 1
