@@ -25,7 +25,7 @@ from edgeseg.runtime.golden.expected import (
     read_expected,
     write_expected,
 )
-from edgeseg.runtime.golden.install import install_model
+from edgeseg.runtime.golden.install import install_model, roll_back
 from edgeseg.runtime.golden.live import grab_frames
 from edgeseg.runtime.golden.open_judge import Opening, opened_judge
 from edgeseg.runtime.golden.record import last_check
@@ -37,7 +37,6 @@ from edgeseg.runtime.recipes.recipe import (
     read_recipe,
 )
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
-from edgeseg.runtime.recipes.versions import roll_back
 from edgeseg.tables import aligned
 
 

@@ -1,17 +1,22 @@
 """From marks to the version that runs, and back: preview, golden check, swap, history."""
 
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from edgeseg.contract.images import images_in
 from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.files import locked
+from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.teach.announcement import Announcement, Move, announce, announced, withdraw
 from edgeseg.teach.feedback import Feedback, Who
 from edgeseg.teach.learning import Preview, basis_of, read_preview, version_of
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.process import Work
-from edgeseg.teach.project import Kind, Project
-from edgeseg.teach.versions import Versions
+from edgeseg.teach.project import Kind, Project, history_line
+from edgeseg.teach.versions import Versions, full_name, short_name
 
 Facts = dict[str, Any]
 _EMPTY: Facts = {
@@ -72,10 +77,8 @@ class Learner:
         _check_supervisor(who, "go back")
         if self.work.running:
             raise UsageError("a learning is under way; wait for it")
-        left = self._versions.running()
-        back = self._versions.rollback()
-        self._project.log("rollback", who=who, removed=self._unlearned(left), **back)
-        return back
+        line = self._change(lambda: self._going_back(who), self._versions.rollback)
+        return {"version": line["version"], "threshold": line["threshold"]}
 
     def _fresh_preview(self) -> Preview | None:
         preview = read_preview(self._next)
@@ -99,57 +102,100 @@ class Learner:
             raise UsageError(f"nothing to learn: {why or 'nothing was marked'}")
         if not self._is_fresh(preview):
             raise UsageError("marks or the model have changed since; look at the preview again")
-        self._versions.learned(self._next / "model.onnx")
-        self._settle(preview, who)
+        made = self._next / "model.onnx"
+        self._change(lambda: self._learning(preview, who), lambda: self._versions.learned(made))
         return preview.sentence
 
-    def _go_on(self) -> None:
-        """A learning that was killed after its model had taken over is ended here."""
-        preview = read_preview(self._next)
-        with suppress(EdgesegError):  # of damaged files: whoever uses them is told
-            made = self._next / "model.onnx"
-            if preview is None:
-                return
-            if not self._versions.is_installed() and self._versions.runs(made):
-                self._settle(preview, "supervisor")
-            elif not self._is_fresh(preview):
-                shutil.rmtree(self._next, ignore_errors=True)
+    def _going_back(self, who: Who) -> Announcement:
+        """What follows once the version of before runs."""
+        earlier = self._versions.earlier()
+        line = history_line(
+            "rollback",
+            who=who,
+            removed=self._brought(),
+            version=short_name(earlier),
+            threshold=file_metadata(earlier).threshold.score,
+        )
+        return Announcement(model=full_name(earlier), line=line)
 
-    def _settle(self, preview: Preview, who: Who) -> None:
-        """The model runs: its folder is the fit now, and what it learned is a good picture."""
-        before = (self._versions.facts() or {}).get("version")
-        self._versions.take_in(self._next)
+    def _learning(self, preview: Preview, who: Who) -> Announcement:
+        """What follows once the version that was made runs."""
         marked = {item.alarm.id: item.said for item in self._feedback.items()}
-        names = [item.name for item in preview.would_learn if item.name in marked]
+        learned = [item.name for item in preview.would_learn if item.name in marked]
         confirmed = [name for name, said in marked.items() if said == "defect"]
-        self._project.log(
+        moves = (
+            *(self._move(name, "good") for name in learned),
+            *(self._move(name, "bad") for name in confirmed),
+        )
+        line = history_line(
             "learn",
             who=who,
-            names=[self._take_marked(name, kind="good") for name in names],
-            confirmed=[self._take_marked(name, kind="bad") for name in confirmed],
-            version_old=before,
-            version_new=(self._versions.facts() or {}).get("version"),
+            names=[move.name for move in moves if move.kind == "good"],
+            confirmed=[move.name for move in moves if move.kind == "bad"],
+            version_old=short_name(self._versions.model),
+            version_new=short_name(self._next / "model.onnx"),
             threshold_old=preview.threshold_old,
             threshold_new=preview.threshold_new,
             now_passes=list(preview.now_passes),
             still_found=f"{len(preview.still_found)} of {preview.guarded}",
         )
+        return Announcement(model=full_name(self._next / "model.onnx"), line=line, moves=moves)
 
-    def _take_marked(self, alarm_id: str, *, kind: Kind) -> str:
-        name = self._pictures.moved_in(self._feedback.picture(alarm_id), kind=kind)
-        self._feedback.forget(alarm_id)
-        return name
+    def _move(self, alarm_id: str, kind: Kind) -> Move:
+        name = self._pictures.free_name(alarm_id, kind=kind)
+        return Move(alarm=alarm_id, kind=kind, name=name)
 
-    def _unlearned(self, version: str | None) -> list[str]:
-        """Pictures that a version had brought leave good/; `restore` has them."""
-        learned = [line for line in self._project.history() if line["event"] == "learn"]
-        brought = next((line for line in learned[::-1] if line["version_new"] == version), None)
-        removed = []
-        for name in [] if brought is None else brought["names"]:
+    def _change(self, plan: Callable[[], Announcement], do: Callable[[], None]) -> Facts:
+        """Announce, let the recipe's model decide, and end it; the line of the history."""
+        with locked(self._project.folder):
+            announcement = plan()
+            announce(self._project.folder, announcement)
+            try:
+                do()
+            except Exception:
+                self._end()
+                raise
+            self._end()
+        return announcement.line
+
+    def _go_on(self) -> None:
+        """What was killed is ended, and what nobody will take goes."""
+        with suppress(EdgesegError), locked(self._project.folder):  # whoever uses them is told
+            self._end()
+            preview = read_preview(self._next)
+            if preview is not None and not self._is_fresh(preview):
+                shutil.rmtree(self._next, ignore_errors=True)
+
+    def _end(self) -> None:
+        """If the announced model runs, all else follows; each step may have been done already."""
+        folder = self._project.folder
+        announcement, running = announced(folder), self._versions.running()
+        named = None if announcement is None or running is None else full_name(running)
+        if announcement is not None and announcement.model == named:
+            self._settle(announcement)
+        withdraw(folder)
+
+    def _settle(self, announcement: Announcement) -> None:
+        """The fit is what runs, pictures are what people said, and the history has it."""
+        self._versions.follow(self._next)
+        for move in announcement.moves:
+            picture = self._feedback.picture(move.alarm)
+            self._pictures.move_in(picture, move.name, kind=move.kind)
+            self._feedback.forget(move.alarm)
+        for name in announcement.line.get("removed", ()):
             with suppress(UsageError):
                 self._pictures.remove(name)
-                removed.append(name)
-        return removed
+        if announcement.line not in self._project.history():
+            self._project.write_line(announcement.line)
+
+    def _brought(self) -> list[str]:
+        """Pictures in good/ that what runs had learned; `restore` has them when it goes."""
+        running = self._versions.running()
+        version = None if running is None else short_name(running)
+        learned = [line for line in self._project.history() if line["event"] == "learn"]
+        brought = next((line for line in learned[::-1] if line["version_new"] == version), None)
+        good = {path.name for path in images_in(self._project.pictures("good"))}
+        return [] if brought is None else [name for name in brought["names"] if name in good]
 
 
 def _check_supervisor(who: Who, what: str) -> None:

@@ -18,14 +18,14 @@ import numpy as np
 from edgeseg.contract.images import images_in, read_image
 from edgeseg.contract.judgement import is_alarming
 from edgeseg.contract.plain import Malformed, parse_json, record
-from edgeseg.files import file_sha256, write_json
-from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.files import write_json
 from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, Marked
 from edgeseg.teach.fit_job import Telling, fit_options, graph_of
 from edgeseg.teach.project import Project
 from edgeseg.teach.quarantine import HeldBack, Sorted, sort_out, without_boldest
 from edgeseg.teach.report import read_report, write_report
+from edgeseg.teach.versions import full_name
 
 if TYPE_CHECKING:
     from edgeseg.runtime.scoring.detector import Detector
@@ -95,9 +95,8 @@ def basis_of(project: Project) -> str:
 
 
 def version_of(project: Project) -> str:
-    """The model and threshold of the fit, as one word."""
-    model = project.fit / "model.onnx"
-    return f"{file_sha256(model)}:{file_metadata(model).threshold.score!r}"
+    """The model and thresholds of the fit, as one word."""
+    return full_name(project.fit / "model.onnx")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -150,13 +150,17 @@ class Pictures:
             self._move(name, now, was)
         return f"{name} is in {was}/ again"
 
-    def moved_in(self, path: Path, *, kind: Kind) -> str:
-        """Take a picture of this project's other folders in as it is; its name."""
+    def free_name(self, stem: str, *, kind: Kind) -> str:
+        """Under which `move_in` may take a picture in."""
         with self._lock:
             self._check_room(kind)
-            target = self._free(kind, path.stem)
-            path.replace(target)
-        return target.name
+            return self._free(kind, stem).name
+
+    def move_in(self, path: Path, name: str, *, kind: Kind) -> None:
+        """Take a picture of this project's other folders in as it is, unless that was done."""
+        with self._lock:
+            if path.is_file():
+                path.replace(self._project.pictures(kind) / check_picture_name(name))
 
     def _move(self, name: str, was: Kind, now: Kind) -> None:
         path = self._project.picture(was, name)

@@ -193,20 +193,27 @@ class Project:
         """The folder of what runs."""
         return self.recipes / self.name
 
-    def log(self, event: str, **facts: Any) -> dict[str, Any]:
+    def log(self, event: str, **facts: Any) -> None:
         """One more line of the history."""
-        line = {"event": event, "when": utc_now(), **facts}
+        self.write_line(history_line(event, **facts))
+
+    def write_line(self, line: dict[str, Any]) -> None:
+        """The same of a line that was made before."""
         text = json.dumps(line, sort_keys=True, allow_nan=False) + "\n"
         path = self.folder / "history.jsonl"
         with self._writing, path.open("ab+") as file:
             if file.tell() and path.read_bytes()[-1:] != b"\n":
                 file.write(b"\n")  # behind what a power cut left
             file.write(text.encode())
-        return line
 
     def history(self) -> list[dict[str, Any]]:
         """All lines, the oldest first; what a power cut left of one is passed over."""
         return list(_lines(self.folder / "history.jsonl"))
+
+
+def history_line(event: str, **facts: Any) -> dict[str, Any]:
+    """What happened now."""
+    return {"event": event, "when": utc_now(), **facts}
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -29,7 +29,7 @@ from edgeseg.runtime.golden.expected import (
     settle_golden,
     write_expected,
 )
-from edgeseg.runtime.golden.install import install_model
+from edgeseg.runtime.golden.install import install_model, roll_back
 from edgeseg.runtime.golden.open_judge import Opening, check_recipe, opened_judge
 from edgeseg.runtime.golden.record import write_record
 from edgeseg.runtime.recipes.recipe import FILE as RECIPE
@@ -38,8 +38,8 @@ from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
 from edgeseg.runtime.recipes.versions import (
     keep_version,
     put_model,
-    roll_back,
     settle_versions,
+    version_before,
 )
 from edgeseg.teach.judging import per_thousand, point
 from edgeseg.teach.project import Project, utc_now
@@ -49,16 +49,28 @@ GOLDEN_GOOD, GOLDEN_BAD = 8, 20  # pictures at most: a check takes seconds
 _OPENING = Opening()
 
 
+def short_name(model: Path) -> str:
+    """Of a version, for people."""
+    return file_sha256(model)[:12]
+
+
+def full_name(model: Path) -> str:
+    """Of a model at its thresholds; no other has it."""
+    return f"{file_sha256(model)}:{file_metadata(model).threshold!r}"
+
+
 class Versions:
     """What was fitted and what runs."""
 
     def __init__(self, project: Project, *, note: Note = ignore) -> None:
         self._project, self._note = project, note
-        self._before = project.folder / "fit.before"
+        self._before, self._spare = (project.folder / name for name in ("fit.before", ".fit.spare"))
         self._told: tuple[tuple[Signature, ...], dict[str, Any] | None] | None = None
         self._changing = threading.RLock()  # two people may decide at the same time
         if self._before.is_dir() and not project.fit.exists():
             self._before.rename(project.fit)  # killed between two renames
+        if self._spare.is_dir() and not self._before.exists():
+            self._spare.rename(self._before)
         with suppress(EdgesegError, OSError):  # of damaged files: whoever uses them is told
             recipe = self._recipe()
             if recipe is not None:
@@ -89,7 +101,7 @@ class Versions:
             if metadata is not None:
                 chosen = metadata.threshold
                 return {
-                    "version": file_sha256(self.model)[:12],
+                    "version": short_name(self.model),
                     "rate_per_thousand": per_thousand(chosen),
                     "threshold": chosen.score,
                     "when": read_report(self._project.fit).when,
@@ -128,12 +140,10 @@ class Versions:
         """Whether what runs is what was fitted and chosen last."""
         return self.runs(self.model)
 
-    def running(self) -> str | None:
-        """The version in the recipe, as `facts` names that of the fit."""
+    def running(self) -> Path | None:
+        """The model in the recipe."""
         recipe = self._recipe()
-        if recipe is None or not recipe.model.is_file():
-            return None
-        return file_sha256(recipe.model)[:12]
+        return None if recipe is None or not recipe.model.is_file() else recipe.model
 
     def runs(self, model: Path) -> bool:
         """Whether the recipe has this model, at this threshold."""
@@ -172,23 +182,32 @@ class Versions:
             raise RuntimeFailure(f"golden check failed: {record.summary}; nothing is inspected")
         return record.summary
 
-    def rollback(self) -> dict[str, Any]:
-        """Let the version of before run again, and be what the next learning begins with."""
+    def earlier(self) -> Path:
+        """The model that `rollback` would put back."""
+        recipe = self._recipe()
+        if recipe is None:
+            raise UsageError("nothing runs yet, so there is nothing to go back to")
+        folder, version = version_before(recipe)
+        return folder / version.model
+
+    def rollback(self) -> None:
+        """Let the version of before run again."""
         with self._changing:
-            recipe = self._recipe()
-            if recipe is None:
-                raise UsageError("nothing runs yet, so there is nothing to go back to")
-            version = roll_back(recipe)
-            if not self._same(recipe.model, self.model) and self._is_before(recipe.model):
-                spare = self._project.folder / ".fit.spare"
-                shutil.rmtree(spare, ignore_errors=True)
-                self._project.fit.rename(spare)
+            roll_back(read_recipe(self._project.recipe))
+
+    def follow(self, made: Path) -> None:
+        """Let the fit be what runs: a folder that was made for that, or the fit before it."""
+        with self._changing:
+            running = self.running()
+            if running is None or self.is_installed():
+                return
+            if self.runs(made / self.model.name):
+                self.take_in(made)
+            elif self._is_before(running):
+                shutil.rmtree(self._spare, ignore_errors=True)
+                self._project.fit.rename(self._spare)
                 self._before.rename(self._project.fit)
-                spare.rename(self._before)
-            return {
-                "version": version.model_sha256[:12],
-                "threshold": file_metadata(recipe.model).threshold.score,
-            }
+                self._spare.rename(self._before)
 
     def check_learnable(self) -> None:
         """Learning goes on from the fit: it must be what runs."""

@@ -33,7 +33,8 @@ EVERY_S = 1.0  # between looks at the files, and how long they must be at rest
 @dataclass(frozen=True, kw_only=True)
 class _Proven:
     model: WarmModel
-    expected: Expected | None  # new scores to approve with it; None: approved already
+    before: Expected  # what is approved on the disk
+    expected: Expected  # what is to be: new scores, unless these are approved already
 
 
 class ModelWatch:
@@ -93,7 +94,8 @@ class ModelWatch:
             write_record(recipe, record)
             if not record.passed:
                 raise RuntimeFailure(f"golden pictures: {record.summary}")
-            return _Proven(model=model, expected=None if known else approve(judge))
+            approved = expected if known else approve(judge)
+            return _Proven(model=model, before=expected, expected=approved)
         except EdgesegError:
             model.session.close()
             raise
@@ -104,16 +106,19 @@ class ModelWatch:
             if self._changeover.running is not running:
                 model.session.close()  # another recipe was loaded meanwhile
                 return False
+            is_new = proven.expected != proven.before
             try:
+                if is_new:  # before it inspects: the next start of a run that is killed needs it
+                    write_expected(recipe, proven.expected)
                 self._changeover.swap(recipe, model, then=lambda: None)
             except StuckError:
-                raise
-            except EdgesegError as error:
+                raise  # it may be swapped in yet
+            except (EdgesegError, OSError) as error:
                 model.session.close()
                 self._refuse(recipe, str(error))
+                if is_new:
+                    write_expected(recipe, proven.before)
                 return False
-            if proven.expected is not None:
-                write_expected(recipe, proven.expected)
             keep_version(recipe)
         sha256 = model.session.model_sha256
         self._around.note(f"recipe {recipe.name}: its new model {str(sha256)[:12]}... runs")

@@ -5,6 +5,7 @@ The least recently used go first when all together need more memory than they ma
 
 import os
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from edgeseg.files import size_text
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.golden.expected import settle_golden
 from edgeseg.runtime.golden.open_judge import Opening
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.versions import model_files
@@ -87,6 +89,8 @@ class WarmSessions:
 
     def open(self, recipe: Recipe) -> WarmModel:
         """Open the files that are there now; whoever asks keeps or closes them."""
+        with suppress(OSError):  # what a killed run has announced would break a signature
+            settle_golden(recipe)
         signature, before = signature_of(recipe.model), _resident_bytes()
         session = open_session(
             recipe.model,

@@ -11,6 +11,7 @@ from typing import Literal
 
 from edgeseg.contract.images import images_in
 from edgeseg.contract.plain import Malformed, parse_json, record
+from edgeseg.contract.signature import OF_FOLDER
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import file_sha256, locked, write_text
 from edgeseg.runtime.backends.model_file import file_metadata
@@ -98,7 +99,7 @@ def announced_golden(recipe: Recipe) -> Iterator[Recipe]:
 
     The rename of the model decides: killed before it, the old approval stands; killed after it, the
     announced one is of the model, and takes its place at the end or when the next run reads it.
-    Golden pictures may be announced too, if all of them are to be others.
+    Golden pictures may be announced too, if all of them are to be others, and a signature.
     """
     draft = _draft(recipe)
     shutil.rmtree(draft.folder, ignore_errors=True)
@@ -150,6 +151,9 @@ def _take(recipe: Recipe) -> None:
             if (draft.golden / label).is_dir():
                 shutil.rmtree(recipe.golden / label, ignore_errors=True)
                 (draft.golden / label).rename(recipe.golden / label)
+        signature = draft.folder / OF_FOLDER
+        if signature.is_file():
+            signature.replace(recipe.folder / OF_FOLDER)
         expected_path(draft).replace(expected_path(recipe))
         shutil.rmtree(draft.folder, ignore_errors=True)
 

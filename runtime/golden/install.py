@@ -1,15 +1,31 @@
-"""Another model for a recipe: proven on its golden pictures, approved, and put in its place."""
+"""Another model for a recipe: proven on its golden pictures, approved, and put in its place.
+
+One of before comes back with what was approved of it then.
+"""
 
 from pathlib import Path
 
+from edgeseg.contract.signature import OF_FOLDER
 from edgeseg.errors import RuntimeFailure
 from edgeseg.progress import Note
 from edgeseg.runtime.golden.check import approve, prove
-from edgeseg.runtime.golden.expected import announced_golden, read_expected, write_expected
+from edgeseg.runtime.golden.expected import (
+    FILE,
+    announced_golden,
+    expected_path,
+    read_expected,
+    write_expected,
+)
 from edgeseg.runtime.golden.open_judge import Opening, opened_judge
 from edgeseg.runtime.golden.record import write_record
 from edgeseg.runtime.recipes.recipe import Recipe
-from edgeseg.runtime.recipes.versions import keep_version, put_model
+from edgeseg.runtime.recipes.versions import (
+    Version,
+    copy_file,
+    keep_version,
+    put_model,
+    version_before,
+)
 
 
 def install_model(recipe: Recipe, model: Path, opening: Opening, *, note: Note) -> None:
@@ -32,3 +48,19 @@ def install_model(recipe: Recipe, model: Path, opening: Opening, *, note: Note) 
         write_expected(draft, expected)
         put_model(recipe, model)
     keep_version(recipe)
+
+
+def roll_back(recipe: Recipe) -> Version:
+    """Put the version before the present one back, with its approval and its signature.
+
+    The rename of the model decides, as for a new one.
+    """
+    path, version = version_before(recipe)
+    with announced_golden(recipe) as draft:
+        copy_file(path / FILE, expected_path(draft))
+        # Of a model that nobody approved nothing can be announced: the signature goes before it,
+        # and who is killed behind it goes back to the same version again.
+        place = draft if expected_path(draft).is_file() else recipe
+        copy_file(path / OF_FOLDER, place.folder / OF_FOLDER)
+        put_model(recipe, path / version.model)
+    return version

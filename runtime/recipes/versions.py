@@ -120,8 +120,8 @@ def _sidecar_of(model: Path) -> ModelMetadata:
     return replace(metadata, onnx_sha256=file_sha256(model))
 
 
-def roll_back(recipe: Recipe) -> Version:
-    """Put the version before the present one back; one that was never kept goes to the newest."""
+def version_before(recipe: Recipe) -> tuple[Path, Version]:
+    """The version before the present one; before one that was never kept it is the newest."""
     settle_left(recipe.model)
     kept, at = versions_of(recipe), None
     with suppress(EdgesegError):  # a damaged model is no version
@@ -133,11 +133,7 @@ def roll_back(recipe: Recipe) -> Version:
             f"{recipe.folder}: no version before this one; {len(kept)} are kept, and a model is "
             "kept when a stream loads it or `edgeseg recipe install` replaces it"
         )
-    path, version = kept[at - 1]
-    for name in _ALONG:  # first: killed behind it, this goes back to the same version again
-        _copy(path / Path(name).name, recipe.folder / name)
-    put_model(recipe, path / version.model)
-    return version
+    return kept[at - 1]
 
 
 def put_model(recipe: Recipe, model: Path) -> None:
@@ -170,10 +166,11 @@ def settle_versions(recipe: Recipe) -> None:
 
 def _copy_along(recipe: Recipe, folder: Path) -> None:
     for name in _ALONG:
-        _copy(recipe.folder / name, folder / Path(name).name)
+        copy_file(recipe.folder / name, folder / Path(name).name)
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy_file(source: Path, target: Path) -> None:
+    """Whole or not at all, if there is such a file."""
     if source.is_file():
         with atomic_path(target) as temporary:
             shutil.copyfile(source, temporary)

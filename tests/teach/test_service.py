@@ -165,26 +165,6 @@ def test_a_golden_bad_part_holds_back_what_scores_like_it(taught):
     assert taught.state()["model"]["threshold"] == 138
 
 
-def test_a_learning_that_was_killed_after_the_swap_is_ended_by_the_next_start(taught):
-    alarm = alarmed(taught, 150)
-    taught.mark(alarm, "good", who="supervisor", name="Ada")
-    assert preview_of(taught)["threshold_new"] == 139
-    learner = taught._learner
-    learner._settle = lambda preview, who: None  # killed here
-    taught.learn(who="supervisor")
-    assert ended(taught, "learn")["state"] == "done"
-    assert not taught.state()["model"]["installed"]
-    again = TeachService(Project.opened(taught.project.folder), child=CHILD)
-    try:
-        assert again.state()["model"]["installed"]
-        assert again.state()["model"]["threshold"] == 139
-        assert again.state()["feedback"] == {"waiting": 0, "agreed": 0}
-        assert again.project.picture("good", f"{alarm}.png").is_file()
-        assert again.rollback(who="supervisor")["threshold"] == 138
-    finally:
-        again.close()
-
-
 def killed(*_, **__):
     """In place of the next step: nothing behind it is done, and nobody clears up."""
     raise KeyboardInterrupt

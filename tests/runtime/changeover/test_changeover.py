@@ -13,18 +13,22 @@ from edgeseg.bench.studies.line.plc import ModbusPlc
 from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.contract.images import write_image
 from edgeseg.contract.signature import check_signature, make_keys, sign
+from edgeseg.errors import UsageError
 from edgeseg.files import file_sha256
+from edgeseg.progress import ignore
 from edgeseg.runtime.adapters.modbus_map import CONTROL, JOB_LOAD, Control
 from edgeseg.runtime.golden.expected import read_expected
+from edgeseg.runtime.golden.install import roll_back
+from edgeseg.runtime.golden.open_judge import check_recipe
 from edgeseg.runtime.golden.record import records_of
 from edgeseg.runtime.product import offer_recipes
 from edgeseg.runtime.recipes.store import RecipeStore
-from edgeseg.runtime.recipes.versions import put_model, roll_back, versions_of
+from edgeseg.runtime.recipes.versions import put_model, versions_of
 from edgeseg.runtime.station.codes import Check, ErrorCode
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.fakes import wait
 from tests.support.page_site import running as page_site
-from tests.support.recipe_folders import approve_now, edit, new_recipe, part
+from tests.support.recipe_folders import CPU, approve_now, edit, new_recipe, part
 from tests.support.recipe_line import change, inspect, line
 
 
@@ -283,6 +287,31 @@ def test_a_replaced_model_is_proven_swapped_in_and_can_be_rolled_back(folder: Pa
         assert read_expected(high).model_sha256 == before
         assert not swapped(rig)
     assert kinds(rig).count("model_swapped") == 2
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, UsageError])
+def test_the_approval_is_of_the_model_that_the_next_start_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException]
+) -> None:
+    """Killed while it is swapped in, the new one on the disk; where it is refused, the old one."""
+    high = RecipeStore(folder=folder).find("high")
+    before = read_expected(high)
+
+    def swap(*_: object, **__: object) -> None:
+        raise end("at the swap")
+
+    with line(folder) as rig:
+        rig.changes._watch.close()
+        put_model(high, replacement(folder, 190.0))
+        monkeypatch.setattr(rig.changes.changeover, "swap", swap)
+        if end is UsageError:
+            assert not swapped(rig)
+            assert read_expected(high) == before
+            return
+        with pytest.raises(end):
+            swapped(rig)
+    assert read_expected(high).model_sha256 == file_sha256(high.model)
+    assert check_recipe(high, CPU, note=ignore).passed
 
 
 @pytest.mark.parametrize("threshold", [165.0, 230.0])

@@ -1,4 +1,4 @@
-"""Versions of a model: kept whole, bounded, and put back."""
+"""Versions of a model: kept whole, bounded, and put in place."""
 
 import shutil
 from dataclasses import replace
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.errors import UsageError
 from edgeseg.files import file_sha256
-from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
+from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.recipes import versions as module
 from edgeseg.runtime.recipes.recipe import Recipe
-from edgeseg.runtime.recipes.versions import keep_version, put_model, roll_back, versions_of
+from edgeseg.runtime.recipes.versions import keep_version, put_model, versions_of
 from tests.support.brightness_model import PLAN, brightness_metadata, write_brightness_model
 from tests.support.recipe_folders import new_recipe
 
@@ -35,42 +35,6 @@ def test_a_version_is_kept_once(bottle: Recipe) -> None:
     assert path.name == "0001"
     assert version.model_sha256 == file_sha256(bottle.model) == file_sha256(path / "model.onnx")
     assert (path / "expected.json").read_text() == (bottle.golden / "expected.json").read_text()
-
-
-def test_there_and_back_again(bottle: Recipe, tmp_path: Path) -> None:
-    hashes = [file_sha256(bottle.model)]
-    keep_version(bottle)
-    for threshold in (190.0, 180.0):
-        hashes.append(install(bottle, threshold, tmp_path))
-        keep_version(bottle)
-    for expected in (hashes[1], hashes[0]):
-        assert roll_back(bottle).model_sha256 == expected == file_sha256(bottle.model)
-        keep_version(bottle)
-    with pytest.raises(UsageError, match="no version before this one; 3 are kept"):
-        roll_back(bottle)
-    assert file_metadata(bottle.model).threshold.score == 200.0
-
-
-def test_a_threshold_chosen_since_is_a_version_too(bottle: Recipe) -> None:
-    keep_version(bottle)
-    metadata = file_metadata(bottle.model)
-    write_sidecar(
-        bottle.model, replace(metadata, threshold=replace(metadata.threshold, score=195.0))
-    )
-    keep_version(bottle)
-    assert len(versions_of(bottle)) == 2
-    roll_back(bottle)
-    assert file_metadata(bottle.model).threshold.score == 200.0
-
-
-def test_a_damaged_model_goes_back_to_the_newest_version(bottle: Recipe) -> None:
-    keep_version(bottle)
-    whole = file_sha256(bottle.model)
-    bottle.model.write_bytes(b"damaged")
-    with pytest.raises(EdgesegError):
-        keep_version(bottle)
-    assert roll_back(bottle).model_sha256 == whole == file_sha256(bottle.model)
-    file_metadata(bottle.model)
 
 
 def test_the_oldest_go(bottle: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,37 +68,6 @@ def test_killed_anywhere_the_pair_is_whole(
     assert file_metadata(bottle.model).threshold.score == 190.0
     kept = keep_version(bottle) / "model.onnx"  # what a stream does that starts now
     assert file_metadata(kept).threshold.score == 190.0
-
-
-@pytest.mark.parametrize("where", ["announce_sidecar", "settle_sidecar"])
-def test_going_back_can_be_killed_and_repeated(
-    bottle: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
-    before, approved = file_sha256(bottle.model), (bottle.golden / "expected.json").read_text()
-    keep_version(bottle)
-    install(bottle, 190.0, tmp_path)
-    (bottle.golden / "expected.json").write_text("of the new model")
-    keep_version(bottle)
-
-    class Killed(BaseException):
-        pass
-
-    def kill(*arguments: object) -> None:
-        raise Killed
-
-    monkeypatch.setattr(module, where, kill)
-    with pytest.raises(Killed):
-        roll_back(bottle)
-    monkeypatch.undo()
-    if file_sha256(bottle.model) == before:
-        with pytest.raises(UsageError, match="no version before this one"):
-            roll_back(bottle)
-    else:
-        roll_back(bottle)
-    assert file_sha256(bottle.model) == before
-    assert (bottle.golden / "expected.json").read_text() == approved
-    assert not list(bottle.folder.glob(".model*"))
-    assert file_metadata(bottle.model).threshold.score == 200.0
 
 
 def test_models_that_do_not_fit(bottle: Recipe, tmp_path: Path) -> None:
