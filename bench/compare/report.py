@@ -9,6 +9,7 @@ from edgeseg.bench.compare.forms import forms_table
 from edgeseg.bench.compare.options import CompareOptions, Recipe
 from edgeseg.bench.harness.accuracy import (
     ACCURACY_COLUMNS,
+    COMPARED,
     DECISION_COLUMNS,
     LABELS,
     by_category,
@@ -49,7 +50,8 @@ class CategoryRow:
     """One metric of one graph, category by category."""
 
     model: str = field(metadata=column("model"))
-    by_category: dict[str, float | None] = field(metadata=column("{}", better="high"))
+    compared: dict[str, float | None] = field(metadata=column("{}", better="high"))
+    decided: dict[str, float | None] = field(metadata=column("{}"))
 
 
 def unit_name(category: str, recipe: Recipe, seed: int) -> str:
@@ -194,7 +196,9 @@ def _category_rows(measured: Measurements, key: str) -> Iterator[CategoryRow]:
             means = measured.accuracy(recipe, precision)
             if means:
                 cells = {c: means.get(c, {}).get(key, (None,))[0] for c in measured.categories}
-                yield CategoryRow(model=f"{recipe.name} {precision}", by_category=cells)
+                best, plain = (cells, {}) if key in COMPARED else ({}, cells)
+                name = f"{recipe.name} {precision}"
+                yield CategoryRow(model=name, compared=best, decided=plain)
 
 
 def findings_of(rows: list[Row]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The report of a run with peers: ours and theirs in one table, by category, and their times."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,7 @@ class CategoryRow:
 
     model: str = field(metadata=column("model"))
     accuracy: dict[str, float | None] = field(metadata=column("{}", better="high"))
+    decided: dict[str, float | None] = field(metadata=column("{}"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,9 +210,22 @@ def _models(results: Sequence[Result], precision: str) -> list[Result]:
     return [result.get("models", {}).get(precision, {}) for result in results]
 
 
+def _by_category(
+    results: PeerResults, accuracies: Sequence[Result], chosen: Callable[[Result], Result]
+) -> dict[str, float | None]:
+    """One model's figures of a kind: a column for every category and metric."""
+    shown = by_category(results.metrics)
+    return {
+        f"{category} {LABELS[key]}": value
+        for category, accuracy in zip(results.categories, accuracies, strict=True)
+        for key, value in chosen({key: accuracy.get(key) for key in shown}).items()
+    }
+
+
 def _mean(results: Sequence[Result], key: str) -> float | None:
+    """Over all of them: a mean without the hard ones would flatter whoever failed there."""
     known = [float(result[key]) for result in results if result.get(key) is not None]
-    return sum(known) / len(known) if known else None
+    return sum(known) / len(known) if known and len(known) == len(results) else None
 
 
 def _state(results: Sequence[Result]) -> str:
@@ -239,11 +253,8 @@ def accuracy_tables(results: PeerResults, rows: Sequence[Row]) -> Iterator[Table
     categories = [
         CategoryRow(
             model=model,
-            accuracy={
-                f"{category} {LABELS[key]}": accuracy.get(key)
-                for category, accuracy in zip(results.categories, accuracies, strict=True)
-                for key in by_category(results.metrics)
-            },
+            accuracy=_by_category(results, accuracies, compared),
+            decided=_by_category(results, accuracies, decided),
         )
         for model, accuracies in results.accuracies()
     ]
