@@ -227,7 +227,7 @@ class Camera:
         height, width = (0, 0) if newest is None else newest.image_hwc.shape[:2]
         return {
             "ok": ok,
-            "sentence": f"{self.spec.name}: {self._words(ok)}",
+            "sentence": self._sentence(ok),
             "width": width,
             "height": height,
             "fps": round(self._reader.fps, 1),
@@ -237,12 +237,14 @@ class Camera:
         """Of the newest frames; empty before the first."""
         return self._meters.facts()
 
-    def _words(self, ok: bool) -> str:
+    def _sentence(self, ok: bool) -> str:
+        name, error = self.spec.name, self._reader.error
         if ok:
-            return "connected"
-        if self._reader.error is not None:
-            return str(self._reader.error).removeprefix(f"{self.spec.name}: ")
-        return self._reader.why_lost or "being opened"
+            return f"{name}: connected"
+        if error is not None or self._reader.why_lost:
+            why = self._reader.why_lost if error is None else str(error).removeprefix(f"{name}: ")
+            return f"{name}: {why}"
+        return f"{name}: being opened"
 
     def _is_after(self, number: int) -> bool:
         return self._newest is not None and self._newest.frame_index > number

@@ -46,6 +46,7 @@ def judged(report: Report, chosen: Thresholds) -> dict[str, Any]:
         ],
         "images": report.images,
         "when": report.when,
+        "guarantee": guarantee(chosen.method),
         "sentence": f"{_promise(point(report, wish))}; {guarantee(chosen.method)}",
     }
 

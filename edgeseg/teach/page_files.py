@@ -27,19 +27,27 @@ def text_of(name: str) -> str:
 LANGUAGES = ("en", "de")
 
 
-def texts() -> dict[str, dict[str, str]]:
-    """What the page says, by language and key."""
-    table: dict[str, dict[str, str]] = json.loads(text_of("texts.json"))
-    return {name: {key: row[name] for key, row in table.items()} for name in LANGUAGES}
+def texts(name: str = "texts.json") -> dict[str, dict[str, str]]:
+    """What the page says, or with sentences.json what the service does, by language and key."""
+    table: dict[str, dict[str, str]] = json.loads(text_of(name))
+    return {language: {key: row[language] for key, row in table.items()} for language in LANGUAGES}
 
 
 @cache
 def page_html() -> bytes:
     """The page with its style, its texts and its scripts inside."""
-    table = json.dumps(texts(), ensure_ascii=False).replace("</", "<\\/")
+    tables = {"TEXTS": texts(), "SENTENCES": texts("sentences.json")}
     script = "\n".join(
-        ['"use strict";', f"const TEXTS = {table};", *(text_of(name) for name in SCRIPTS)]
+        [
+            '"use strict";',
+            *(f"const {name} = {_in_script(table)};" for name, table in tables.items()),
+            *(text_of(name) for name in SCRIPTS),
+        ]
     )
     html = text_of("page.html")
     html = html.replace("<style></style>", f"<style>{text_of('style.css')}</style>")
     return html.replace("<script></script>", f"<script>{script}</script>").encode()
+
+
+def _in_script(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("</", "<\\/")

@@ -246,7 +246,7 @@ class TeachService:
          "table": [{"per_thousand", "threshold", "promise", "kept": bool, "good_alarms",
                     "planted_found": share | null, "bad_found": share | null}],
          "chosen": per_thousand, "worst": [{"name", "score", "p_value", "decides"}],
-         "bad": [{"name", "score", "found"}], "sentence"}
+         "bad": [{"name", "score", "found"}], "guarantee", "sentence": promise and guarantee}
         """
         report, metadata = read_report(self.project.fit), self._versions.metadata()
         if metadata is None:

@@ -155,13 +155,13 @@ class Station:
         run = self._running
         if run is None:
             name = parse_source(self._options.source[0]).name
-            return {**NO_CAMERA, "sentence": f"{name}: {self.sentence}"}
+            return {**NO_CAMERA, "sentence": f"{name}: the station is starting"}
         source = run.pipeline.snapshot().sources[0]
         height, width = source.size_hw or (0, 0)
-        words = "connected" if source.connected else "not connected"
+        name = source.name
         return {
             "ok": source.connected,
-            "sentence": f"{source.name}: {words}",
+            "sentence": f"{name}: connected" if source.connected else f"{name}: not connected",
             "width": width,
             "height": height,
             "fps": round(run.pipeline.snapshot().fps_in, 1),

@@ -28,6 +28,7 @@ from edgeseg.teach.feedback import MarkWord
 from edgeseg.teach.page_files import page_html
 from edgeseg.teach.pictures import Limits
 from edgeseg.teach.project import Kind, check_picture_name
+from edgeseg.teach.said import told
 from edgeseg.teach.service import TeachService
 
 MAX_UPLOAD = Limits.bytes
@@ -154,7 +155,7 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
     def state(asked: Asked) -> Answer:
         person = {"role": asked.role, "roles": access.supervisor_token is not None}
         about = {"project": service.project.name, "max_upload": MAX_UPLOAD}
-        return json_answer({**about, **person, **service.state()})
+        return _told({**about, **person, **service.state()})
 
     def picture(asked: Asked) -> Answer:
         (kind, name), width = asked.caught, _width(asked)
@@ -170,34 +171,34 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
     yield r"/teach/live\.jpg", lambda asked: jpeg_answer(service.live_jpeg(_STILL_S))
     yield (
         r"/teach/pictures/([a-z]+)",
-        lambda asked: json_answer(service.pictures(_kind(asked.caught[0]))),
+        lambda asked: _told(service.pictures(_kind(asked.caught[0]))),
     )
     yield r"/teach/pictures/([a-z]+)/([^/]+)", picture
-    yield "/teach/region", lambda asked: json_answer({**service.region(), "view": service.view()})
-    yield "/teach/judge", lambda asked: json_answer(service.judge())
+    yield "/teach/region", lambda asked: _told({**service.region(), "view": service.view()})
+    yield "/teach/judge", lambda asked: _told(service.judge())
     yield (
         r"/teach/maps/([^/]+)",
         lambda asked: jpeg_answer(service.map_jpeg(check_picture_name(asked.caught[0]))),
     )
-    yield "/teach/alarms", lambda asked: json_answer(service.alarms(asked.query.get("after", "")))
+    yield "/teach/alarms", lambda asked: _told(service.alarms(asked.query.get("after", "")))
     yield r"/teach/alarms/([^/]+)", alarm
-    yield "/teach/history", lambda asked: json_answer(service.history())
+    yield "/teach/history", lambda asked: _told(service.history())
 
 
 def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     def capture(asked: Asked) -> Answer:
         kind = asked.values(OfKind, '{"kind": "good" or "bad"}').kind
-        return json_answer(service.capture(kind=_taken(kind)))
+        return _told(service.capture(kind=_taken(kind)))
 
     def auto(asked: Asked) -> Answer:
         expected = '{"mode": "off", "trigger" or "parts"}'
-        return json_answer(service.auto_capture(asked.values(Mode, expected).mode))
+        return _told(service.auto_capture(asked.values(Mode, expected).mode))
 
     def mark(asked: Asked) -> Answer:
         expected = '{"alarm": "ID", "mark": "good", "defect" or "ignore", "name": "WHO"}'
         said = asked.values(Marked, expected)
         alarm = check_picture_name(said.alarm)
-        return json_answer(service.mark(alarm, said.mark, who=asked.role, name=said.name[:40]))
+        return _told(service.mark(alarm, said.mark, who=asked.role, name=said.name[:40]))
 
     yield "/teach/capture", capture
     yield "/teach/auto", auto
@@ -208,34 +209,34 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     def named(act: Callable[[str], object]) -> Reply:
         def reply(asked: Asked) -> Answer:
             name = asked.values(Named, '{"name": "PICTURE"}').name
-            return json_answer(act(check_picture_name(name)))
+            return _told(act(check_picture_name(name)))
 
         return reply
 
     def plain(act: Callable[[], object]) -> Reply:
         def reply(asked: Asked) -> Answer:
             asked.values(Nothing, "{}")
-            return json_answer(act())
+            return _told(act())
 
         return reply
 
     def region(asked: Asked) -> Answer:
         expected = '{"roi": [x, y, w, h] or null, "ignore": [[[x, y], ...]], "locate": "none"}'
         asked.values(RegionDrawn, expected)
-        return json_answer(service.set_region(named_values(asked.body)))
+        return _told(service.set_region(named_values(asked.body)))
 
     def fit(asked: Asked) -> Answer:
         wish = asked.values(FitWish, '{"backbone": "NAME"} or {}')
-        return json_answer(service.start_fit({} if wish.backbone is None else asdict(wish)))
+        return _told(service.start_fit({} if wish.backbone is None else asdict(wish)))
 
     def choose(asked: Asked) -> Answer:
         rate = asked.values(Rate, '{"per_thousand": NUMBER}').per_thousand
-        return json_answer(service.choose(float(rate)))
+        return _told(service.choose(float(rate)))
 
     def learn(act: Callable[..., object]) -> Reply:
         def reply(asked: Asked) -> Answer:
             asked.values(Nothing, "{}")
-            return json_answer(act(who=asked.role))
+            return _told(act(who=asked.role))
 
         return reply
 
@@ -269,7 +270,7 @@ def _upload(service: TeachService) -> Route:
     def upload(asked: Asked) -> Answer:
         kind = _taken(_kind(asked.query.get("kind", "good")))
         name = check_picture_name(asked.query.get("name", ""))
-        return json_answer(service.upload(name, asked.body, kind=kind))
+        return _told(service.upload(name, asked.body, kind=kind))
 
     return Route(
         method="POST",
@@ -279,6 +280,11 @@ def _upload(service: TeachService) -> Route:
         body_s=_UPLOAD_S,
         hold=one_at_a_time,
     )
+
+
+def _told(value: object) -> Answer:
+    """With the keys of sentences, for a page in another language."""
+    return json_answer(told(value))
 
 
 def _kind(text: str) -> Kind:

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 
 from edgeseg.contract.images import encode_jpeg
+from edgeseg.contract.operating_point import guarantee
 from edgeseg.errors import UsageError
 from edgeseg.teach.service import TeachService
 
@@ -193,7 +194,7 @@ class FakeTeach(TeachService):
             "worst": good,
             "bad": [{"name": n, "score": 13.0, "found": True} for n in self.kept["bad"]],
             "images": self.fitted,
-            "sentence": "Held-out scores of 60 good parts.",
+            "guarantee": guarantee("cross-conformal"),
         }
 
     def _row(self, rate):

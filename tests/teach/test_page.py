@@ -81,7 +81,7 @@ def test_the_layout_does_not_jump_when_the_first_picture_comes(site: Site) -> No
             "['stage', 'verdict', 'run'].map(id => JSON.stringify("
             "document.getElementById(id).getBoundingClientRect()))"
         )
-        tab.wait_for("document.getElementById('waiting').innerText === 'the camera is gone'")
+        tab.wait_for("document.getElementById('waiting').innerText === 'The camera is gone'")
         before = tab.evaluate(boxes)
         site.fake.camera_ok = True
         tab.wait_for("document.getElementById('live').naturalWidth && !$('live').hidden")
@@ -222,7 +222,7 @@ def test_learning_is_shown_before_it_is_done(site: Site) -> None:
         "Would be learned: 1\n\nmarked",
     ):
         assert part in tab.text("#preview")
-    assert "one mark, expected two" in tab.text("#preview")
+    assert "One mark, expected two" in tab.text("#preview")
     tab.wait_for("document.querySelector('#preview img').naturalWidth")
     tab.click("#learn-start")
     site.called("learn", "supervisor")

@@ -15,7 +15,18 @@ TABLE = texts()
 SOURCE = "\n".join([text_of("page.html"), *(text_of(name) for name in SCRIPTS)])
 # Keys that are put together from a word of the service, or from a name in the page.
 MADE = ("meter_", "kind_", "no_pictures_", "flag_", "help_", "tool_", "shape_", "side_", "fit_")
-MADE += ("locate_", "lane_", "run_", "verdict_", "count_", "mark_", "event_", "enough_", "why_")
+MADE += (
+    "locate_",
+    "lane_",
+    "run_",
+    "verdict_",
+    "count_",
+    "mark_",
+    "event_",
+    "enough_",
+    "why_",
+    "who_",
+)
 
 
 def test_languages_have_the_same_keys_and_places() -> None:
@@ -84,6 +95,7 @@ def test_the_files_are_all_used_and_short() -> None:
         *SCRIPTS,
         "page.html",
         "style.css",
+        "sentences.json",
         "texts.json",
     }
     for path in PAGE.iterdir():

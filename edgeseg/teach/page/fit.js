@@ -20,7 +20,7 @@ jobs.push(() => {
   showProgress($("fit-bar"), fit.state === "done" ? 1 : running ? fit.share : 0, running);
   const words = t("fit_" + fit.state, {percent: number(100 * (fit.share || 0))});
   if ($("fit-end").textContent !== words) $("fit-end").textContent = words;
-  report($("fit-sentence"), fit.sentence, fit.state === "failed");
+  report($("fit-sentence"), fit, fit.state === "failed");
   $("fit-next").hidden = fit.state !== "done";
   $("fit-region").hidden = !refusedLocate(fit);
 });

@@ -45,10 +45,10 @@ function showRate() {
   $("rate-words").textContent = rate;
   $("rate").setAttribute("aria-valuetext", rate);
   $("not-kept").hidden = row.kept !== false;
-  $("promise").textContent = row.kept ? t("promise", {n: few(row.per_thousand), all: number(1000)}) : sentence(row.promise);
-  const chosenRow = judged.table.find(one => one.per_thousand === judged.chosen), all = judged.sentence || "";
-  const promised = chosenRow && all.startsWith(chosenRow.promise + "; ");  // it stands above already
-  $("judge-sentence").textContent = sentence(promised ? all.slice(chosenRow.promise.length + 2) : all);
+  const [promise, lang] = row.kept ? [t("promise", {n: few(row.per_thousand), all: number(1000)}), language] : spoken(row, "promise");
+  $("promise").textContent = promise;
+  $("promise").lang = lang;
+  [$("judge-sentence").textContent, $("judge-sentence").lang] = spoken(judged, "guarantee");
   const items = [["threshold", few(row.threshold)], ["planted_found", percent(row.planted_found)], ["bad_share", percent(row.bad_found)]];
   if (row.good_alarms != null) items.push(["good_alarms", few(row.good_alarms)]);
   $("recall").replaceChildren(...items.map(([key, value]) => make("div", {}, make("dt", {textContent: t(key)}), make("dd", {textContent: value}))));

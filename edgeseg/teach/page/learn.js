@@ -22,7 +22,7 @@ async function loadPreview() {
     if (answer) await new Promise(resume => setTimeout(resume, 500));
     answer = await act("/teach/preview", {}, $("learn"));
   } while (answer && answer.state === "running");
-  if (answer && answer.state !== "ready") complain($("learn"), answer.sentence);
+  if (answer && answer.state !== "ready") complain($("learn"), spoken(answer)[0]);
   else preview = answer || null;
   showPreview();
 }
@@ -30,7 +30,7 @@ async function loadPreview() {
 function alarmCards(title, items) {  // what was marked, with its picture
   return items.length ? [make("h3", {textContent: t(title, {n: number(items.length)})}), make("ul", {className: "cards"}, ...items.map(item => {
     const name = typeof item === "string" ? item : item.name, address = "/teach/alarms/" + encodeURIComponent(name);
-    return card({picture: address + "?width=320", large: address, title: name, lines: [said("p", item.why || item.reason || name)]});
+    return card({picture: address + "?width=320", large: address, title: name, lines: [item.why || item.reason ? saidOf("p", item, item.why ? "why" : "reason") : said("p", name)]});
   }))] : [];
 }
 function showPreview() {
@@ -40,7 +40,7 @@ function showPreview() {
   const found = preview.still_found || {}, learned = preview.would_learn.map(item => item.name);
   const passing = (preview.now_passes || []).filter(name => !learned.includes(name));  // those stand above
   $("preview").replaceChildren(
-    said("p", sentence(preview.sentence)),
+    saidOf("p", preview),
     make("dl", {className: "figures"}, ...[["threshold_old", few(preview.threshold_old)], ["threshold_new", few(preview.threshold_new)],
       ["still_found", found.of == null ? "–" : t("n_of_m", {n: number(found.found), m: number(found.of)})]].map(([key, value]) =>
       make("div", {}, make("dt", {textContent: t(key)}), make("dd", {textContent: value})))),
@@ -74,7 +74,7 @@ jobs.push(() => {
   if (running || !isSupervisor()) $("learn-start").disabled = true;
   $("learn-bar").hidden = !running;
   showProgress($("learn-bar"), learn.share, running);
-  report($("learn-state"), learn.sentence, learn.state === "failed");
+  report($("learn-state"), learn, learn.state === "failed");
   if (learning && !running) { learning = false; historyAsked = 0; toast(t(learn.state === "done" ? "learned" : "not_learned")); }
   showHistory();
 });

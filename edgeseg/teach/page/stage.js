@@ -47,8 +47,8 @@ jobs.push(() => {
   if (words.textContent !== said) words.textContent = said;  // announced when it changes
   rate.textContent = camera.ok ? " " + t("per_second", {n: number(camera.fps)}) : "";
   pill.className = "pill " + (camera.ok ? "good" : "bad");
-  pill.title = camera.sentence || "";
-  $("waiting").textContent = camera.ok || !camera.sentence ? t("waiting_picture") : camera.sentence;
+  [pill.title] = spoken(camera);
+  $("waiting").textContent = camera.ok || !camera.sentence ? t("waiting_picture") : pill.title;
   showStage();
   if (shownLive && $("live").naturalWidth) showLive();  // not every browser says that a stream has begun
 });

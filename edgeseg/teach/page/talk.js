@@ -44,9 +44,12 @@ function complain(place, text) {
 }
 
 // What became of long work, in the service's words; a failure stands out like a refusal.
-function report(line, text, failed) {
-  const words = sentence(text);
+function report(line, facts, failed) {
+  const [words, lang] = spoken(facts);
+  // What is noted in passing has no key: another language stays with how far it is.
+  if (words && facts.state === "running" && lang !== language) return;
   if (line.textContent !== words) line.textContent = words;
+  line.lang = lang;
   line.classList.toggle("failed", failed && Boolean(words));
 }
 

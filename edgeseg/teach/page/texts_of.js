@@ -39,6 +39,20 @@ function applyTexts() {
 // A capital to begin with, unless that would change the name of a file or a setting.
 const sentence = text => (text || "").replace(/^[a-z]+(?=[\s,;])/, word => word[0].toUpperCase() + word.slice(1));
 
+// A sentence of the service and its language: by its key where it has one, else its English words.
+function spoken(facts, name = "sentence") {
+  const key = language === "en" ? null : facts[name + "_said"];
+  return key ? [phrase(key), language] : [sentence(facts[name]), "en"];
+}
+function phrase({key, values}) {
+  return SENTENCES[language][key].replace(/\{(\w+)\}/g, (whole, name) => {
+    const value = values[name];
+    if (typeof value === "object") return phrase(value);  // a sentence within the sentence
+    if (name !== "n" && !name.startsWith("n_")) return value.replace(/\((operator|supervisor)\)/g, (all, who) => `(${t("who_" + who)})`);
+    return Number.isInteger(Number(value)) ? number(Number(value)) : few(Number(value));
+  });
+}
+
 function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -50,8 +64,12 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
-// What the service says is English and comes from outside the table.
-const said = (tag, text, kind = "") => make(tag, {className: ("said " + kind).trim(), lang: "en", textContent: text});
+// What the service says comes from outside the table, and may be English.
+const said = (tag, text, kind = "", lang = "en") => make(tag, {className: ("said " + kind).trim(), lang, textContent: text});
+function saidOf(tag, facts, name) {
+  const [words, lang] = spoken(facts, name);
+  return said(tag, words, "", lang);
+}
 
 // Elements whose item has not changed stay, so that a focus and a picture stay too.
 function showList(list, items, keyOf, build) {

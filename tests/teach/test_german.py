@@ -1,0 +1,79 @@
+"""The German page from collecting to learning: no sentence of the service is left in English."""
+
+from pathlib import Path
+
+from edgeseg.bench.studies.teach.chromium import Tab
+from edgeseg.bench.studies.teach.person import DESK, LONG_S, collect, fit, judge, run
+from edgeseg.contract.images import write_image
+from edgeseg.teach.page_files import texts
+from edgeseg.teach.said import recognised
+from tests.support.chromium import Browser
+from tests.support.fake_teach import scene
+from tests.support.teach_site import keep, taught
+
+# Every line that was ever shown, after each answer of the service.
+LISTEN = """
+    window.heard = new Set();
+    window.listen = () => {
+        for (const line of document.body.innerText.split('\\n')) heard.add(line.trim());
+        heard.add($('camera').title);
+    };
+    jobs.push(listen);
+    new MutationObserver(listen).observe(document.body, {subtree: true, childList: true});
+"""
+
+
+def is_english(line: str) -> bool:
+    """A sentence of the service as it stands in the table, with or without a capital."""
+    return any(recognised(words) for words in (line, line[:1].lower() + line[1:]))
+
+
+def heard(tab: Tab) -> list[str]:
+    tab.evaluate("listen()")
+    return sorted(filter(None, tab.evaluate("[...heard]")))
+
+
+def test_english_would_be_heard() -> None:
+    assert is_english("Fitted on 6 good pictures")
+    assert is_english("camera: connected")
+    for text in texts("sentences.json")["de"].values():
+        assert not is_english(text), text
+
+
+def test_nothing_is_said_in_english_on_the_german_page(browser: Browser, tmp_path: Path) -> None:
+    for index in range(8):
+        picture_hwc = scene(5 * index)
+        picture_hwc[100:140, 150:200] = 195 + index
+        write_image(tmp_path / "camera" / f"{index}.png", picture_hwc)
+    with taught(tmp_path / "line3", str(tmp_path / "camera")) as (_, url):
+        tab = browser.open(url, size_wh=DESK)
+        tab.wait_for("document.documentElement.dataset.ready")
+        tab.evaluate("speak('de')")
+        tab.evaluate(LISTEN)
+        collect(tab, 6)
+        fit(tab)
+        tab.wait_for("$('fit-sentence').innerText === 'Auf 6 guten Bildern angelernt'")
+        judge(tab)
+        tab.wait_for("$('promise').innerText.startsWith('6 gute Bilder tragen nur die Zusage')")
+        assert tab.text("#judge-sentence").startswith("Nicht exakt (cross conformal)")
+        keep(tab, "german-judge", tmp_path)
+        run(tab)
+        bad_hwc = scene(50)
+        bad_hwc[100:140, 150:200] = 250
+        write_image(tmp_path / "camera" / "scratch.png", bad_hwc)
+        tab.wait_for("document.querySelector('#alarms li img')?.naturalWidth")
+        (tmp_path / "camera" / "scratch.png").unlink()
+        tab.evaluate("$('person').value = 'Ann'")
+        tab.click("#alarms li:first-child .actions button:nth-child(2)")
+        tab.wait_for("$('alarms').innerText.includes('Gekennzeichnet: Bestätigen')")
+        tab.click("#learn-preview")
+        tab.wait_for("!$('preview').hidden", timeout_s=LONG_S)
+        assert "Ein bestätigter Fehler: die nächste Version" in tab.text("#preview")
+        keep(tab, "german-run", tmp_path)
+        tab.click("#run-stop")
+        tab.wait_for("state.run.state === 'stopped' && state.camera.ok")
+        lines = heard(tab)
+        assert any(line.endswith(": verbunden") for line in lines)
+        assert [line for line in lines if is_english(line)] == []
+        assert browser.problems() == []
+        tab.close()
