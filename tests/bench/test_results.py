@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgeseg.bench.compare import report as compare_report
-from edgeseg.bench.compare.options import CompareOptions, Recipe
+from edgeseg.bench.compare.options import BACKBONES, CompareOptions, Recipe
 from edgeseg.bench.harness.report import Report, read_report
 from edgeseg.bench.harness.units import Done, Result
 from edgeseg.bench.paper.options import PaperOptions
@@ -23,7 +23,7 @@ from tests.support import REPO
 
 RESULTS = REPO / "bench" / "results"
 CATEGORIES = ("bottle", "cable", "grid", "screw")
-BACKBONES = ("resnet18", "mobilenet_v3_small", "efficientnet_lite0")
+OF_COMPARE = ("resnet18", "mobilenet_v3_small", "efficientnet_lite0")  # a run of version 0.1.0
 
 
 def done(results: dict[str, Result]) -> Done:
@@ -36,10 +36,12 @@ def read(name: str) -> tuple[Report, dict[str, Any]]:
     return read_report(RESULTS / name), values["tables"]
 
 
-def recipes(presets: tuple[str, ...], precisions: tuple[str, ...]) -> tuple[Recipe, ...]:
+def recipes(
+    backbones: tuple[str, ...], presets: tuple[str, ...], precisions: tuple[str, ...]
+) -> tuple[Recipe, ...]:
     return tuple(
         Recipe(backbone=backbone, preset=preset, precisions=precisions)
-        for backbone in BACKBONES
+        for backbone in backbones
         for preset in presets
     )
 
@@ -51,7 +53,7 @@ def as_written(tables: Any) -> Any:
 def test_compare() -> None:
     report, tables = read("compare")
     options = CompareOptions(
-        data=Path(), recipes=recipes(("edge", "paper"), ("fp32", "fp16", "int8"))
+        data=Path(), recipes=recipes(OF_COMPARE, ("edge", "paper"), ("fp32", "fp16", "int8"))
     )
     measured = compare_report.Measurements(
         options=options,
@@ -67,7 +69,10 @@ def test_compare() -> None:
 def test_peers() -> None:
     report, tables = read("peers")
     options = PeerOptions(
-        data=Path(), python=Path(), recipes=recipes(("edge",), ("fp32", "int8")), threads=2
+        data=Path(),
+        python=Path(),
+        recipes=recipes(BACKBONES, ("edge",), ("fp32", "int8")),
+        threads=2,
     )
     results = peer_report.PeerResults(
         options=options,
