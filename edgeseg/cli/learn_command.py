@@ -19,7 +19,7 @@ from edgeseg.options import PATH, listeners, quiet_option
     type=click.Choice(("feedback",)),
     default="feedback",
     show_default=True,
-    help="What is learned: alarms that were marked as good.",
+    help="What is learned: alarms that were marked as good, or as places to ignore.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what it would learn, and change nothing.")
 @click.option("--rollback", is_flag=True, help="Let the version of before run again instead.")
@@ -28,8 +28,9 @@ def learn(folder: Path, origin: str, dry_run: bool, rollback: bool, quiet: bool)
     """Make what people marked in PROJECT the next version of its model.
 
     A picture is learned when two people or a supervisor call it good, at most one for ten that were
-    fitted, and never one that scores like a known defect. The new version must get the golden
-    pictures right; a station that runs swaps it in between two frames.
+    fitted, and never one that scores like a known defect. The place of an alarm is ignored where
+    they say so: at most a tenth of the picture, and nothing that hides a known defect. The new
+    version must get the golden pictures right; a station that runs swaps it in between two frames.
 
     \b
     edgeseg learn line3 --from feedback --dry-run
@@ -64,7 +65,8 @@ def learn(folder: Path, origin: str, dry_run: bool, rollback: bool, quiet: bool)
 def preview_lines(preview: dict[str, Any]) -> Iterator[str]:
     """What would be learned and what not, and what that changes."""
     for item in preview["would_learn"]:
-        yield f"learn      {item['name']}  score {item['score']:.4f}  {item['why']}"
+        word = "learn" if item["ignored"] is None else "ignore"
+        yield f"{word:<10} {item['name']}  score {item['score']:.4f}  {item['why']}"
     for item in preview["held_back"]:
         yield f"hold back  {item['name']}  {item['reason']}"
     for name in preview["now_passes"]:

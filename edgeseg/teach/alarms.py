@@ -21,7 +21,7 @@ from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import write_text
 from edgeseg.progress import Note
 from edgeseg.runtime.records import FrameResult
-from edgeseg.teach.project import check_picture_name, utc_time
+from edgeseg.teach.project import Box, check_picture_name, utc_time
 
 KEPT = 200
 _FILES = "[0-9]*.json"  # not what is being written
@@ -38,7 +38,7 @@ class Alarm:
     p_value: float | None
     verdict: str
     threshold: float
-    box: tuple[int, int, int, int] | None  # x, y, w, h in pixels of the camera
+    box: Box | None
     width: int
     height: int
     part: str = ""  # its serial number, or the name of its file

@@ -33,6 +33,7 @@ class Announcement:
     model: str  # its full name
     line: dict[str, Any]  # of the history
     moves: tuple[Move, ...] = ()
+    done_with: tuple[str, ...] = ()  # alarms whose place is ignored
 
 
 def announce(folder: Path, announcement: Announcement) -> None:

@@ -1,4 +1,4 @@
-"""The long work of a project, in its child process: fit, update, and the graph that runs.
+"""The long work of a project, in its child process: fit, update, ignore, and the graph that runs.
 
 All of it goes through a backbone's graph in the session of this computer, without torch and onnx.
 Where no graph is named and none is at hand, one is made, if torch is installed.
@@ -8,6 +8,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from edgeseg.fitting.options import Changes, FitOptions
 
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
+    from edgeseg.contract.geometry import Polygon
     from edgeseg.device.backbone_graph import BackboneGraph
 
 
@@ -64,6 +66,20 @@ def update_model(
     model = load_artefact(artefact, note=options.note)
     through = _graph_of(model, graph, options).embed
     changed = update(model, changes, replace(options, through=through))
+    save_artefact(changed, out)
+    return changed
+
+
+def ignore_regions(
+    artefact: Path, *, regions: Sequence["Polygon"], options: FitOptions, out: Path
+) -> "Artefact":
+    """Leave regions out of a model, take its threshold from the rest, and write the artefact."""
+    from edgeseg.artefact.artefact import load_artefact, save_artefact
+    from edgeseg.fitting.ignoring import ignoring
+
+    model = load_artefact(artefact, note=options.note)
+    all_of_them = dict.fromkeys((*model.config.geometry.ignore, *regions))
+    changed = ignoring(model, list(all_of_them), options=options)
     save_artefact(changed, out)
     return changed
 

@@ -116,7 +116,7 @@ class Feedback:
         said = [item.said for item in self.items()]
         return {
             "waiting": sum(word in ("waiting", "contested") for word in said),
-            "agreed": sum(word in ("good", "defect") for word in said),
+            "agreed": sum(word in ("good", "defect", "ignore") for word in said),
         }
 
     def basis(self) -> str:

@@ -3,9 +3,11 @@
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgeseg.contract.geometry import Polygon
 from edgeseg.contract.images import images_in
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import locked
@@ -15,7 +17,7 @@ from edgeseg.teach.feedback import Feedback, Who
 from edgeseg.teach.learning import Preview, basis_of, read_preview, version_of
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.process import Work
-from edgeseg.teach.project import Kind, Project, history_line
+from edgeseg.teach.project import Kind, Project, ProjectSettings, corners, history_line
 from edgeseg.teach.versions import Versions, full_name, short_name
 
 Facts = dict[str, Any]
@@ -92,7 +94,8 @@ class Learner:
     def _keep_preview(self, folder: Path, done: Facts) -> str:
         shutil.rmtree(self._next, ignore_errors=True)
         folder.rename(self._next)
-        return f"{done.get('learned')} pictures could be learned"
+        learned, ignored = done.get("learned"), done.get("ignored")
+        return f"{learned} pictures could be learned, {ignored} places ignored"
 
     def _install(self, who: Who) -> str:
         """Let the version that was made take over: golden check, swap, history."""
@@ -109,10 +112,13 @@ class Learner:
     def _going_back(self, who: Who) -> Announcement:
         """What follows once the version of before runs."""
         earlier = self._versions.earlier()
+        brought = self._brought()
+        good = {path.name for path in images_in(self._project.pictures("good"))}
         line = history_line(
             "rollback",
             who=who,
-            removed=self._brought(),
+            removed=[name for name in brought.get("names", ()) if name in good],
+            seen_again=brought.get("ignored", []),
             version=short_name(earlier),
             threshold=file_metadata(earlier).threshold.score,
         )
@@ -121,10 +127,10 @@ class Learner:
     def _learning(self, preview: Preview, who: Who) -> Announcement:
         """What follows once the version that was made runs."""
         marked = {item.alarm.id: item.said for item in self._feedback.items()}
-        learned = [item.name for item in preview.would_learn if item.name in marked]
+        would = [item for item in preview.would_learn if item.name in marked]
         confirmed = [name for name, said in marked.items() if said == "defect"]
         moves = (
-            *(self._move(name, "good") for name in learned),
+            *(self._move(item.name, "good") for item in would if item.ignored is None),
             *(self._move(name, "bad") for name in confirmed),
         )
         line = history_line(
@@ -132,6 +138,7 @@ class Learner:
             who=who,
             names=[move.name for move in moves if move.kind == "good"],
             confirmed=[move.name for move in moves if move.kind == "bad"],
+            ignored=[item.ignored for item in would if item.ignored is not None],
             version_old=short_name(self._versions.model),
             version_new=short_name(self._next / "model.onnx"),
             threshold_old=preview.threshold_old,
@@ -139,7 +146,12 @@ class Learner:
             now_passes=list(preview.now_passes),
             still_found=f"{len(preview.still_found)} of {preview.guarded}",
         )
-        return Announcement(model=full_name(self._next / "model.onnx"), line=line, moves=moves)
+        return Announcement(
+            model=full_name(self._next / "model.onnx"),
+            line=line,
+            moves=moves,
+            done_with=tuple(item.name for item in would if item.ignored is not None),
+        )
 
     def _move(self, alarm_id: str, kind: Kind) -> Move:
         name = self._pictures.free_name(alarm_id, kind=kind)
@@ -182,20 +194,34 @@ class Learner:
             picture = self._feedback.picture(move.alarm)
             self._pictures.move_in(picture, move.name, kind=move.kind)
             self._feedback.forget(move.alarm)
-        for name in announcement.line.get("removed", ()):
+        for alarm_id in announcement.done_with:
+            self._feedback.forget(alarm_id)
+        line = announcement.line
+        for name in line.get("removed", ()):
             with suppress(UsageError):
-                self._pictures.remove(name)
-        if announcement.line not in self._project.history():
-            self._project.write_line(announcement.line)
+                self._pictures.remove(name)  # `restore` has it
+        self._look_elsewhere([corners(box) for box in line.get("ignored", ())], seen=False)
+        self._look_elsewhere([corners(box) for box in line.get("seen_again", ())], seen=True)
+        if line not in self._project.history():
+            self._project.write_line(line)
 
-    def _brought(self) -> list[str]:
-        """Pictures in good/ that what runs had learned; `restore` has them when it goes."""
+    def _look_elsewhere(self, places: list[Polygon], *, seen: bool) -> None:
+        """Let the next fit ignore what the model ignores, or not."""
+
+        def changed(settings: ProjectSettings) -> ProjectSettings:
+            region = settings.region
+            region = region.seeing(places) if seen else region.ignoring(places)
+            return replace(settings, region=region)
+
+        if places:
+            self._project.change(changed)
+
+    def _brought(self) -> Facts:
+        """What the version that runs has learned, if it has."""
         running = self._versions.running()
         version = None if running is None else short_name(running)
         learned = [line for line in self._project.history() if line["event"] == "learn"]
-        brought = next((line for line in learned[::-1] if line["version_new"] == version), None)
-        good = {path.name for path in images_in(self._project.pictures("good"))}
-        return [] if brought is None else [name for name in brought["names"] if name in good]
+        return next((line for line in learned[::-1] if line["version_new"] == version), {})
 
 
 def _check_supervisor(who: Who, what: str) -> None:

@@ -1,15 +1,15 @@
 """The next version of a model from what people marked, made and tried before anything changes.
 
-marks --quarantine--> pictures --update--> model --all guarded defects--> next/ and its preview
+marks --quarantine--> places --ignore--> pictures --update--> model --all guarded defects--> next/
 
 A guarded defect is what people call a defect, a picture in bad/, or a golden one, if the model of
 today finds it. Learning is only another folder until it is installed.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,14 @@ from edgeseg.files import write_json
 from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, Marked
 from edgeseg.teach.fit_job import Telling, fit_options, graph_of
-from edgeseg.teach.project import Project
-from edgeseg.teach.quarantine import HeldBack, Sorted, sort_out, without_boldest
+from edgeseg.teach.project import Box, Project, corners
+from edgeseg.teach.quarantine import (
+    HeldBack,
+    Sorted,
+    sort_out,
+    without_blindest,
+    without_boldest,
+)
 from edgeseg.teach.report import read_report, write_report
 from edgeseg.teach.versions import full_name
 
@@ -35,11 +41,12 @@ FILE = "preview.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """A picture that would be learned."""
+    """A picture that would be learned, or whose place would be ignored."""
 
     name: str
     score: float  # by the model of today
     why: str
+    ignored: Box | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +69,14 @@ class Preview:
         if self.threshold_new is None:
             return "nothing can be learned now; see why each picture is held back"
         found = f"{len(self.still_found)} of {self.guarded} known defects are still found"
+        ignored = sum(item.ignored is not None for item in self.would_learn)
+        learned = len(self.would_learn) - ignored
+        what = [f"learning {learned} of the marked alarms"] * bool(learned or not ignored)
+        what += [f"ignoring {ignored} {'place' if ignored == 1 else 'places'}"] * bool(ignored)
         return (
-            f"learning {len(self.would_learn)} of the marked alarms: the threshold goes from "
-            f"{self.threshold_old:.4g} to {self.threshold_new:.4g}, {len(self.now_passes)} of them "
-            f"would pass, {found if self.guarded else 'no known defect could tell'}"
+            f"{' and '.join(what)}: the threshold goes from {self.threshold_old:.4g} to "
+            f"{self.threshold_new:.4g}, {len(self.now_passes)} marked alarms would pass, "
+            f"{found if self.guarded else 'no known defect could tell'}"
         )
 
     def facts(self) -> dict[str, Any]:
@@ -105,36 +116,36 @@ class _Known:
 
     scores: dict[str, float]  # of marked pictures
     guards: dict[str, float]  # of defects that it finds
+    found: dict[str, list[Box]]  # where it finds them
     paths: dict[str, Path]  # of both
+    boxes: dict[str, Box]  # of marked pictures
+
+    def hidden(self, place: str, defects: Sequence[str]) -> float:
+        """How many pixels, by which it finds defects, lie in the place of a marked picture."""
+        x, y, w, h = self.boxes[place]
+        shared = 0
+        for left, top, width, height in (box for name in defects for box in self.found[name]):
+            across = min(x + w, left + width) - max(x, left)
+            down = min(y + h, top + height) - max(y, top)
+            shared += max(across, 0) * max(down, 0)
+        return shared
+
+    def fewer(self, chosen: Sorted, lost: Sequence[str]) -> Sorted:
+        """Less of what was chosen, by which defects would be lost."""
+        hidden = {name: self.hidden(name, lost) for name in chosen.ignore}
+        if any(hidden.values()) or not chosen.learn:
+            return without_blindest(chosen, hidden, lost)
+        return without_boldest(chosen, self.scores, lost)
 
 
 def next_version(project: Project, folder: Path, telling: Telling) -> dict[str, Any]:
     """Make the next version in a folder, with a preview of what it would change."""
     telling.at(0.02, "Looking at what was marked")
-    feedback, report = Feedback(project.feedback), read_report(project.fit)
-    items = feedback.items()
+    items = Feedback(project.feedback).items()
     with _opened(project.fit / "model.onnx") as detector:
         known = _known(project, items, detector)
         threshold_old = detector.threshold
-    chosen = sort_out(items, known.scores, known.guards, fitted=report.images)
-    passes: tuple[str, ...] = ()
-    found: tuple[str, ...] = tuple(known.guards)
-    threshold_new = None
-    while chosen.learn:
-        telling.at(0.1, f"Learning {len(chosen.learn)} pictures")
-        _make(project, folder, chosen, known, telling)
-        with _opened(folder / "model.onnx") as detector:
-            found = tuple(name for name in known.guards if _alarms(detector, known.paths[name]))
-            lost = [name for name in known.guards if name not in found]
-            if not lost:
-                passes = tuple(
-                    name
-                    for name in known.scores
-                    if name not in known.guards and not _alarms(detector, known.paths[name])
-                )
-                threshold_new = detector.threshold
-                break
-        chosen = without_boldest(chosen, known.scores, lost)
+    chosen, threshold_new, passes = _tried(project, folder, items, known, telling)
     preview = Preview(
         basis=basis_of(project),
         version=version_of(project),
@@ -143,35 +154,67 @@ def next_version(project: Project, folder: Path, telling: Telling) -> dict[str, 
         threshold_old=threshold_old,
         threshold_new=threshold_new,
         now_passes=passes,
-        still_found=found if chosen.learn else tuple(known.guards),
+        still_found=tuple(known.guards),  # else it would not have been chosen
         guarded=len(known.guards),
     )
     write_json(folder / FILE, asdict(preview))
-    return {"learned": len(chosen.learn)}
+    return {"learned": len(chosen.learn), "ignored": len(chosen.ignore)}
+
+
+def _tried(
+    project: Project, folder: Path, items: list[Marked], known: _Known, telling: Telling
+) -> tuple[Sorted, float | None, tuple[str, ...]]:
+    """What loses no known defect, made; its threshold, and the marked alarms that then pass."""
+    fitted, located = read_report(project.fit).images, bool(project.settings().region.locate)
+    refused: tuple[HeldBack, ...] = ()
+    while True:
+        names = {each.name for each in refused}  # which take no room in the quota from others
+        rest = [item for item in items if item.alarm.id not in names]
+        chosen = sort_out(rest, known.scores, known.guards, fitted=fitted, located=located)
+        chosen = replace(chosen, held_back=(*chosen.held_back, *refused))
+        if chosen.empty:
+            return chosen, None, ()
+        telling.at(0.1, f"Learning {len(chosen.learn)}, ignoring {len(chosen.ignore)}")
+        _make(project, folder, chosen, known, telling)
+        with _opened(folder / "model.onnx") as detector:
+            lost = [name for name in known.guards if not _alarms(detector, known.paths[name])]
+            if not lost:
+                marked = [name for name in known.scores if name not in known.guards]
+                passes = [name for name in marked if not _alarms(detector, known.paths[name])]
+                return chosen, detector.threshold, tuple(passes)
+        refused = (*refused, known.fewer(chosen, lost).held_back[-1])
 
 
 def _make(project: Project, folder: Path, chosen: Sorted, known: _Known, telling: Telling) -> None:
-    """The updated artefact, its graph and its report."""
-    settings, more = project.settings(), folder / "more"
-    shutil.rmtree(more, ignore_errors=True)
-    more.mkdir()
-    for name in chosen.learn:
-        # With its time, which the model tells: the same marks must give the same bytes.
-        shutil.copy2(known.paths[name], more / f"{name}.png")
-    artefact = engine.update_model(
-        project.fit / "part.edgeseg",
-        graph=graph_of(settings),
-        more=more,
-        forget=None,
-        options=fit_options(telling),
-        out=folder / "part.edgeseg",
-    )
-    shutil.rmtree(more, ignore_errors=True)
+    """The changed artefact, its graph and its report."""
+    settings = project.settings()
+    base, out, options = project.fit / "part.edgeseg", folder / "part.edgeseg", fit_options(telling)
+    if chosen.ignore:
+        regions = [corners(known.boxes[name]) for name in chosen.ignore]
+        artefact = engine.ignore_regions(base, regions=regions, options=options, out=out)
+        base = out
+    if chosen.learn:
+        with _copies(folder / "more", chosen.learn, known) as more:
+            artefact = engine.update_model(
+                base, graph=graph_of(settings), more=more, forget=None, options=options, out=out
+            )
     telling.at(0.87, "Writing the model")
     engine.write_graph(folder / "part.edgeseg", graph=graph_of(settings), out=folder / "model.onnx")
     before = [item.name for item in read_report(project.fit).good]
     names = [*(f"{name}.png" for name in chosen.learn), *before]
     write_report(project, folder, artefact, names=names, at=telling.at)
+
+
+@contextmanager
+def _copies(folder: Path, names: Sequence[str], known: _Known) -> Iterator[Path]:
+    """Pictures in a folder of their own."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name in names:
+        # With its time, which the model tells: the same marks must give the same bytes.
+        shutil.copy2(known.paths[name], folder / f"{name}.png")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _known(project: Project, items: list[Marked], detector: "Detector") -> _Known:
@@ -182,12 +225,15 @@ def _known(project: Project, items: list[Marked], detector: "Detector") -> _Know
     for folder in (project.pictures("bad"), project.recipe / "golden" / "bad"):
         watched |= {path.name: path for path in images_in(folder)}
     guards: dict[str, float] = {}
+    found: dict[str, list[Box]] = {}
     for name, path in watched.items():
         judged = detector.predict(read_image(path))
         if is_alarming(judged.verdict):
             # Invalid ones are found whatever their score, and say nothing of scores.
             guards[name] = judged.score if np.isfinite(judged.score) else float("inf")
-    return _Known(scores=scores, guards=guards, paths=paths | watched)
+            found[name] = [region.box_xywh for region in judged.regions]
+    boxes = {item.alarm.id: item.alarm.box for item in items if item.alarm.box is not None}
+    return _Known(scores=scores, guards=guards, found=found, paths=paths | watched, boxes=boxes)
 
 
 def _alarms(detector: "Detector", path: Path) -> bool:
@@ -196,15 +242,22 @@ def _alarms(detector: "Detector", path: Path) -> bool:
 
 def _learned(items: list[Marked], chosen: Sorted, known: _Known) -> tuple[Learned, ...]:
     by_name = {item.alarm.id: item for item in items}
-    return tuple(
-        Learned(name=name, score=known.scores[name], why=_why(by_name[name]))
+    learned = [
+        Learned(name=name, score=known.scores[name], why=f"good, say {_who(by_name[name])}")
         for name in chosen.learn
-    )
+    ]
+    for name in chosen.ignore:
+        x, y, w, h = known.boxes[name]
+        why = f"ignore {w}x{h} pixels at {x},{y} from now on, say {_who(by_name[name])}"
+        learned.append(
+            Learned(name=name, score=known.scores[name], why=why, ignored=known.boxes[name])
+        )
+    return tuple(learned)
 
 
-def _why(item: Marked) -> str:
-    people = ", ".join(f"{mark.name} ({mark.who})" for mark in item.marks if mark.mark == "good")
-    return f"good, say {people}"
+def _who(item: Marked) -> str:
+    """The people whose word counts."""
+    return ", ".join(f"{mark.name} ({mark.who})" for mark in item.marks if mark.mark == item.said)
 
 
 @contextmanager

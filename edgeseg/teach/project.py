@@ -12,7 +12,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -29,6 +29,7 @@ from edgeseg.toml_file import read_toml
 
 Kind = Literal["good", "bad", "removed"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+Box = tuple[int, int, int, int]  # x, y, w, h in pixels of the camera
 FILE = "project.toml"
 # A picture's name is the name of a file in its folder and nothing else, hidden ones included.
 _PICTURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -63,11 +64,13 @@ class RegionSettings:
         except (AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"region: {error}") from None
 
-    def ignoring(self, box: tuple[int, int, int, int]) -> "RegionSettings":
-        """The same without a place, x, y, w, h."""
-        x, y, w, h = (float(value) for value in box)
-        corners = ((x, y), (x + w, y), (x + w, y + h), (x, y + h))
-        return self if corners in self.ignore else replace(self, ignore=(*self.ignore, corners))
+    def ignoring(self, places: Sequence[Polygon]) -> "RegionSettings":
+        """The same without these places."""
+        return replace(self, ignore=tuple(dict.fromkeys((*self.ignore, *places))))
+
+    def seeing(self, places: Sequence[Polygon]) -> "RegionSettings":
+        """The same with them again."""
+        return replace(self, ignore=tuple(each for each in self.ignore if each not in places))
 
     def facts(self) -> dict[str, Any]:
         """The same for a page."""
@@ -155,6 +158,14 @@ class Project:
         """Write project.toml."""
         write_text(self.folder / FILE, settings_text(settings))
 
+    def change(self, make: Callable[[ProjectSettings], ProjectSettings]) -> None:
+        """Other settings, made of those that are there; one thread at a time."""
+        with self._writing:
+            settings = self.settings()
+            changed = make(settings)
+            if changed != settings:
+                self.store(changed)
+
     def pictures(self, kind: Kind) -> Path:
         """The folder of one kind of pictures."""
         if kind not in KINDS:
@@ -209,6 +220,12 @@ class Project:
     def history(self) -> list[dict[str, Any]]:
         """All lines, the oldest first; what a power cut left of one is passed over."""
         return list(_lines(self.folder / "history.jsonl"))
+
+
+def corners(box: Box) -> Polygon:
+    """Of a place in the picture."""
+    x, y, w, h = (float(value) for value in box)
+    return (x, y), (x + w, y), (x + w, y + h), (x, y + h)
 
 
 def history_line(event: str, **facts: Any) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""Which marked pictures may be learned, and why the others may not.
+"""Which marked pictures may be learned, which places ignored, and why the others may not.
 
-agreed good --below every guarded defect--> within the quota --> learned
-            the new model still finds all that the old one found, or the boldest of them is left out
+agreed good   --below every guarded defect--> within the quota --> learned
+agreed ignore --a place on the picture------> within the quota --> ignored
+              the new model still finds all that the old one found, or the place that hides most of
+              it, or the boldest picture, is left out
 
 One wrong mark at the top of the scores lifts the threshold to its own score: so no picture is
 learned that looks as bad to the model as something that is known to be a defect.
@@ -9,11 +11,15 @@ learned that looks as bad to the model as something that is known to be a defect
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from edgeseg.contract.geometry import Polygon
+from edgeseg.contract.ignored import drawn_regions
+from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import AGREED, Marked
+from edgeseg.teach.project import corners
 
-MOST_SHARE = 0.1  # of the fitted pictures, in one learning
+MOST_SHARE = 0.1  # of the fitted pictures, and of the picture that is ignored, in one learning
 LEAST_QUOTA = 2
 
 
@@ -31,6 +37,12 @@ class Sorted:
 
     learn: tuple[str, ...]
     held_back: tuple[HeldBack, ...]
+    ignore: tuple[str, ...] = ()  # whose place is left out
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing would change."""
+        return not (self.learn or self.ignore)
 
 
 def quota(fitted: int) -> int:
@@ -44,9 +56,14 @@ def sort_out(
     guards: Mapping[str, float],
     *,
     fitted: int,
+    located: bool = False,
 ) -> Sorted:
-    """By what the model that runs says of the marked pictures and of known defects."""
+    """By what the model that runs says of the marked pictures and of known defects.
+
+    Located: parts lie anywhere in the picture, and the model finds them.
+    """
     learn: list[str] = []
+    ignore: dict[str, Polygon] = {}
     held: list[HeldBack] = []
     lowest = min(guards, key=lambda name: guards[name], default=None)
     most = quota(fitted)
@@ -54,6 +71,11 @@ def sort_out(
         name, reason = item.alarm.id, _reason(item)
         if reason is None and not math.isfinite(scores[name]):
             reason = "the model gives no number for it: not a part, or a damaged picture"
+        if reason is None and item.said == "ignore":
+            reason = _not_ignored(item.alarm, list(ignore.values()), located=located)
+            if reason is None and item.alarm.box is not None:
+                ignore[name] = corners(item.alarm.box)
+                continue
         if reason is None and lowest is not None and scores[name] >= guards[lowest]:
             reason = (
                 f"scores {scores[name]:.4g}, as much as the defect {lowest} "
@@ -65,23 +87,51 @@ def sort_out(
             learn.append(name)
         else:
             held.append(HeldBack(name=name, reason=reason))
-    return Sorted(learn=tuple(learn), held_back=tuple(held))
+    return Sorted(learn=tuple(learn), held_back=tuple(held), ignore=tuple(ignore))
+
+
+def _not_ignored(alarm: Alarm, others: Sequence[Polygon], *, located: bool) -> str | None:
+    """Why its place cannot be ignored beside others."""
+    if alarm.box is None:
+        return "no place was found on it that could be ignored"
+    drawn = "draw it in Region and fit"
+    if located:
+        return f"parts lie anywhere, so its place in the picture is none on the part; {drawn}"
+    share = drawn_regions((*others, corners(alarm.box)), (alarm.height, alarm.width)).mean()
+    if share > MOST_SHARE:
+        return (
+            f"with its place one learning would ignore {share:.0%} of the picture, over the quota "
+            f"of {MOST_SHARE:.0%}; if that is meant, {drawn}"
+        )
+    return None
 
 
 def without_boldest(chosen: Sorted, scores: Mapping[str, float], lost: Sequence[str]) -> Sorted:
     """The same without the picture that scores highest: with it, known defects would pass."""
     boldest = max(chosen.learn, key=lambda name: scores[name])
     reason = f"learned with the others, {', '.join(lost[:3])} would no longer be found"
-    return Sorted(
+    return replace(
+        chosen,
         learn=tuple(name for name in chosen.learn if name != boldest),
         held_back=(*chosen.held_back, HeldBack(name=boldest, reason=reason)),
+    )
+
+
+def without_blindest(chosen: Sorted, hidden: Mapping[str, float], lost: Sequence[str]) -> Sorted:
+    """The same without the place that hides most of what known defects were found by."""
+    blindest = max(chosen.ignore, key=lambda name: hidden[name])
+    reason = f"with its place ignored, {', '.join(lost[:3])} would no longer be found"
+    return replace(
+        chosen,
+        ignore=tuple(name for name in chosen.ignore if name != blindest),
+        held_back=(*chosen.held_back, HeldBack(name=blindest, reason=reason)),
     )
 
 
 def _reason(item: Marked) -> str | None:
     """Why what was said is not enough."""
     said = item.said
-    if said == "good":
+    if said in ("good", "ignore"):
         return None
     if said == "waiting":
         word = item.marks[-1].mark if item.marks else "nothing"
@@ -89,5 +139,4 @@ def _reason(item: Marked) -> str | None:
     return {
         "contested": "people disagree; a supervisor decides",
         "defect": "a confirmed defect: the next version must find it",
-        "ignore": "not counted, as was said",
     }[said]

@@ -322,25 +322,19 @@ class TeachService:
     # Learn
 
     def mark(self, alarm_id: str, mark: Mark, *, who: Who, name: str) -> Facts:
-        """Say what an alarm was; it waits in feedback/. The alarm as in `alarms`.
-
-        "ignore" by a supervisor leaves the alarm's place out from the next fit on.
-        """
+        """Say what an alarm was; it waits in feedback/. The alarm as in `alarms`."""
         alarm = self._alarms.find(alarm_id)
         made = new_mark(mark, who=who, name=name)
         self._feedback.mark(alarm, self._alarms.path(alarm_id), made)
         self.project.log("mark", alarm=alarm_id, mark=mark, who=who, name=made.name)
-        if (mark, who) == ("ignore", "supervisor") and alarm.box is not None:
-            region = self.project.settings().region.ignoring(alarm.box)
-            self._change(region=region)
-            self.project.log("region", **region.facts())
         return self._alarm(alarm)
 
     def learn_preview(self) -> Facts:
         """What learning would do now.
 
         {"state": "running|ready|failed|cancelled" (what follows is empty until it is ready),
-         "would_learn": [{"name", "score", "why"}], "held_back": [{"name", "reason"}],
+         "would_learn": [{"name", "score", "why", "ignored": [x, y, w, h] | null (learned, unless
+                         this place of it is to be ignored)}], "held_back": [{"name", "reason"}],
          "threshold_old", "threshold_new": number | null, "now_passes": [names],
          "still_found": {"found": n, "of": m}, "sentence"}
         """
@@ -383,8 +377,7 @@ class TeachService:
 
     def _change(self, **values: Any) -> None:
         """Other settings of the project."""
-        with self._lock:
-            self.project.store(replace(self.project.settings(), **values))
+        self.project.change(lambda settings: replace(settings, **values))
 
     def _close_camera(self) -> None:
         if self._camera is not None:

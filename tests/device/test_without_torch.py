@@ -44,6 +44,7 @@ def test_from_pictures_to_verdicts(tmp_path: Path) -> None:
         ["merge", part, part.with_name("copy.edgeseg"), "--out", both],
         ["update", part, good, "--graph", graph],
         ["update", part, "--forget", good, "--graph", graph],
+        ["ignore", part, "--region", "0,0,8,8"],
         ["export", part, "--graph", graph, "--out", model],
         ["predict", model, good, "--out", tmp_path / "seen"],
         ["stream", "--model", model, "--source", good, "--backend", "cpu", "--events", events],
@@ -51,7 +52,8 @@ def test_from_pictures_to_verdicts(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert load_artefact(both).moments.images == 16
     changed = load_artefact(part)
-    assert [line["action"] for line in changed.history] == ["fit", "update", "forget"]
+    actions = [line["action"] for line in changed.history]
+    assert actions == ["fit", "update", "forget", "ignore"]
     assert changed.moments.images == 8
     lines = [json.loads(line) for line in events.read_text().splitlines()]
     verdicts = [line["verdict"] for line in lines if "verdict" in line]

@@ -9,7 +9,9 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from edgeseg.contract.metadata import (
@@ -99,8 +101,13 @@ PLAN = PlanFacts(
 )
 
 
-def brightness_graph(metadata: ModelMetadata | None, *, repeats: int = 0) -> onnx.ModelProto:
-    """The graph; `repeats` adds matrix products that change nothing and take time."""
+def brightness_graph(
+    metadata: ModelMetadata | None, *, repeats: int = 0, kept_hw: NDArray[np.bool_] | None = None
+) -> onnx.ModelProto:
+    """The graph; `repeats` adds matrix products that change nothing and take time.
+
+    What is not kept is dark.
+    """
     meta = metadata or brightness_metadata()
     (height, width), (rows, columns) = meta.size_hw, meta.grid_hw
     low, _, high = meta.input.batch
@@ -115,7 +122,9 @@ def brightness_graph(metadata: ModelMetadata | None, *, repeats: int = 0) -> onn
         for index in range(repeats)
     ]
     nodes += [
-        helper.make_node("Identity", [_step("grey", repeats)], ["map"]),
+        helper.make_node("Identity", [_step("grey", repeats)], ["map"])
+        if kept_hw is None
+        else helper.make_node("Mul", [_step("grey", repeats), "kept"], ["map"]),
         helper.make_node("ReduceMax", ["map", "pixel_axes"], ["score"], keepdims=0),
         helper.make_node("Unsqueeze", ["map", "one"], ["nchw"]),
         helper.make_node(
@@ -132,6 +141,9 @@ def brightness_graph(metadata: ModelMetadata | None, *, repeats: int = 0) -> onn
         helper.make_tensor("pixel_axes", TensorProto.INT64, [2], [1, 2]),
         helper.make_tensor("one", TensorProto.INT64, [1], [1]),
     ]
+    if kept_hw is not None:
+        kept = kept_hw.astype(np.float32).ravel()
+        constants.append(helper.make_tensor("kept", floats, [height, width], kept))
     if repeats:
         eye = [float(row == column) for row in range(width) for column in range(width)]
         constants.append(helper.make_tensor("eye", floats, [width, width], eye))
@@ -164,11 +176,17 @@ def _step(name: str, index: int) -> str:
 
 
 def write_brightness_model(
-    path: Path, *, metadata: ModelMetadata | None = None, repeats: int = 0, sidecar: bool = True
+    path: Path,
+    *,
+    metadata: ModelMetadata | None = None,
+    repeats: int = 0,
+    sidecar: bool = True,
+    kept_hw: NDArray[np.bool_] | None = None,
 ) -> ModelMetadata:
     """Write NAME.onnx and its sidecar; return what the sidecar says."""
     metadata = metadata or brightness_metadata()
-    path.write_bytes(brightness_graph(metadata, repeats=repeats).SerializeToString())
+    graph = brightness_graph(metadata, repeats=repeats, kept_hw=kept_hw)
+    path.write_bytes(graph.SerializeToString())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     inside = ModelMetadata.from_json(embedded_text(path) or "", source=path.name)
     told = replace(inside, onnx_sha256=digest)

@@ -16,6 +16,7 @@ from safetensors.numpy import save_file
 
 from edgeseg.artefact.container import sealed_header
 from edgeseg.artefact.header import KEY, SCHEMA, calibration_facts, read_floats, read_header
+from edgeseg.contract.ignored import drawn_regions
 from edgeseg.contract.images import images_in, read_image, resize_image, write_image
 from edgeseg.contract.metadata import ScoreStatistics
 from edgeseg.contract.seal import seal_file
@@ -58,8 +59,13 @@ def write_project(
     return project
 
 
-def _scores(paths: list[Path]) -> GoodImageScores:
-    maps = [resize_image(read_image(path), SIZE_HW).mean(axis=2) for path in paths]
+def _kept(ignored: list) -> NDArray[np.bool_]:
+    return ~drawn_regions(tuple(map(tuple, ignored)), SIZE_HW)
+
+
+def _scores(paths: list[Path], ignored: list) -> GoodImageScores:
+    kept = _kept(ignored)
+    maps = [resize_image(read_image(path), SIZE_HW).mean(axis=2) * kept for path in paths]
     scores = np.array([each.max() for each in maps], np.float32)
     grid = np.zeros((4, 6), np.float32)
     return GoodImageScores(
@@ -72,7 +78,9 @@ def _scores(paths: list[Path]) -> GoodImageScores:
     )
 
 
-def _artefact(good: GoodImageScores, *, rate: float, fitted: int, planted: bool) -> SimpleNamespace:
+def _artefact(
+    good: GoodImageScores, *, rate: float, fitted: int, planted: bool, ignored: list
+) -> SimpleNamespace:
     calibration = calibrate(
         good, false_alarm_rate=rate, how="cross-conformal", expected_d2=1.0, measured_d2=1.0
     )
@@ -81,7 +89,7 @@ def _artefact(good: GoodImageScores, *, rate: float, fitted: int, planted: bool)
     return SimpleNamespace(
         calibration=replace(calibration, foreign_limit=None),
         planted=defects if planted else None,
-        data={"name": "brightness", "fitted": fitted},
+        data={"name": "brightness", "fitted": fitted, "ignored": ignored},
     )
 
 
@@ -117,17 +125,37 @@ def fit_model(images, *, graph, config, options, out):
             raise EdgesegError("broken.png: cannot be fitted on")
         if path.stem == "crash":
             raise ZeroDivisionError("a bug")
+    ignored = list(config.geometry.ignore)
     artefact = _artefact(
-        _scores(paths), rate=config.false_alarm_rate, fitted=len(paths), planted=True
+        _scores(paths, ignored),
+        rate=config.false_alarm_rate,
+        fitted=len(paths),
+        planted=True,
+        ignored=ignored,
     )
     _save(artefact, out)
     return artefact
 
 
+def ignore_regions(artefact, *, regions, options, out):
+    """The threshold of what is left of the pictures beside the fit."""
+    header = read_header(artefact)
+    ignored = [*header["data"]["ignored"], *regions]
+    changed = _artefact(
+        _scores(images_in(artefact.parent.parent / "good"), ignored),
+        rate=calibration_facts(header).requested_rate,
+        fitted=header["data"]["fitted"],
+        planted=False,
+        ignored=ignored,
+    )
+    _save(changed, out)
+    return changed
+
+
 def update_model(artefact, *, graph, more, forget, options, out):
     """New scores first, then the earlier ones, as the real update does where they are few."""
     header = read_header(artefact)
-    new = _scores(images_in(more))
+    new = _scores(images_in(more), header["data"]["ignored"])
     earlier = read_floats(artefact, "good.scores")
     scores = np.concatenate([new.scores, earlier])
     good = replace(new, scores=scores, peaks=scores, frame_d2=scores, images=())
@@ -136,6 +164,7 @@ def update_model(artefact, *, graph, more, forget, options, out):
         rate=calibration_facts(header).requested_rate,
         fitted=header["data"]["fitted"] + new.count,
         planted=False,
+        ignored=header["data"]["ignored"],
     )
     _save(changed, out)
     return changed
@@ -143,19 +172,22 @@ def update_model(artefact, *, graph, more, forget, options, out):
 
 def write_graph(artefact, *, graph, out):
     """The brightness model with the artefact's threshold."""
-    thresholds = calibration_facts(read_header(artefact)).thresholds
+    header = read_header(artefact)
+    thresholds = calibration_facts(header).thresholds
     scores = read_floats(artefact, "good.scores")
     metadata = replace(
         brightness_metadata(size_hw=SIZE_HW),
         threshold=thresholds,
         good_scores=ScoreStatistics.of(scores, scores),
     )
-    write_brightness_model(out, metadata=metadata)
+    write_brightness_model(out, metadata=metadata, kept_hw=_kept(header["data"]["ignored"]))
+
+
+ENGINE = (fit_model, update_model, ignore_regions, write_graph)
 
 
 def main() -> int:
     """The child process."""
-    engine.fit_model = fit_model
-    engine.update_model = update_model
-    engine.write_graph = write_graph
+    for each in ENGINE:
+        setattr(engine, each.__name__, each)
     return child.main()

@@ -13,6 +13,7 @@ from tests.support.backbone_graphs import OPTIONS, graph_path
 from tests.support.export_models import SHORT, data, frames
 
 GOOD = data() / "train/good"
+CORNER = ((0.0, 0.0), (16.0, 0.0), (16.0, 16.0), (0.0, 16.0))
 
 
 def test_from_pictures_to_a_model_that_runs(tmp_path: Path) -> None:
@@ -28,6 +29,13 @@ def test_from_pictures_to_a_model_that_runs(tmp_path: Path) -> None:
     engine.write_graph(part, graph=graph_path(), out=model)
     with edgeseg.runtime.open(model, backend="cpu") as running:
         assert running.predict(frames(1)[0]).score > 0
+    engine.ignore_regions(part, regions=[CORNER], options=OPTIONS, out=part)
+    engine.write_graph(part, graph=graph_path(), out=model)
+    good = frames(1)[0]
+    broken = good.copy()
+    broken[:16, :16] = 255
+    with edgeseg.runtime.open(model, backend="cpu") as running:
+        assert running.predict(broken).score == running.predict(good).score > 0
 
 
 def test_a_graph_at_hand_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

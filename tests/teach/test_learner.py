@@ -1,4 +1,4 @@
-"""A learning and a way back that are killed at any step: the next start ends or undoes them."""
+"""Learning, ignoring and going back; killed at any step, the next start ends or undoes them."""
 
 import shutil
 from pathlib import Path
@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeseg.contract.images import images_in, write_image
+from edgeseg.contract.images import images_in, read_image, write_image
+from edgeseg.runtime import open as open_model
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach import engine, learner
 from edgeseg.teach.alarms import Alarm
@@ -18,13 +19,14 @@ from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.process import Work
 from edgeseg.teach.project import Project
 from edgeseg.teach.versions import Versions
-from tests.support import teach_engine
-from tests.support.teach_engine import part, write_project
+from tests.support.teach_engine import ENGINE, part, write_project
 
 TELLING = SimpleNamespace(
     at=lambda *_: None, note=lambda _: None, progress=lambda items, **_: items
 )
 GOOD, DEFECT = "0000000000150-000000", "0000000000170-000000"
+SERIAL = "0000000000180-000000"  # bright where a number is printed, and nowhere else
+PLACE = ((30.0, 20.0), (42.0, 20.0), (42.0, 28.0), (30.0, 28.0))
 
 
 def opened(folder: Path) -> Learner:
@@ -44,24 +46,40 @@ def previewed(tmp_path_factory):
     """A project that runs, with a false alarm and a defect that people marked, and a preview."""
     project = write_project(tmp_path_factory.mktemp("teach") / "line3", bad=(160,))
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("fit_model", "update_model", "write_graph"):
-            patch.setattr(engine, name, getattr(teach_engine, name))
+        for each in ENGINE:
+            patch.setattr(engine, each.__name__, each)
         project.fit.mkdir()
         fit(project, project.fit, TELLING)
         Versions(project).install()
-        for name, word in ((GOOD, "good"), (DEFECT, "defect")):
-            score = int(name[:13])
-            picture = project.alarms / f"{name}.png"
-            write_image(picture, part(score, seed=score))
-            alarm = Alarm(
-                id=name, when="", score=float(score), p_value=None, verdict="defect",
-                threshold=138.0, box=(12, 8, 12, 8), width=48, height=32,
-            )  # fmt: skip
-            mark = new_mark(word, who="supervisor", name="Ada")
-            Feedback(project.feedback).mark(alarm, picture, mark)
-        (project.folder / "next").mkdir()
-        assert next_version(project, project.folder / "next", TELLING) == {"learned": 1}
+        for name, word in ((GOOD, "good"), (DEFECT, "defect"), (SERIAL, "ignore")):
+            said(project, name, word, who="supervisor", person="Ada")
+        made = previewed_now(project)
+        assert made == {"learned": 1, "ignored": 1}
     return project.folder
+
+
+def previewed_now(project: Project) -> dict:
+    folder = project.folder / "next"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return next_version(project, folder, TELLING)
+
+
+def said(project, name, word, *, who, person):
+    """What somebody said of an alarm, whose id begins with its score; SERIAL's place is its own."""
+    score, box = int(name[:13]), (12, 8, 12, 8)
+    image_hwc = part(score, seed=score)
+    if name == SERIAL:
+        box = (30, 20, 12, 8)
+        image_hwc = part(120, seed=score)
+        image_hwc[20:28, 30:42] = score
+    picture = project.alarms / f"{name}.png"
+    write_image(picture, image_hwc)
+    alarm = Alarm(
+        id=name, when="", score=float(score), p_value=None, verdict="defect",
+        threshold=138.0, box=box, width=48, height=32,
+    )  # fmt: skip
+    Feedback(project.feedback).mark(alarm, picture, new_mark(word, who=who, name=person))
 
 
 @pytest.fixture
@@ -83,6 +101,10 @@ def learned(learned_once, tmp_path):
 
 def names(folder: Path, kind: str) -> set[str]:
     return {path.name for path in images_in(folder / kind)}
+
+
+def ignored(folder: Path) -> tuple:
+    return Project.opened(folder).settings().region.ignore
 
 
 def events(folder: Path) -> list[str]:
@@ -125,6 +147,7 @@ STEPS = {
     "the second folder": (Path, "rename", 1),
     "the pictures": (Pictures, "move_in", killed),
     "their marks": (Feedback, "forget", killed),
+    "the region": (Project, "change", killed),
     "the history": (Project, "write_line", killed),
     "the announcement": (learner, "withdraw", killed),
 }
@@ -149,6 +172,8 @@ def test_a_learning_was_done_or_was_not(folder, monkeypatch, step):
     assert events(folder) == ["learn"]
     (line,) = Project.opened(folder).history()
     assert (line["names"], line["confirmed"]) == ([f"{GOOD}.png"], [f"{DEFECT}.png"])
+    assert line["ignored"] == [[30, 20, 12, 8]]
+    assert ignored(folder) == (PLACE,)
     assert f"{GOOD}.png" in names(folder, "good")
     assert f"{DEFECT}.png" in names(folder, "bad")
     assert Feedback(folder / "feedback").items() == []
@@ -164,6 +189,7 @@ BACK = {
     "the second folder": (Path, "rename", 1),
     "the third folder": (Path, "rename", 2),
     "the pictures": (Pictures, "remove", killed),
+    "the region": (Project, "change", killed),
     "the history": (Project, "write_line", killed),
     "the announcement": (learner, "withdraw", killed),
 }
@@ -188,6 +214,7 @@ def test_a_way_back_was_gone_or_was_not(learned, monkeypatch, step):
     assert f"{GOOD}.png" in names(learned, "removed")
     assert f"{GOOD}.png" not in names(learned, "good")
     assert (learned / "fit.before").is_dir()
+    assert ignored(learned) == ()
 
 
 def test_a_change_that_is_refused_leaves_nothing(folder, monkeypatch):
@@ -198,4 +225,71 @@ def test_a_change_that_is_refused_leaves_nothing(folder, monkeypatch):
         learning._install("supervisor")
     assert not (folder / "announced.json").exists()
     assert events(folder) == []
-    assert len(Feedback(folder / "feedback").items()) == 2
+    assert len(Feedback(folder / "feedback").items()) == 3
+    assert ignored(folder) == ()
+
+
+def judged(folder: Path, picture: Path) -> str:
+    with open_model(Versions(Project.opened(folder)).running()) as detector:
+        return detector.predict(read_image(picture)).verdict
+
+
+def test_a_place_is_ignored_from_the_next_frame_on_and_seen_again(folder):
+    serial = folder / "alarms" / f"{SERIAL}.png"
+    assert judged(folder, serial) == "defect"
+    preview = opened(folder).preview()
+    (place,) = [item for item in preview["would_learn"] if item["ignored"]]
+    assert (place["name"], place["ignored"]) == (SERIAL, (30, 20, 12, 8))
+    assert place["why"] == "ignore 12x8 pixels at 30,20 from now on, say Ada (supervisor)"
+    assert SERIAL in preview["now_passes"]
+    assert preview["sentence"].startswith("learning 1 of the marked alarms and ignoring 1 place: ")
+    assert preview["still_found"] == {"found": 2, "of": 2}
+    opened(folder)._install("supervisor")
+    assert judged(folder, serial) == "good"
+    assert ignored(folder) == (PLACE,)
+    opened(folder).rollback("supervisor")
+    assert judged(folder, serial) == "defect"
+
+
+@pytest.fixture
+def engined(monkeypatch):
+    for each in ENGINE:
+        monkeypatch.setattr(engine, each.__name__, each)
+
+
+@pytest.mark.parametrize("defect", ["a bad part", "a confirmed one", "a golden one"])
+def test_a_place_that_hides_a_known_defect_is_not_ignored(folder, engined, defect):
+    project = Project.opened(folder)
+    for name in (GOOD, DEFECT, SERIAL):
+        Feedback(project.feedback).forget(name)
+    if defect == "a bad part":
+        shutil.rmtree(folder / "recipes/line3/golden/bad")
+    if defect == "a golden one":
+        shutil.rmtree(folder / "bad")
+    if defect == "a confirmed one":
+        shutil.rmtree(folder / "recipes/line3/golden/bad")
+        shutil.rmtree(folder / "bad")
+        said(project, DEFECT, "defect", who="operator", person="Ann")
+    name = {"a confirmed one": DEFECT}.get(defect, "b160.png")
+    said(project, GOOD, "ignore", who="supervisor", person="Ada")
+    said(project, SERIAL, "ignore", who="operator", person="Ann")
+    said(project, SERIAL, "ignore", who="operator", person="Bob")
+    assert previewed_now(project) == {"learned": 0, "ignored": 1}
+    preview = opened(folder).preview()
+    assert [item["name"] for item in preview["would_learn"]] == [SERIAL]
+    reasons = {item["name"]: item["reason"] for item in preview["held_back"]}
+    assert reasons[GOOD] == f"with its place ignored, {name} would no longer be found"
+    assert preview["sentence"].startswith("ignoring 1 place: the threshold goes from 138 to 138, 1")
+    said(project, SERIAL, "defect", who="operator", person="Bob")
+    assert previewed_now(project) == {"learned": 0, "ignored": 0}
+    assert opened(folder).preview()["threshold_new"] is None
+
+
+def test_a_fit_that_follows_ignores_it_too(folder, engined):
+    opened(folder)._install("supervisor")
+    project = Project.opened(folder)
+    shutil.rmtree(project.fit)
+    project.fit.mkdir()
+    fit(project, project.fit, TELLING)
+    with open_model(project.fit / "model.onnx") as detector:
+        assert detector.predict(read_image(folder / "alarms" / f"{SERIAL}.png")).verdict == "good"

@@ -41,5 +41,5 @@ def test_a_picture_is_learned_with_the_time_of_its_file(tmp_path, monkeypatch):
     marks.mark(alarm, picture, new_mark("good", who="supervisor", name="Ada"))
     os.utime(marks.picture(alarm.id), (LONG_AGO_S, LONG_AGO_S))
     (tmp_path / "next").mkdir()
-    assert next_version(project, tmp_path / "next", telling) == {"learned": 1}
+    assert next_version(project, tmp_path / "next", telling) == {"learned": 1, "ignored": 0}
     assert seen == [LONG_AGO_S]

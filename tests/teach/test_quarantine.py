@@ -1,11 +1,13 @@
 """Which marks are believed: agreement, supervisors, quota, and known defects."""
 
+from dataclasses import replace
+
 import pytest
 
 from edgeseg.errors import UsageError
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Feedback, Mark, Marked, new_mark
-from edgeseg.teach.quarantine import quota, sort_out, without_boldest
+from edgeseg.teach.quarantine import quota, sort_out, without_blindest, without_boldest
 
 
 def alarm(number: int) -> Alarm:
@@ -82,6 +84,52 @@ def test_a_learning_has_a_quota_and_the_oldest_come_first():
     assert all("over the quota of 6" in held.reason for held in chosen.held_back)
     assert len(chosen.held_back) == 3
     assert quota(5) == 2
+
+
+def placed(box, *marks: str, number: int = 1) -> Marked:
+    """Of a picture of 100 x 50 pixels."""
+    item = marked(*(marks or ("ignore Ada!",)), number=number)
+    return replace(item, alarm=replace(item.alarm, box=box, width=100, height=50))
+
+
+def test_places_are_ignored_where_people_agree():
+    boss, two, one = (
+        placed((0, 0, 5, 5), number=1),
+        placed((50, 0, 5, 5), "ignore Ann", "ignore Bob", number=2),
+        placed((90, 0, 5, 5), "ignore Ann", number=3),
+    )
+    scores = dict.fromkeys(names(boss, two, one), 9.0)  # as much as a defect: it is not learned
+    chosen = sort_out([boss, two, one], scores, {"scratch.png": 5.0}, fitted=60)
+    assert (list(chosen.ignore), chosen.learn) == (names(boss, two), ())
+    assert "one operator says ignore" in chosen.held_back[0].reason
+
+
+def test_a_learning_ignores_a_tenth_of_the_picture_at_most():
+    items = [
+        placed((0, 0, 20, 20), number=1),  # 400 of 5000 pixels
+        placed((5, 0, 15, 20), number=2),  # the same ones
+        placed((40, 0, 5, 5), number=3),
+        placed((60, 0, 20, 10), number=4),
+        placed(None, number=5),
+    ]
+    scores = dict.fromkeys(names(*items), 1.0)
+    chosen = sort_out(items, scores, {}, fitted=60)
+    assert list(chosen.ignore) == names(*items[:3])
+    reasons = [held.reason for held in chosen.held_back]
+    assert "over the quota of 10%; if that is meant, draw it in Region and fit" in reasons[0]
+    assert reasons[1] == "no place was found on it that could be ignored"
+    assert sort_out(items, scores, {}, fitted=60, located=True).ignore == ()
+
+
+def test_the_place_that_hides_most_is_left_out_first():
+    items = [placed((0, 0, 5, 5), number=number) for number in range(2)]
+    chosen = sort_out(items, dict.fromkeys(names(*items), 1.0), {}, fitted=60)
+    hidden = dict(zip(names(*items), (3.0, 7.0), strict=True))
+    fewer = without_blindest(chosen, hidden, ["scratch.png"])
+    assert list(fewer.ignore) == names(items[0])
+    assert "scratch.png would no longer be found" in fewer.held_back[-1].reason
+    assert not fewer.empty
+    assert without_blindest(fewer, hidden, ["scratch.png"]).empty
 
 
 def test_a_score_that_is_no_number_is_never_learned():

@@ -261,13 +261,13 @@ def test_going_back_takes_out_what_ran_had_learned_whatever_was_fitted_since(tau
         taught.learn_preview()
 
 
-def test_a_supervisor_lets_a_place_be_ignored_from_the_next_fit_on(taught):
+def test_a_place_to_ignore_waits_like_other_marks(taught):
     alarm = alarmed(taught, 150)
     taught.mark(alarm, "ignore", who="operator", name="Ann")
-    assert taught.region()["ignore"] == []
-    for _ in range(2):
-        taught.mark(alarm, "ignore", who="supervisor", name="Ada")
-    assert taught.region()["ignore"] == [[[12, 8], [24, 8], [24, 16], [12, 16]]]
+    assert taught.state()["feedback"] == {"waiting": 1, "agreed": 0}
+    taught.mark(alarm, "ignore", who="supervisor", name="Ada")
+    assert taught.state()["feedback"] == {"waiting": 0, "agreed": 1}
+    assert taught.region()["ignore"] == []  # nothing changes before somebody learns
 
 
 @pytest.mark.parametrize("how", ["cancelled", "failed"])
