@@ -94,8 +94,9 @@ class Learner:
     def _keep_preview(self, folder: Path, done: Facts) -> str:
         shutil.rmtree(self._next, ignore_errors=True)
         folder.rename(self._next)
-        learned, ignored = done.get("learned"), done.get("ignored")
-        return f"{learned} pictures could be learned, {ignored} places ignored"
+        if done.get("ignored"):
+            return f"{done.get('learned')} pictures could be learned, {done['ignored']} ignored"
+        return f"{done.get('learned')} pictures could be learned"
 
     def _install(self, who: Who) -> str:
         """Let the version that was made take over: golden check, swap, history."""

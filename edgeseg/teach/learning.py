@@ -70,12 +70,17 @@ class Preview:
             return "nothing can be learned now; see why each picture is held back"
         found = f"{len(self.still_found)} of {self.guarded} known defects are still found"
         ignored = sum(item.ignored is not None for item in self.would_learn)
-        learned = len(self.would_learn) - ignored
-        what = [f"learning {learned} of the marked alarms"] * bool(learned or not ignored)
-        what += [f"ignoring {ignored} {'place' if ignored == 1 else 'places'}"] * bool(ignored)
+        if not ignored:
+            return (
+                f"learning {len(self.would_learn)} of the marked alarms: the threshold goes from "
+                f"{self.threshold_old:.4g} to {self.threshold_new:.4g}, {len(self.now_passes)} of "
+                f"them would pass, {found if self.guarded else 'no known defect could tell'}"
+            )
         return (
-            f"{' and '.join(what)}: the threshold goes from {self.threshold_old:.4g} to "
-            f"{self.threshold_new:.4g}, {len(self.now_passes)} marked alarms would pass, "
+            f"learning {len(self.would_learn) - ignored} of the marked alarms and ignoring "
+            f"{ignored} places: the threshold goes from {self.threshold_old:.4g} to "
+            f"{self.threshold_new:.4g}, "
+            f"{len(self.now_passes)} of them would pass, "
             f"{found if self.guarded else 'no known defect could tell'}"
         )
 
@@ -174,7 +179,9 @@ def _tried(
         chosen = replace(chosen, held_back=(*chosen.held_back, *refused))
         if chosen.empty:
             return chosen, None, ()
-        telling.at(0.1, f"Learning {len(chosen.learn)}, ignoring {len(chosen.ignore)}")
+        if chosen.ignore:
+            telling.at(0.05, f"Ignoring {len(chosen.ignore)} places")
+        telling.at(0.1, f"Learning {len(chosen.learn)} pictures")
         _make(project, folder, chosen, known, telling)
         with _opened(folder / "model.onnx") as detector:
             lost = [name for name in known.guards if not _alarms(detector, known.paths[name])]

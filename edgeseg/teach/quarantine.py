@@ -93,7 +93,7 @@ def sort_out(
 def _not_ignored(alarm: Alarm, others: Sequence[Polygon], *, located: bool) -> str | None:
     """Why its place cannot be ignored beside others."""
     if alarm.box is None:
-        return "no place was found on it that could be ignored"
+        return "not counted, as was said"  # no place was found on it
     drawn = "draw it in Region and fit"
     if located:
         return f"parts lie anywhere, so its place in the picture is none on the part; {drawn}"

@@ -117,7 +117,7 @@ def test_a_learning_ignores_a_tenth_of_the_picture_at_most():
     assert list(chosen.ignore) == names(*items[:3])
     reasons = [held.reason for held in chosen.held_back]
     assert "over the quota of 10%; if that is meant, draw it in Region and fit" in reasons[0]
-    assert reasons[1] == "no place was found on it that could be ignored"
+    assert reasons[1] == "not counted, as was said"
     assert sort_out(items, scores, {}, fitted=60, located=True).ignore == ()
 
 
