@@ -73,12 +73,12 @@ function deleteShape(key) {
   change(putShape(key, null));
 }
 
-onPress($("region-undo"), () => {
+$("region-undo").onclick = () => {  // as fast as it is pressed: every press is one step
   if (draft.length) { draft.pop(); rememberRegion(); return showRegion(); }
   const before = undone.pop();
   markWanted = false;
   return before && change(before, {undoing: true});
-});
+};
 onPress($("close-polygon"), closePolygon);
 onPress($("add-shape"), () => {  // for whoever draws with keys: a shape in the middle, to be moved
   const [w, h] = size.map(side => Math.round(side / 2)), box = cornersOf([Math.round(size[0] / 4), Math.round(size[1] / 4), w, h]);
