@@ -130,3 +130,15 @@ def test_something_that_needs_no_child(project):
     work.start_here(lambda: "done here", sentence="begin")
     work.wait(30)
     assert work.facts() == {"state": "done", "share": 1.0, "sentence": "done here"}
+
+
+def test_a_job_gives_way_to_the_station(project):
+    """Its session too, where Linux shares processors among sessions."""
+    code = (
+        "from edgeseg.teach.child import give_way; give_way(); path = '/proc/self/autogroup'; "
+        "group = open(path).read().split()[-1] if os.path.exists(path) else '19'; "
+        "print(json.dumps({'done': {'nice': os.nice(0), 'group': group}}), flush=True)"
+    )
+    taken = []
+    work_of(project, code, taken).wait(30)
+    assert taken == [{"nice": 19, "group": "19"}]
