@@ -17,10 +17,10 @@ from edgeseg.errors import EdgesegError
 from edgeseg.extras import install_command
 from edgeseg.memory_limit import out_of_memory
 from edgeseg.teach.jobs import JOBS
+from edgeseg.teach.process import NICE
 from edgeseg.teach.project import Project
 
 Item = TypeVar("Item")
-_NICE = 19  # the lowest: the station must not lose a frame for it
 _LOOPS_END = 0.85  # of the way: what comes after the loops of a fit
 _ORPHANED = 3
 
@@ -80,11 +80,11 @@ def work(job: dict[str, Any], teller: Teller) -> int:
 def give_way() -> None:
     """Compute only while the station does not."""
     with suppress(OSError):
-        os.nice(_NICE)
+        os.nice(NICE)
     # Linux shares processors among sessions first, and this one is a session of its own: within it
     # a niceness weighs nothing against the station.
     with suppress(OSError):
-        Path("/proc/self/autogroup").write_text(f"{_NICE}\n", encoding="ascii")
+        Path("/proc/self/autogroup").write_text(f"{NICE}\n", encoding="ascii")
 
 
 def main(do: Callable[[dict[str, Any], Teller], int] = work) -> int:

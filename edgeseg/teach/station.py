@@ -4,6 +4,7 @@ It is the stream of `edgeseg stream --recipes`, with a watch of its own behind i
 replaced in the recipe is proven and swapped in between two frames.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from edgeseg.teach.project import Project
 
 _MAX_SIDE, _MIN_SIDE, _QUALITY = 960, 512, 80  # of the live picture
 _STOP_S = 15.0
+_SWITCH_S = 0.0005
 NO_CAMERA: dict[str, Any] = {"ok": False, "width": 0, "height": 0, "fps": 0.0}
 STOPPED: dict[str, Any] = {
     "state": "stopped",
@@ -175,6 +177,9 @@ class Station:
         return result.frame_hwc if result.captured_hwc is None else result.captured_hwc
 
     def _run(self) -> None:
+        # Frames pass through the interpreter a dozen times on their way: each time they would wait
+        # for this long while a thread of the service computes.
+        sys.setswitchinterval(_SWITCH_S)
         try:
             self._prepare()
             self.sentence = "checking the golden pictures"
