@@ -9,7 +9,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -17,7 +16,7 @@ from edgeseg.errors import EdgesegError
 from edgeseg.extras import install_command
 from edgeseg.memory_limit import out_of_memory
 from edgeseg.teach.jobs import JOBS
-from edgeseg.teach.process import NICE
+from edgeseg.teach.priority import give_way
 from edgeseg.teach.project import Project
 
 Item = TypeVar("Item")
@@ -75,16 +74,6 @@ def work(job: dict[str, Any], teller: Teller) -> int:
             raise
         teller.tell(failed="not enough memory; close other programs, or take fewer pictures")
     return 1
-
-
-def give_way() -> None:
-    """Compute only while the station does not."""
-    with suppress(OSError):
-        os.nice(NICE)
-    # Linux shares processors among sessions first, and this one is a session of its own: within it
-    # a niceness weighs nothing against the station.
-    with suppress(OSError):
-        Path("/proc/self/autogroup").write_text(f"{NICE}\n", encoding="ascii")
 
 
 def main(do: Callable[[dict[str, Any], Teller], int] = work) -> int:

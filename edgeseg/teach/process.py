@@ -19,10 +19,10 @@ from typing import IO, Any
 from edgeseg.contract.plain import Malformed, named_values
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import temporary_folder
+from edgeseg.teach.priority import give_way_here
 from edgeseg.teach.project import Project
 
 CHILD = (sys.executable, "-m", "edgeseg.teach.child")
-NICE = 19  # the lowest: the station must not lose a frame for a job
 _GRACE_S = 3.0  # between asking and killing
 _TAIL = 4000  # characters of what a crashed child said last
 
@@ -86,10 +86,7 @@ class Work:
             self._thread.join(timeout_s)
 
     def _run(self, do: Callable[[], str]) -> None:
-        # What this thread starts, such as the session of a golden check, gives way as it does.
-        if sys.platform == "linux":  # where a thread has a niceness of its own
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        give_way_here()
         try:
             self._end_as("done", do())
         except EdgesegError as error:

@@ -135,7 +135,7 @@ def test_something_that_needs_no_child(project):
 def test_a_job_gives_way_to_the_station(project):
     """Its session too, where Linux shares processors among sessions."""
     code = (
-        "from edgeseg.teach.child import give_way; give_way(); path = '/proc/self/autogroup'; "
+        "from edgeseg.teach.priority import give_way; give_way(); path = '/proc/self/autogroup'; "
         "group = open(path).read().split()[-1] if os.path.exists(path) else '19'; "
         "print(json.dumps({'done': {'nice': os.nice(0), 'group': group}}), flush=True)"
     )

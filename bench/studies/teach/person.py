@@ -5,7 +5,7 @@ from collections.abc import Callable
 from edgeseg.bench.studies.teach.chromium import Tab
 
 DESK = (1280, 800)
-LONG_S = 900.0  # for a process of its own, on a computer that is busy
+LONG_S = 240.0  # for a process of its own, on a computer that is busy
 
 
 def look(tab: Tab) -> None:
