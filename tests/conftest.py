@@ -33,12 +33,22 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> "Iterator[Browser]":
-    """One chromium for all pages; every test opens its own."""
+def chromium() -> "Iterator[Browser]":
+    """One for all pages."""
     from tests.support.chromium import open_browser
 
     with open_browser() as started:
         yield started
+
+
+@pytest.fixture
+def browser(chromium: "Browser") -> "Iterator[Browser]":
+    """Every test opens its own pages; those of one that failed must not speak in the next."""
+    yield chromium
+    for target in chromium.call("Target.getTargets")["targetInfos"]:
+        if target["type"] == "page" and target["url"].startswith("http"):
+            chromium.call("Target.closeTarget", targetId=target["targetId"])
+    chromium.events.clear()
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,8 @@ def test_inputs_show_the_usual_part_and_regions_stay_where_they_were_named(tmp_p
 
 
 def test_a_region_keeps_the_picture_that_it_was_named_in(narrow: Path) -> None:
-    geometry = replace(geometry_of(narrow, "blob"), roi=Roi(x=30, y=30, w=100, h=60), ignore=())
+    located = geometry_of(narrow, "blob,background=yes")
+    geometry = replace(located, roi=Roi(x=30, y=30, w=100, h=60))
     assert geometry.usual is None
     named = ((40.0, 40.0), (60.0, 40.0), (60.0, 50.0))
     hidden = hidden_of(replace(geometry, ignore=(named,)), (60, 100))

@@ -6,6 +6,7 @@ import pytest
 
 from edgeseg.bench.studies.scale.scaling import MANY, MSTC, markdown, on_paper
 from edgeseg.bench.studies.scale.scaling_worker import frame_costs
+from edgeseg.config import FitConfig
 from tests.support.shares import write_tiny
 
 COSTS = {
@@ -45,6 +46,6 @@ def test_the_cost_of_a_frame(tmp_path):
     assert all(value > 0 for value in costs.values())
     parts = costs["decode_s"] + costs["embed_s"] + costs["moments_s"]
     assert costs["frame_s"] == pytest.approx(parts)
-    k, locations, folds = 88, 64, 5  # all features of the network, on a grid of 8x8
+    k, locations, folds = 88, 64, FitConfig().folds  # all features of the network, on a grid of 8x8
     whole = 8 * locations * (k * k + k + 1)
     assert costs["reduced_bytes"] == whole * (1 + folds / 4)
