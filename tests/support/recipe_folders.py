@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.images import write_image
+from edgeseg.files import file_sha256
 from edgeseg.progress import ignore
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.golden.check import approve
@@ -15,6 +16,7 @@ from edgeseg.runtime.golden.expected import write_expected
 from edgeseg.runtime.golden.open_judge import Opening, opened_judge
 from edgeseg.runtime.recipes.recipe import Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import make_recipe
+from edgeseg.runtime.recipes.versions import put_model
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 
 CPU = Opening(backend="cpu", session=SessionOptions(threads=1))
@@ -74,3 +76,11 @@ def edit(recipe: Recipe, old: str, new: str) -> Recipe:
     assert re.search(whole, text), old
     path.write_text(re.sub(whole, lambda _: new, text))
     return read_recipe(recipe.folder)
+
+
+def install(recipe: Recipe, threshold: float, folder: Path) -> str:
+    """Another model in the recipe's place; its hash."""
+    path = folder / f"new-{threshold}.onnx"
+    write_brightness_model(path, metadata=brightness_metadata(threshold=threshold))
+    put_model(recipe, path)
+    return file_sha256(recipe.model)

@@ -141,8 +141,9 @@ def test_a_camera_killed_and_restarted(coded_camera: Camera, stop: threading.Eve
     assert numbers == sorted(numbers)  # type: ignore[type-var]
     kinds = [event.kind.removeprefix("source_") for event in sink.events]
     assert kinds == ["open", "lost", "back", "lost", "back", "lost", "back", "end"]
-    # One of an earlier test may still end.
-    assert opened == sorted(opened, reverse=True), "no life adds threads or descriptors"
+    # What an earlier test has left may still end in the first life.
+    assert opened[0] >= opened[1]
+    assert len(set(opened[1:])) == 1, "threads and descriptors are the same in every life"
     (source,) = pipeline.snapshot().sources
     assert source.frames_in == source.scored + sum(source.dropped.values())
     assert os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"].endswith("fflags;discardcorrupt")

@@ -17,9 +17,8 @@ from edgeseg.runtime.golden.install import roll_back
 from edgeseg.runtime.golden.open_judge import check_recipe
 from edgeseg.runtime.recipes import versions
 from edgeseg.runtime.recipes.recipe import Recipe
-from edgeseg.runtime.recipes.versions import keep_version, put_model, versions_of
-from tests.support.brightness_model import brightness_metadata, write_brightness_model
-from tests.support.recipe_folders import CPU, approve_now, new_recipe
+from edgeseg.runtime.recipes.versions import keep_version, versions_of
+from tests.support.recipe_folders import CPU, approve_now, install, new_recipe
 
 KILLED = 9
 
@@ -27,14 +26,6 @@ KILLED = 9
 @pytest.fixture
 def bottle(tmp_path: Path) -> Recipe:
     return new_recipe(tmp_path / "bottle")
-
-
-def install(recipe: Recipe, threshold: float, folder: Path) -> str:
-    """Another model in the recipe's place; its hash."""
-    path = folder / f"new-{threshold}.onnx"
-    write_brightness_model(path, metadata=brightness_metadata(threshold=threshold))
-    put_model(recipe, path)
-    return file_sha256(recipe.model)
 
 
 def test_there_and_back_again(bottle: Recipe, tmp_path: Path) -> None:

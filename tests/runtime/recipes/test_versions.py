@@ -12,21 +12,13 @@ from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.recipes import versions as module
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.versions import keep_version, put_model, versions_of
-from tests.support.brightness_model import PLAN, brightness_metadata, write_brightness_model
-from tests.support.recipe_folders import new_recipe
+from tests.support.brightness_model import PLAN, brightness_metadata
+from tests.support.recipe_folders import install, new_recipe
 
 
 @pytest.fixture
 def bottle(tmp_path: Path) -> Recipe:
     return new_recipe(tmp_path / "bottle")
-
-
-def install(recipe: Recipe, threshold: float, folder: Path) -> str:
-    """Another model in the recipe's place; its hash."""
-    path = folder / f"new-{threshold}.onnx"
-    write_brightness_model(path, metadata=brightness_metadata(threshold=threshold))
-    put_model(recipe, path)
-    return file_sha256(recipe.model)
 
 
 def test_a_version_is_kept_once(bottle: Recipe) -> None:
