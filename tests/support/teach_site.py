@@ -59,7 +59,7 @@ class Site:
         for tab in self.tabs:
             tab.close()
         self.server.stop()
-        assert (problems, self.errors) == ([], [])
+        assert not problems and not self.errors, (problems, self.errors)
 
 
 def keep(tab: Tab, name: str, tmp_path: Path) -> None:
@@ -83,4 +83,4 @@ def taught(folder: Path, source: str) -> Iterator[tuple[TeachService, str]]:
     finally:
         service.close()
         server.stop()
-    assert errors == []
+    assert not errors, errors

@@ -63,8 +63,7 @@ def test_a_folder_as_camera(browser: Browser, tmp_path: Path) -> None:
         learned = "state.model.threshold === 250 && state.run.state === 'running'"
         tab.wait_for(learned, timeout_s=LONG_S)
         tab.evaluate("window.confirm = () => true")
-        tab.wait_for("!$('rollback').disabled")
-        tab.evaluate("$('rollback').click()")
+        tab.click("#rollback")
         tab.wait_for("state.model.threshold < 200")
         tab.reload()  # nothing is lost
         tab.wait_for(

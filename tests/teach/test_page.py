@@ -89,6 +89,22 @@ def test_the_layout_does_not_jump_when_the_first_picture_comes(site: Site) -> No
         site.fake.camera_ok = False
 
 
+@pytest.mark.parametrize("size_wh", [PHONE, DESK])
+def test_the_layout_does_not_jump_when_alarms_come(site: Site, size_wh: tuple[int, int]) -> None:
+    site.fill()
+    alarms, site.fake.alarm_ids = site.fake.alarm_ids, []
+    tab = site.open("run", size_wh)
+    tab.wait_for("!$('no-alarms').hidden && $('live').naturalWidth")
+    tops = (
+        "['counters', 'alarms-card', 'learn-preview'].map("
+        "id => $(id).getBoundingClientRect().top + scrollY)"
+    )
+    before = tab.evaluate(tops)
+    site.fake.alarm_ids = alarms
+    tab.wait_for("document.querySelectorAll('#alarms li').length === 3")
+    assert tab.evaluate(tops) == before
+
+
 def test_collect_capture_remove_and_undo(site: Site) -> None:
     tab = site.open("collect")
     tab.wait_for("$('no-pictures').innerText.startsWith('No good parts yet')")
@@ -228,8 +244,7 @@ def test_learning_is_shown_before_it_is_done(site: Site) -> None:
     site.called("learn", "supervisor")
     tab.wait_for("$('learn-state').innerText === 'Version 2 runs.'")
     tab.evaluate("window.confirm = () => true")
-    tab.wait_for("!$('rollback').disabled")
-    tab.evaluate("$('rollback').click()")  # a toast may just move what a mouse would press
+    tab.click("#rollback")
     site.called("rollback", "supervisor")
     tab.click("#history summary")
     tab.wait_for("$('history').innerText.includes('threshold 6')")

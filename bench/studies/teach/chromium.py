@@ -47,14 +47,25 @@ KEYS = {
 }
 
 
-# The middle of an element, or what lies over it.
-_PLACE = """e => {
+# The middle of an element, or what lies over it; and a guard over the press that follows: an event
+# that lands elsewhere, because the page has moved meanwhile, is kept from whatever it would press.
+_AIM = """e => {
     e.scrollIntoView({block: 'center', behavior: 'instant'});
     const box = e.getBoundingClientRect();
     const place = [box.x + box.width / 2, box.y + box.height / 2];
+    const meant = at => e.contains(at) || e === at.closest('label')?.control;
     const top = document.elementFromPoint(...place);
-    const free = e.contains(top) || top.contains(e);
-    return free ? place : [null, top.outerHTML.slice(0, 200)];
+    if (!meant(top)) return [null, top.outerHTML.slice(0, 200)];
+    window.pressed = false;
+    const guard = event => {
+        if (!meant(event.target)) { event.stopImmediatePropagation(); event.preventDefault(); }
+        else if (event.type === 'click') window.pressed = true;
+    };
+    window.unguard?.();
+    const kinds = ['mousedown', 'mouseup', 'click'];
+    for (const kind of kinds) addEventListener(kind, guard, true);
+    window.unguard = () => { for (const kind of kinds) removeEventListener(kind, guard, true); };
+    return place;
 }"""
 
 
@@ -91,16 +102,27 @@ class Tab:
             time.sleep(_LOOK_S)
 
     def click(self, selector: str) -> None:
-        """Press what a person sees there; what is covered or switched off cannot be pressed."""
-        self.wait_for(f"(e => e && !e.disabled && e.getClientRects().length)({_find(selector)})")
+        """Press what a person sees there, again if it was covered or moved away under the press."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while problem := self._press(selector):
+            if time.monotonic() > deadline_s:
+                raise RuntimeFailure(f"{selector} {problem}")
+            time.sleep(_LOOK_S)
+
+    def _press(self, selector: str) -> str:
+        """What stood in the way; nothing if it was pressed."""
+        found = _find(selector)
+        self.wait_for(f"(e => e && !e.disabled && e.getClientRects().length)({found})")
         place = None
-        while (now := self.evaluate(f"({_PLACE})({_find(selector)})")) != place:
+        while (now := self.evaluate(f"({_AIM})({found})")) != place:
             place = now  # a page that is still being filled moves
             time.sleep(_LOOK_S)
         x, y = now
         if x is None:
-            raise RuntimeFailure(f"{selector} is covered by {y}")
+            return f"is covered by {y}"
         self.drag((x, y))
+        landed = self.evaluate("window.unguard?.(), window.pressed")
+        return "moved away under the press" if landed is False else ""  # None: another page
 
     def drag(self, *points_xy: tuple[float, float]) -> None:
         """The left button down at the first point, up at the last."""
