@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgeseg.bench.studies.decide.folds import CASES, counted
 from edgeseg.config import FitConfig
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
-from edgeseg.model.factors import Factors, make_factors
-from edgeseg.model.moments import Moments
-from tests.support.moment_rows import moments_of_rows
 
 
 def good_images(scores: NDArray[np.float32]) -> GoodImageScores:
@@ -92,55 +90,15 @@ def test_an_unattainable_rate_is_answered_as_reported():
     assert np.mean([1 - threshold.value for threshold in found]) == pytest.approx(0.1, abs=0.01)
 
 
-K, LOCATIONS, FOLDS = 8, 6, FitConfig().folds
-
-
-def image_scores(x_nkp: NDArray[np.float64], factors: Factors) -> NDArray[np.float64]:
-    """Highest distance of each image."""
-    centred = x_nkp.transpose(2, 0, 1) - factors.mean[:, None].astype(np.float64)
-    d = np.linalg.norm(centred @ factors.factor.astype(np.float64), axis=2)  # (P, N)
-    scores: NDArray[np.float64] = d.max(axis=0)
-    return scores
-
-
-def fitted(moments: Moments) -> Factors:
-    return make_factors(moments, ridge=0.01, rank=5, directions="lower")
-
-
-def cross_scores(x_nkp: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Every image judged by the model of all others but its fold."""
-    whole = moments_of_rows(x_nkp)
-    scores = np.empty(len(x_nkp))
-    for fold in range(FOLDS):
-        members = slice(fold, None, FOLDS)
-        rest = whole.remove(moments_of_rows(x_nkp[members]))
-        scores[members] = image_scores(x_nkp[members], fitted(rest))
-    return scores
-
-
-@pytest.mark.parametrize(("count", "rate"), [(40, 0.1), (100, 0.05)])
-def test_cross_calibration_on_gaussian_images(count, rate):
+@pytest.mark.parametrize(("images", "rate"), CASES)
+def test_cross_calibration_on_gaussian_images(images, rate):
     """The whole way on data of known law: fit, judge by folds, threshold, new images."""
-    rng = np.random.default_rng(1)
-    by_folds, by_itself = [], []
-    for _ in range(40):
-        mixing = rng.normal(size=(LOCATIONS, K, K))
-        noise = rng.normal(size=(count + 400, K, LOCATIONS))
-        x = np.einsum("pij,njp->nip", mixing, noise)
-        train, new = x[:count], x[count:]
-        final = fitted(moments_of_rows(train))
-        new_scores = image_scores(new, final)
-        for alarms, scores in (
-            (by_folds, cross_scores(train)),
-            (by_itself, image_scores(train, final)),
-        ):
-            threshold = conformal_threshold(scores.tolist(), false_alarm_rate=rate)
-            alarms.append(np.mean(new_scores > threshold.value))
+    found = counted(images, rate, folds=FitConfig().folds, repetitions=40)
     # A fold's model has seen fewer images than the final one, so its scores err on the high side:
     # the rate lies below the wish, but not far below.
-    assert 0.3 * rate < np.mean(by_folds) <= rate
+    assert 0.3 < found.by_folds <= 1
     # Images judged by a model that was fitted on them promise too much.
-    assert np.mean(by_itself) > 1.5 * rate
+    assert found.by_fitted > 1.5
 
 
 def test_calibrate_by_good_images_alone():

@@ -59,7 +59,8 @@ class Site:
         for tab in self.tabs:
             tab.close()
         self.server.stop()
-        assert not problems and not self.errors, (problems, self.errors)
+        assert not problems, problems
+        assert not self.errors, self.errors
 
 
 def keep(tab: Tab, name: str, tmp_path: Path) -> None:

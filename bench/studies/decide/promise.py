@@ -104,7 +104,7 @@ def table(rows: Sequence[Kept]) -> list[dict[str, Any]]:
 
 @click.command(context_settings={"show_default": True})
 @click.argument("data", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--backbone", default="efficientnet_lite0")
+@click.option("--backbone", default=FitConfig().backbone)
 @click.option("--weights", help="Of the backbone; found as in `edgeseg fit` when absent.")
 @click.option("--models", type=click.Path(path_type=Path), help="Folder of fitted NAME.edgeseg.")
 @click.option("--limit", type=click.IntRange(2), help="Images of each kind, for a rehearsal.")
