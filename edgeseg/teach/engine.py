@@ -123,7 +123,8 @@ def _at_hand(config: FitConfig, options: FitOptions) -> Path:
         )
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
-        raise EdgesegError(said[-1].removeprefix("Error: ") if said else "making it has failed")
+        failed = f"making the graph of {config.backbone} has failed"
+        raise EdgesegError(said[-1].removeprefix("Error: ") if said else failed)
     return path
 
 

@@ -61,7 +61,7 @@ class Learner:
 
     def learn(self, who: Who) -> Facts:
         """Begin; the version of a preview that still holds is taken as it is."""
-        _check_supervisor(who, "learn")
+        _check_supervisor(who)
         self._versions.check_learnable()
         if self._fresh_preview() is not None:
             sentence = "checking the golden pictures"
@@ -76,7 +76,7 @@ class Learner:
 
     def rollback(self, who: Who) -> Facts:
         """The version of before runs again; pictures that the other had learned leave good/."""
-        _check_supervisor(who, "go back")
+        _check_supervisor(who)
         if self.work.running:
             raise UsageError("a learning is under way; wait for it")
         line = self._change(lambda: self._going_back(who), self._versions.rollback)
@@ -95,8 +95,11 @@ class Learner:
         shutil.rmtree(self._next, ignore_errors=True)
         folder.rename(self._next)
         if done.get("ignored"):
-            return f"{done.get('learned')} pictures could be learned, {done['ignored']} ignored"
-        return f"{done.get('learned')} pictures could be learned"
+            return (
+                f"could learn {done.get('learned')} of the marked alarms and ignore the place of "
+                f"{done['ignored']}"
+            )
+        return f"could learn {done.get('learned')} of the marked alarms"
 
     def _install(self, who: Who) -> str:
         """Let the version that was made take over: golden check, swap, history."""
@@ -225,6 +228,6 @@ class Learner:
         return next((line for line in learned[::-1] if line["version_new"] == version), {})
 
 
-def _check_supervisor(who: Who, what: str) -> None:
+def _check_supervisor(who: Who) -> None:
     if who != "supervisor":
-        raise UsageError(f"to {what} changes decisions, and needs a supervisor")
+        raise UsageError("this changes decisions, and needs a supervisor")

@@ -77,10 +77,9 @@ class Preview:
                 f"them would pass, {found if self.guarded else 'no known defect could tell'}"
             )
         return (
-            f"learning {len(self.would_learn) - ignored} of the marked alarms and ignoring "
-            f"{ignored} places: the threshold goes from {self.threshold_old:.4g} to "
-            f"{self.threshold_new:.4g}, "
-            f"{len(self.now_passes)} of them would pass, "
+            f"learning {len(self.would_learn) - ignored} of the marked alarms and ignoring the "
+            f"place of {ignored}: the threshold goes from {self.threshold_old:.4g} to "
+            f"{self.threshold_new:.4g}, {len(self.now_passes)} of them would pass, "
             f"{found if self.guarded else 'no known defect could tell'}"
         )
 
@@ -180,8 +179,9 @@ def _tried(
         if chosen.empty:
             return chosen, None, ()
         if chosen.ignore:
-            telling.at(0.05, f"Ignoring {len(chosen.ignore)} places")
-        telling.at(0.1, f"Learning {len(chosen.learn)} pictures")
+            telling.at(0.05, f"Ignoring the place of {len(chosen.ignore)} of the marked alarms")
+        if chosen.learn:
+            telling.at(0.1, f"Learning {len(chosen.learn)} of the marked alarms")
         _make(project, folder, chosen, known, telling)
         with _opened(folder / "model.onnx") as detector:
             lost = [name for name in known.guards if not _alarms(detector, known.paths[name])]

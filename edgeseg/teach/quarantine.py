@@ -94,14 +94,16 @@ def _not_ignored(alarm: Alarm, others: Sequence[Polygon], *, located: bool) -> s
     """Why its place cannot be ignored beside others."""
     if alarm.box is None:
         return "not counted, as was said"  # no place was found on it
-    drawn = "draw it in Region and fit"
     if located:
-        return f"parts lie anywhere, so its place in the picture is none on the part; {drawn}"
+        return (
+            "parts lie anywhere, so its place in the picture is none on the part; draw it in "
+            "Region and fit"
+        )
     share = drawn_regions((*others, corners(alarm.box)), (alarm.height, alarm.width)).mean()
     if share > MOST_SHARE:
         return (
-            f"with its place one learning would ignore {share:.0%} of the picture, over the quota "
-            f"of {MOST_SHARE:.0%}; if that is meant, {drawn}"
+            f"with its place one learning would ignore {100 * share:.0f}% of the picture, over the "
+            f"quota of {100 * MOST_SHARE:.0f}%; if that is meant, draw it in Region and fit"
         )
     return None
 

@@ -1,8 +1,8 @@
 """The service's sentences for a page in another language: a key and values beside the words.
 
 What the service says is English, for shells, logs and files. page/sentences.json has each sentence
-that is said in normal work once in every language; its English is the pattern by which it is known
-again, so that what a child process or a file of yesterday says can be told too.
+and refusal that a person meets once in every language; its English is the pattern by which it is
+known again, so that what a child process or a file of yesterday says can be told too.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 from edgeseg.teach.page_files import texts
 
 # What people read, by the name that it has among the facts of the service.
-SPOKEN = ("sentence", "promise", "guarantee", "reason", "why")
+SPOKEN = ("sentence", "promise", "guarantee", "reason", "why", "error")
 _PLACE = re.compile(r"\\{(\w+)\\}")
 
 

@@ -62,7 +62,11 @@ def serve(
         host=options.host, token=options.token, supervisor_token=options.supervisor_token
     )
     server = SiteServer(
-        routes_of(service, access), access=access, port=options.port, on_error=on_error
+        routes_of(service, access),
+        access=access,
+        port=options.port,
+        on_error=on_error,
+        refusal=told,
     )
     server.start()
     return server

@@ -45,8 +45,10 @@ class SiteServer(BoundedServer):
         access: Access,
         port: int,
         on_error: Callable[[str, str], None],
+        refusal: Callable[[dict[str, str]], object] = lambda facts: facts,
     ) -> None:
-        self.routes, self.access = routes, access
+        """`refusal` may add to {"error": sentence} what the page needs to tell it."""
+        self.routes, self.access, self.refusal = routes, access, refusal
         self.closing = False
         super().__init__(
             SiteHandler,
@@ -127,21 +129,23 @@ class SiteHandler(BoundedHandler):
         try:
             answer = find()
         except Refused as refusal:
-            answer = json_answer({"error": str(refusal)}, status=refusal.status)
+            answer = self._refused(str(refusal), refusal.status)
         except EdgesegError as error:
             status = HTTPStatus.CONFLICT if self.command == "POST" else HTTPStatus.NOT_FOUND
-            answer = json_answer({"error": str(error)}, status=status)
+            answer = self._refused(str(error), status)
         except TimeoutError:
             raise  # a body that does not come
         except Exception as error:  # a message we did not write may hold anything
-            status = HTTPStatus.INTERNAL_SERVER_ERROR
-            answer = json_answer({"error": type(error).__name__}, status=status)
+            answer = self._refused(type(error).__name__, HTTPStatus.INTERNAL_SERVER_ERROR)
         if isinstance(answer, LivePictures):
             return self._stream(answer)
         self._head(answer.status, answer.content_type, len(answer.body), answer.headers)
         if self.command != "HEAD":
             self.wfile.write(answer.body)
         return None
+
+    def _refused(self, sentence: str, status: HTTPStatus) -> Answer:
+        return json_answer(self.server.refusal({"error": sentence}), status=status)
 
     def _address(self) -> tuple[str, dict[str, str]]:
         url = urlsplit(self.path)

@@ -242,7 +242,8 @@ def test_a_place_is_ignored_from_the_next_frame_on_and_seen_again(folder):
     assert (place["name"], place["ignored"]) == (SERIAL, (30, 20, 12, 8))
     assert place["why"] == "ignore 12x8 pixels at 30,20 from now on, say Ada (supervisor)"
     assert SERIAL in preview["now_passes"]
-    assert preview["sentence"].startswith("learning 1 of the marked alarms and ignoring 1 places: ")
+    begins = "learning 1 of the marked alarms and ignoring the place of 1: "
+    assert preview["sentence"].startswith(begins)
     assert preview["still_found"] == {"found": 2, "of": 2}
     opened(folder)._install("supervisor")
     assert judged(folder, serial) == "good"
@@ -279,7 +280,8 @@ def test_a_place_that_hides_a_known_defect_is_not_ignored(folder, engined, defec
     assert [item["name"] for item in preview["would_learn"]] == [SERIAL]
     reasons = {item["name"]: item["reason"] for item in preview["held_back"]}
     assert reasons[GOOD] == f"with its place ignored, {name} would no longer be found"
-    assert preview["sentence"].startswith("learning 0 of the marked alarms and ignoring 1 places")
+    begins = "learning 0 of the marked alarms and ignoring the place of 1: "
+    assert preview["sentence"].startswith(begins)
     said(project, SERIAL, "defect", who="operator", person="Bob")
     assert previewed_now(project) == {"learned": 0, "ignored": 0}
     assert opened(folder).preview()["threshold_new"] is None

@@ -317,6 +317,22 @@ def test_tabs_work_with_keys_and_say_what_they_are(site: Site) -> None:
     assert unnamed == []
 
 
+def test_a_refusal_is_german_on_the_german_page_where_it_can_be(site: Site) -> None:
+    tab = site.open("collect")
+    tab.wait_for("!$('capture').disabled")
+    tab.evaluate("speak('de')")
+    problem = "(e => [e.innerText, e.lang])(document.querySelector('#collect .problem'))"
+    for refusal, words, lang in (
+        ("good/: holds 2000 pictures, as many as a project takes; remove some", "Es gibt", "de"),
+        ("the disk is full, expected 10 MB", "The disk is full, expected 10 MB", "en"),
+    ):
+        site.fake.refusal = refusal
+        tab.click("#capture")
+        tab.wait_for(f"{problem}[0].startsWith('{words}')")
+        assert tab.evaluate(problem)[1] == lang
+    site.browser.events.clear()  # the browser logs a refusal
+
+
 def test_what_was_refused_is_not_shown_as_chosen(site: Site) -> None:
     tab = site.open("collect")
     tab.wait_for("document.querySelector('input[name=auto][value=off]').checked")

@@ -146,7 +146,7 @@ def test_an_operator_may_mark_and_capture_and_no_more(site: Site, path: str) -> 
     if path in OPERATORS:
         assert status == 200
         return
-    assert (status, answer) == (403, {"error": "this needs the supervisor's token"})
+    assert (status, answer["error"]) == (403, "this needs the supervisor's token")
     assert site.fake.calls == []
 
 
@@ -218,6 +218,9 @@ def test_a_refusal_is_a_sentence(site: Site) -> None:
     site.fake.refusal = "2 good pictures, expected 4 or more; collect more"
     assert site.act("/teach/fit") == (409, {"error": site.fake.refusal})
     assert site.read("/teach/maps/none.png") == (404, {"error": "none.png: no map"})
+    site.fake.refusal = "the station does not run"
+    said = {"key": "run_not", "values": {}}
+    assert site.act("/teach/stop") == (409, {"error": site.fake.refusal, "error_said": said})
     site.fake.history = lambda: 1 / 0  # type: ignore[method-assign]
     assert site.read("/teach/history") == (500, {"error": "ZeroDivisionError"})
 
@@ -235,8 +238,8 @@ def test_one_upload_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> No
     first = threading.Thread(target=site.act, args=("/teach/upload?name=a.png", b"x"))
     first.start()
     assert inside.wait(30)
-    sentence = {"error": "another picture is coming in; try again"}
-    assert site.act("/teach/upload?name=b.png", b"x") == (503, sentence)
+    status, answer = site.act("/teach/upload?name=b.png", b"x")
+    assert (status, answer["error"]) == (503, "another picture is coming in; try again")
     go_on.set()
     first.join()
     assert site.act("/teach/upload?name=b.png", b"x")[0] == 200

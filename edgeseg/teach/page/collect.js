@@ -35,7 +35,7 @@ async function showPictures(now) {
   try {
     pictures[asked] = await ask("/teach/pictures/" + asked);
     pictures[asked].sort((one, other) => other.when.localeCompare(one.when) || other.name.localeCompare(one.name));  // the newest first
-  } catch (error) { return complain($("pictures"), error.message); }
+  } catch (error) { return complain($("pictures"), error.message, error.lang); }
   if (asked !== kind) return;
   $("no-pictures").textContent = t("no_pictures_" + kind);
   $("no-pictures").hidden = pictures[kind].length > 0;
@@ -62,15 +62,17 @@ const cleanName = name => (name.normalize("NFKD").replace(/[^A-Za-z0-9._-]+/g, "
 
 async function upload(files) {
   let done = 0;
-  const wanted = kind === "bad" ? "bad" : "good", problems = [];
+  const wanted = kind === "bad" ? "bad" : "good", problems = [], line = $("pictures").querySelector(".problem");
   for (const file of files) {  // one at a time: the service decodes one at a time
+    const name = cleanName(file.name);
     $("uploading").textContent = t("uploading", {done: number(done + 1), all: number(files.length)});
-    if (file.size > state.max_upload) { problems.push(t("too_large", {name: file.name, mb: number(state.max_upload / 1e6)})); continue; }
-    const result = await act(`/teach/upload?kind=${wanted}&name=${encodeURIComponent(cleanName(file.name))}`, file, $("pictures"));
-    if (result) done += 1; else problems.push(`${file.name}: ${$("pictures").querySelector(".problem").textContent}`);
+    if (file.size > state.max_upload) { problems.push([t("too_large", {name: file.name, mb: number(state.max_upload / 1e6)}), language]); continue; }
+    const result = await act(`/teach/upload?kind=${wanted}&name=${encodeURIComponent(name)}`, file, $("pictures"));
+    if (result) done += 1; else problems.push([(line.textContent.startsWith(name) ? "" : file.name + ": ") + line.textContent, line.lang]);
   }
   $("uploading").textContent = t(wanted === "good" ? "uploaded_good" : "uploaded_bad", {done: number(done)});
-  complain($("pictures"), problems.slice(0, 3).join(" "));
+  line.hidden = !problems.length;
+  line.replaceChildren(...problems.slice(0, 3).map(([textContent, lang]) => make("span", {lang, className: "said", textContent: textContent + " "})));
   await showPictures(true);
 }
 onPress($("upload"), () => $("upload-files").click());

@@ -22,7 +22,7 @@ async function loadPreview() {
     if (answer) await new Promise(resume => setTimeout(resume, 500));
     answer = await act("/teach/preview", {}, $("learn"));
   } while (answer && answer.state === "running");
-  if (answer && answer.state !== "ready") complain($("learn"), spoken(answer)[0]);
+  if (answer && answer.state !== "ready") complain($("learn"), ...spoken(answer));
   else preview = answer || null;
   showPreview();
 }
@@ -61,7 +61,7 @@ async function showHistory() {
       return make("li", {}, make("span", {className: "dim", textContent: clock(when) + " "}),
         words ? make("strong", {textContent: words}) : said("strong", String(event).replaceAll("_", " ")), said("span", text ? " · " + text : ""));
     });
-  } catch (error) { complain($("learn"), error.message); }
+  } catch (error) { complain($("learn"), error.message, error.lang); }
 }
 $("history").ontoggle = () => { historyAsked = 0; showHistory(); };
 

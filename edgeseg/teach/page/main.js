@@ -56,7 +56,7 @@ async function poll() {
     else show();
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    if (state === null) { $("waiting").textContent = error.message; }
+    if (state === null) Object.assign($("waiting"), {textContent: error.message, lang: error.lang});
   } finally {
     polling = null;
     ended();

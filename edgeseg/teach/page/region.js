@@ -13,7 +13,7 @@ async function loadRegion() {
     regionLoaded = true;
   } catch (error) {
     regionAsked = false;  // again with the next state
-    complain($("region"), error.message);
+    complain($("region"), error.message, error.lang);
   }
   showStage();
   measureDrawing();

@@ -47,8 +47,10 @@ jobs.push(() => {
   if (words.textContent !== said) words.textContent = said;  // announced when it changes
   rate.textContent = camera.ok ? " " + t("per_second", {n: number(camera.fps)}) : "";
   pill.className = "pill " + (camera.ok ? "good" : "bad");
-  [pill.title] = spoken(camera);
-  $("waiting").textContent = camera.ok || !camera.sentence ? t("waiting_picture") : pill.title;
+  const [told, lang] = spoken(camera), waits = camera.ok || !camera.sentence;
+  pill.title = told;
+  $("waiting").textContent = waits ? t("waiting_picture") : told;
+  $("waiting").lang = waits ? language : lang;
   showStage();
   if (shownLive && $("live").naturalWidth) showLive();  // not every browser says that a stream has begun
 });

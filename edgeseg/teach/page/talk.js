@@ -2,7 +2,9 @@
 let connected = true, state = null;
 const jobs = [];  // run after every new state
 
-class Refusal extends Error {}
+class Refusal extends Error {  // its words, and their language
+  constructor(words, lang = language) { super(words); this.lang = lang; }
+}
 
 async function answerOf(path, options) {
   let answer;
@@ -14,8 +16,8 @@ async function answerOf(path, options) {
   }
   if (answer.status === 401) { location.reload(); throw new Refusal(t("no_answer")); }
   setConnected(true);
-  const result = await answer.json().catch(() => ({error: t("no_answer")}));
-  if (!answer.ok) throw new Refusal(result.error || t("no_answer"));
+  const result = await answer.json().catch(() => null);
+  if (result === null || !answer.ok) throw result?.error ? new Refusal(...spoken(result, "error")) : new Refusal(t("no_answer"));
   return result;
 }
 
@@ -31,15 +33,16 @@ async function act(path, body, place) {
     return result;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    complain(place, error.message);
+    complain(place, error.message, error.lang);
     return undefined;
   }
 }
 
-function complain(place, text) {
+function complain(place, text, lang = language) {
   const line = place.querySelector(".problem");
   line.hidden = !text;
-  line.textContent = sentence(text);
+  line.textContent = text;
+  line.lang = lang;
   line.classList.toggle("said", true);
 }
 
