@@ -43,7 +43,7 @@ class ModelWatch:
     def __init__(self, changeover: Changeover, warm: WarmSessions, around: Surroundings) -> None:
         self._changeover, self._warm, self._around = changeover, warm, around
         self._seen: Signature | None = None
-        self._refused: Signature | None = None
+        self._tried: Signature | None = None  # of the files that need no second look
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="model-watch", daemon=True)
 
@@ -69,12 +69,12 @@ class ModelWatch:
         running = self._changeover.running
         now = signature_of(running.recipe.model)
         at_rest, self._seen = now == self._seen, now
-        if now in (running.model.signature, self._refused) or not (now and at_rest):
+        if now in (running.model.signature, self._tried) or not (now and at_rest):
             return False
+        self._tried = now  # whatever comes of it: a proof takes seconds of a station's time
         try:
             proven = self._prove(running.recipe)
         except EdgesegError as error:
-            self._refused = now
             self._refuse(running.recipe, str(error))
             return False
         return self._swap(running, proven)
@@ -96,7 +96,7 @@ class ModelWatch:
                 raise RuntimeFailure(f"golden pictures: {record.summary}")
             approved = expected if known else approve(judge)
             return _Proven(model=model, before=expected, expected=approved)
-        except EdgesegError:
+        except Exception:
             model.session.close()
             raise
 
@@ -112,7 +112,8 @@ class ModelWatch:
                     write_expected(recipe, proven.expected)
                 self._changeover.swap(recipe, model, then=lambda: None)
             except StuckError:
-                raise  # it may be swapped in yet
+                self._tried = None
+                raise  # it may be swapped in yet, or the next time
             except (EdgesegError, OSError) as error:
                 model.session.close()
                 self._refuse(recipe, str(error))

@@ -17,6 +17,7 @@ from edgeseg.errors import UsageError
 from edgeseg.files import file_sha256
 from edgeseg.progress import ignore
 from edgeseg.runtime.adapters.modbus_map import CONTROL, JOB_LOAD, Control
+from edgeseg.runtime.changeover import model_watch
 from edgeseg.runtime.golden.expected import read_expected
 from edgeseg.runtime.golden.install import roll_back
 from edgeseg.runtime.golden.open_judge import check_recipe
@@ -306,10 +307,14 @@ def test_the_approval_is_of_the_model_that_the_next_start_runs(
         monkeypatch.setattr(rig.changes.changeover, "swap", swap)
         if end is UsageError:
             assert not swapped(rig)
+            assert not swapped(rig), "refused once: these files"
             assert read_expected(high) == before
-            return
-        with pytest.raises(end):
-            swapped(rig)
+        else:
+            with pytest.raises(end):
+                swapped(rig)
+    if end is UsageError:
+        assert kinds(rig).count("model_refused") == 1
+        return
     assert read_expected(high).model_sha256 == file_sha256(high.model)
     assert check_recipe(high, CPU, note=ignore).passed
 
@@ -326,6 +331,29 @@ def test_a_model_that_fails_its_golden_set_never_inspects(folder: Path, threshol
         assert rig.pipeline.session.metadata.threshold.score == 200.0
     (event,) = [event for event in rig.events if event["event"] == "model_refused"]
     assert "golden pictures: " in str(event["reason"])
+
+
+def test_a_model_that_cannot_be_proven_is_tried_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    high = RecipeStore(folder=folder).find("high")
+    proofs: list[object] = []
+
+    def prove(judge: object) -> None:
+        proofs.append(judge)
+        raise ZeroDivisionError("a surprise of a library")
+
+    with line(folder) as rig:
+        rig.changes._watch.close()
+        monkeypatch.setattr(model_watch, "prove", prove)
+        put_model(high, replacement(folder, 190.0))
+        with pytest.raises(ZeroDivisionError):
+            swapped(rig)
+        assert not swapped(rig)
+        assert len(proofs) == 1
+        monkeypatch.undo()
+        put_model(high, replacement(folder, 191.0))
+        assert swapped(rig), "another file"
 
 
 def test_half_a_copy_is_not_taken(folder: Path) -> None:
