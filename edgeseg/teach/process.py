@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +25,7 @@ from edgeseg.teach.project import Project
 CHILD = (sys.executable, "-m", "edgeseg.teach.child")
 _GRACE_S = 3.0  # between asking and killing
 _TAIL = 4000  # characters of what a crashed child said last
+_NOTHING: AbstractContextManager[None] = nullcontext()
 
 Finish = Callable[[Path, dict[str, Any]], str]  # takes the folder and the result; a sentence
 
@@ -50,11 +51,18 @@ class Work:
         with self._lock:
             return {"state": self._state, "share": self._share, "sentence": self._sentence}
 
-    def start(self, job: str, *, finish: Finish, sentence: str) -> None:
-        """Begin; UsageError while another is under way."""
+    def start(
+        self,
+        job: str,
+        *,
+        finish: Finish,
+        sentence: str,
+        around: AbstractContextManager[None] = _NOTHING,
+    ) -> None:
+        """Begin; UsageError while another is under way. All of it is done within `around`."""
 
         def through_child() -> str:
-            with temporary_folder(self._project.folder, name=job) as folder:
+            with around, temporary_folder(self._project.folder, name=job) as folder:
                 return finish(folder, self._through(job, folder))
 
         self.start_here(through_child, sentence=sentence)

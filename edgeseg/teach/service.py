@@ -19,6 +19,7 @@ from edgeseg.progress import Note, ignore
 from edgeseg.teach.alarms import Alarm, Alarms
 from edgeseg.teach.camera import Camera, Capturing, Image, rgb
 from edgeseg.teach.feedback import Feedback, MarkWord, Who, new_mark
+from edgeseg.teach.fit_log import FitLog
 from edgeseg.teach.judging import judged, row
 from edgeseg.teach.learner import Learner
 from edgeseg.teach.pictures import Limits, Pictures, shrunk_jpeg, stem_of_now
@@ -52,7 +53,7 @@ class TeachService:
         self._versions = Versions(project, note=note)
         self._feedback = Feedback(project.feedback)
         self._alarms = Alarms(project.alarms, note=note)
-        self._fit = Work(project, command=child)
+        self._fit, self._fits = Work(project, command=child), FitLog(project, self._versions)
         self._learner = Learner(
             project,
             versions=self._versions,
@@ -229,7 +230,8 @@ class TeachService:
         backbone = options.get("backbone")
         if backbone is not None:
             self._change(backbone=str(backbone))
-        self._fit.start("fit", finish=self._end_fit, sentence="starting")
+        around = self._fits.under_way()
+        self._fit.start("fit", finish=self._end_fit, sentence="starting", around=around)
         return self._fit.facts()
 
     def cancel_fit(self) -> Facts:

@@ -54,12 +54,13 @@ async function showHistory() {
   try {
     const lines = await ask("/teach/history");
     showList($("history").querySelector("ol"), lines.slice(0, 50), line => JSON.stringify(line), line => {
-      const {event, when, ...facts} = line;
+      const {event, when, why, why_said: whySaid, ...facts} = line;
       const text = flat(facts).filter(([, value]) => value !== null && !Array.isArray(value))
         .map(([name, value]) => `${name.replaceAll("_", " ")} ${typeof value === "number" ? few(value) : value}`).join(", ");
       const words = TEXTS[language]["event_" + event];
       return make("li", {}, make("span", {className: "dim", textContent: clock(when) + " "}),
-        words ? make("strong", {textContent: words}) : said("strong", String(event).replaceAll("_", " ")), said("span", text ? " · " + text : ""));
+        words ? make("strong", {textContent: words}) : said("strong", String(event).replaceAll("_", " ")), said("span", text ? " · " + text : ""),
+        why ? make("span", {}, " · ", saidOf("span", {why, why_said: whySaid}, "why")) : null);
     });
   } catch (error) { complain($("learn"), error.message, error.lang); }
 }
