@@ -1,23 +1,30 @@
 """Where a fit looks, made sure of on its own images before the first of them is embedded."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from edgeseg.config import FitConfig
 from edgeseg.contract.geometry import PLAIN
 from edgeseg.contract.ignored import hidden_of
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.locating import learned
-from edgeseg.data.samples import sample_size
+from edgeseg.data.samples import Sample, sample_size
 from edgeseg.errors import UsageError
 from edgeseg.progress import Note, ignore
 
 
-def looked_at(config: FitConfig, dataset: Dataset, *, note: Note = ignore) -> FitConfig:
-    """The settings with the camera that their places are named in, and how its parts are found."""
+def looked_at(
+    config: FitConfig, dataset: Dataset, *, reference: Path | None = None, note: Note = ignore
+) -> FitConfig:
+    """The settings with the camera that their places are named in, and how its parts are found.
+
+    Places go with the part from where it lies in `reference`; None: in the first good picture.
+    """
     geometry = config.geometry
     if geometry == PLAIN or geometry.camera_hw is not None:
         return config
-    geometry = geometry.seen_by(sample_size(dataset.train[0]))
+    named_on = dataset.train[0] if reference is None else Sample(image=reference)
+    geometry = geometry.seen_by(sample_size(named_on))
     hidden = hidden_of(geometry, config.image_hw)
     if hidden is None and geometry.ignore:
         raise UsageError(
@@ -36,5 +43,6 @@ def looked_at(config: FitConfig, dataset: Dataset, *, note: Note = ignore) -> Fi
             grid_hw=config.grid_hw,
             rate=config.false_alarm_rate,
             note=note,
+            reference=None if reference is None else named_on,
         )
     return replace(config, geometry=geometry)

@@ -48,14 +48,22 @@ def learned(
     grid_hw: tuple[int, int],
     rate: float,
     note: Note,
+    reference: Sample | None = None,
 ) -> Geometry:
-    """The geometry with a locator; by their outline parts are told from what they lie on."""
-    images = (read_picture(sample) for sample in spaced(samples, LOOKED_AT))
+    """The geometry with a locator; by their outline parts are told from what they lie on.
+
+    Places go with the part from where it lies in `reference`, which need not be one of the samples;
+    None: in the first of them.
+    """
+    looked = spaced(samples, LOOKED_AT)
     if geometry.locate in _BLOBS:
+        outlines = [silhouette_of(read_picture(sample)) for sample in looked]
+        home = None if reference is None else _piece_of(reference)
         cell = _cell(geometry, grid_hw)
-        outlines = list(map(silhouette_of, images))
-        found = _with_blob(geometry, outlines, cell=cell, rate=rate, note=note)
+        found = _with_blob(geometry, outlines, home, cell=cell, rate=rate, note=note)
     else:
+        first = looked[0] if reference is None else reference
+        images = (read_picture(sample) for sample in (first, *(s for s in looked if s != first)))
         box, angles = parse_anchor(geometry.locate)
         found = _with_anchor(geometry, images, box, angles, rate=rate, note=note)
     _check_following(found, spaced(samples, MOVED_AND_FOUND), note=note)
@@ -117,6 +125,7 @@ def parse_anchor(text: str) -> tuple[Roi, tuple[float, ...]]:
 def _with_blob(
     geometry: Geometry,
     outlines: Sequence[Silhouette | None],
+    home: Piece | None,
     *,
     cell: float,
     rate: float,
@@ -134,7 +143,7 @@ def _with_blob(
             "locate=anchor:x,y,w,h, a mark that all parts have"
         )
     lengths = np.log([piece.length for piece in found])
-    first = found[0]
+    first = home or found[0]
     blob = Blob(
         home_xy=(first.x, first.y),
         degrees=first.degrees,
@@ -169,6 +178,16 @@ def _with_blob(
         )
     locator = replace(blob, limit=limit, places=places, background=around)
     return replace(geometry, locator=locator)
+
+
+def _piece_of(reference: Sample) -> Piece:
+    outline = silhouette_of(read_picture(reference))
+    if outline is None:
+        raise UsageError(
+            f"locate=blob: no part stands out in {reference.image.name}, on which places are "
+            "named; name them on another picture"
+        )
+    return outline.piece
 
 
 _TURNS: dict[Turns, str] = {

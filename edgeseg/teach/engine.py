@@ -25,11 +25,18 @@ if TYPE_CHECKING:
 
 
 def fit_model(
-    images: Path, *, graph: Path | None, config: FitConfig, options: FitOptions, out: Path
+    images: Path,
+    *,
+    graph: Path | None,
+    config: FitConfig,
+    options: FitOptions,
+    out: Path,
+    reference: Path | None = None,
 ) -> "Artefact":
     """Fit on a folder of good pictures, and write the artefact.
 
-    A graph that is named brings its own settings, as far as it is made of them.
+    A graph that is named brings its own settings, as far as it is made of them. Where parts are
+    followed, places are named at the part of `reference`; None: of the first picture.
     """
     from edgeseg.artefact.artefact import save_artefact
     from edgeseg.data.camera import looked_at
@@ -40,7 +47,7 @@ def fit_model(
     # Of line3/good, people know line3.
     dataset = replace(open_dataset(images), name=images.resolve().parent.name)
     backbone = BackboneGraph(graph or _at_hand(config, options))
-    config = looked_at(backbone.adapted(config), dataset, note=options.note)
+    config = looked_at(backbone.adapted(config), dataset, reference=reference, note=options.note)
     artefact = fit_in(backbone.space(config), dataset, options)
     save_artefact(artefact, out)
     return artefact

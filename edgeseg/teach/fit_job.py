@@ -9,6 +9,7 @@ from edgeseg.fitting.options import FitOptions
 from edgeseg.progress import Progress
 from edgeseg.teach import engine
 from edgeseg.teach.project import Project, ProjectSettings
+from edgeseg.teach.reference import reference
 from edgeseg.teach.report import write_report
 
 FEWEST = 5  # good pictures, below which a fit says nothing
@@ -40,6 +41,7 @@ def fit(project: Project, folder: Path, telling: Telling) -> dict[str, Any]:
     artefact = engine.fit_model(
         project.pictures("good"),
         graph=graph_of(settings),
+        reference=reference(project),
         config=settings.config(),
         options=fit_options(telling),
         out=folder / "part.edgeseg",

@@ -61,14 +61,6 @@ class Pictures:
         """How many there are."""
         return len(images_in(self._project.pictures(kind)))
 
-    def ends(self, kind: Kind) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The first picture of a fit, and the one that came last; {"name", "size": [w, h]}."""
-        paths = images_in(self._project.pictures(kind))
-        if not paths:
-            return None
-        newest = max(paths, key=lambda each: (each.stat().st_mtime, each.name))
-        return _measured(paths[0]), _measured(newest)
-
     def add(self, image_hwc: NDArray[np.uint8], *, kind: Kind, stem: str) -> str:
         """Keep an RGB picture without loss; its name."""
         with self._lock:
@@ -263,8 +255,3 @@ def _stem(name: str) -> str:
         raise UsageError(f"{str(name)[:100]!r}: expected the name of a picture, and no path")
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", PurePosixPath(name).stem).strip("-._")[:80]
     return stem or f"picture-{int(time.time())}"
-
-
-def _measured(path: Path) -> dict[str, Any]:
-    height, width = picture_size(path.read_bytes()) or (0, 0)
-    return {"name": path.name, "size": [width, height]}

@@ -42,9 +42,12 @@ class RegionSettings:
     roi: str = ""  # x,y,w,h; empty: all of it
     ignore: tuple[Polygon, ...] = ()
     locate: str = ""  # blob, or anchor:x,y,w,h; empty: parts lie alike
+    drawn_on: str = ""  # the picture whose part all of it goes with; empty: the first good one
 
     def __post_init__(self) -> None:
         check_locate(self.locate)
+        if self.drawn_on:
+            check_picture_name(self.drawn_on)
         self.geometry()
 
     def geometry(self) -> Geometry:
@@ -243,9 +246,14 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             continue
 
 
+def is_picture_name(name: str) -> bool:
+    """Whether it is the name of a file and no more: a path would leave the project."""
+    return isinstance(name, str) and _PICTURE.fullmatch(name) is not None
+
+
 def check_picture_name(name: str) -> str:
-    """Refuse what is more than the name of a file: a path would leave the project."""
-    if not isinstance(name, str) or not _PICTURE.fullmatch(name):
+    """Refuse what is no name of a picture."""
+    if not is_picture_name(name):
         raise UsageError(
             f"{str(name)[:100]!r}: no name of a picture; expected letters, digits, dots, dashes "
             "and underscores, 100 at most"
@@ -276,6 +284,7 @@ def settings_text(settings: ProjectSettings) -> str:
         _line("roi", region.roi, "x,y,w,h in pixels of the camera; empty: all of it"),
         _line("locate", region.locate, "blob or anchor:x,y,w,h; empty: parts lie alike"),
         _line("ignore", region.ignore, "polygons [[x, y], ...] of what does not matter"),
+        _line("drawn_on", region.drawn_on, "picture of good/ or removed/; empty: the first good"),
     ]
     return "\n".join(lines) + "\n"
 

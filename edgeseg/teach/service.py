@@ -25,6 +25,7 @@ from edgeseg.teach.learner import Learner
 from edgeseg.teach.pictures import Limits, Pictures, shrunk_jpeg, stem_of_now
 from edgeseg.teach.process import CHILD, Work
 from edgeseg.teach.project import KINDS, Kind, Project, RegionSettings, check_picture_name
+from edgeseg.teach.reference import draw, view
 from edgeseg.teach.report import read_report
 from edgeseg.teach.station import NO_CAMERA, STOPPED, Station
 from edgeseg.teach.versions import Versions
@@ -210,16 +211,14 @@ class TeachService:
         return self.project.settings().region.facts()
 
     def view(self) -> Facts | None:
-        """Whole pictures to draw on: {"name": of the newest good one, "size", "first": of a fit}.
-
-        Where parts are followed, shapes are named at the part of the first one.
+        """Whole pictures to draw on: {"name": of the newest good one, "size": [w, h],
+        "reference": {"name", "size", "kind"} of the one that shapes go from with the part}.
         """
-        ends = self._pictures.ends("good")
-        return None if ends is None else {**ends[1], "first": ends[0]}
+        return view(self.project)
 
     def set_region(self, region: Facts) -> Facts:
         """Another region, which the next fit takes; the region as it is stored."""
-        self._change(region=RegionSettings.told(region))
+        draw(self.project, RegionSettings.told(region))
         self.project.log("region", **self.region())
         return self.region()
 
@@ -230,6 +229,7 @@ class TeachService:
         backbone = options.get("backbone")
         if backbone is not None:
             self._change(backbone=str(backbone))
+        draw(self.project, self.project.settings().region)  # which may have been edited
         around = self._fits.under_way()
         self._fit.start("fit", finish=self._end_fit, sentence="starting", around=around)
         return self._fit.facts()

@@ -227,7 +227,7 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     def region(asked: Asked) -> Answer:
         expected = '{"roi": [x, y, w, h] or null, "ignore": [[[x, y], ...]], "locate": "none"}'
         asked.values(RegionDrawn, expected)
-        return _told(service.set_region(named_values(asked.body)))
+        return _told({**service.set_region(named_values(asked.body)), "view": service.view()})
 
     def fit(asked: Asked) -> Answer:
         wish = asked.values(FitWish, '{"backbone": "NAME"} or {}')

@@ -71,6 +71,28 @@ def test_a_part_is_found_where_it_was_put(
         assert corner_error(found.pose, planted, start.pose) < 2.5
 
 
+@pytest.mark.parametrize("locate", ["blob", ANCHOR])
+def test_places_go_with_the_part_from_another_picture_too(
+    blobs: Path, anchors: Path, tmp_path: Path, locate: str
+) -> None:
+    good = blobs if locate == "blob" else anchors
+    geometry = geometry_of(good, locate)
+    assert geometry_of(good, locate, reference=good / "000.png") == geometry
+    moved_away = tmp_path / "elsewhere.png"  # and not among the good ones
+    write_image(moved_away, part(86, 55))
+    found = geometry_of(good, locate.replace("42,44", "48,39"), reference=moved_away)
+    assert found.locator is not None
+    pose = found.locator.find(part()).pose
+    assert pose is not None
+    assert np.abs(pose.matrix @ (86, 55, 1) - HOME).max() < 1
+
+
+def test_a_picture_without_a_part_names_no_places(blobs: Path, tmp_path: Path) -> None:
+    write_image(tmp_path / "empty.png", np.full((*SIZE_HW, 3), 90, np.uint8))
+    with pytest.raises(UsageError, match=r"no part stands out in empty\.png"):
+        geometry_of(blobs, "blob", reference=tmp_path / "empty.png")
+
+
 def test_what_is_learned_is_said_in_words(blobs: Path, tmp_path: Path) -> None:
     said: list[str] = []
     geometry_of(blobs, "blob", said)

@@ -38,6 +38,7 @@ class FakeTeach(TeachService):
         self.camera_ok, self.frames = True, 0
         self.kept = {"good": [], "bad": [], "removed": []}
         self.drawn = {"roi": None, "ignore": [], "locate": "none"}
+        self.reference: tuple[str, str] | None = None
         self.fit = {"state": "none", "share": 0.0, "sentence": ""}
         self.model, self.capturing, self.chosen = None, "off", 2.0
         self.running, self.verdict, self.score = "stopped", "good", 3.2
@@ -151,8 +152,9 @@ class FakeTeach(TeachService):
     def view(self):
         if not self.kept["good"]:
             return None
-        first = {"name": self.kept["good"][0], "size": [WIDTH, HEIGHT]}
-        return {"name": self.kept["good"][-1], "size": [640, 480], "first": first}
+        kind, name = self.reference or ("good", self.kept["good"][0])
+        reference = {"name": name, "size": [WIDTH, HEIGHT], "kind": kind}
+        return {"name": self.kept["good"][-1], "size": [640, 480], "reference": reference}
 
     def set_region(self, region):
         self._note("set_region", region)

@@ -11,6 +11,7 @@ from edgeseg.contract.images import write_image
 from edgeseg.contract.pose import of_centres
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.locating import learned
+from edgeseg.data.samples import Sample
 
 SIZE_HW = (120, 160)
 HOME = (80.0, 60.0)
@@ -59,6 +60,7 @@ def geometry_of(
     said: list[str] | None = None,
     *,
     grid_hw: tuple[int, int] = (12, 12),
+    reference: Path | None = None,
 ) -> Geometry:
     """What a fit would learn of where the parts of a folder lie."""
     note = (lambda _: None) if said is None else said.append
@@ -68,4 +70,5 @@ def geometry_of(
         grid_hw=grid_hw,
         rate=0.1,
         note=note,
+        reference=None if reference is None else Sample(image=reference),
     )

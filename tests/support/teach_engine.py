@@ -113,9 +113,10 @@ def _save(artefact: SimpleNamespace, out: Path) -> None:
     seal_file(out)
 
 
-def fit_model(images, *, graph, config, options, out):
+def fit_model(images, *, graph, config, options, out, reference=None):
     """The threshold of the pictures' own scores."""
-    looked_at(config, open_dataset(images), note=options.note)  # it refuses as the real one does
+    # It refuses as the real one does.
+    looked_at(config, open_dataset(images), reference=reference, note=options.note)
     paths = images_in(images)
     for path in options.progress(paths, length=len(paths), label="Fitting"):
         if path.stem == "slow":

@@ -129,6 +129,22 @@ def test_how_parts_lie_is_chosen_with_keys(site: Site) -> None:
     tab.wait_for("document.querySelector('input[name=locate][value=anchor]').checked")
 
 
+def test_shapes_stay_on_the_picture_that_they_were_drawn_on(site: Site) -> None:
+    site.fill()
+    site.fake.running = "stopped"
+    site.fake.remove("good-0001.png")
+    site.fake.reference = ("removed", "good-0001.png")
+    site.fake.drawn["locate"] = "blob"
+    tab = site.open("region")
+    tab.wait_for("$('live').src.includes('/pictures/removed/good-0001.png')")
+    assert "good-0001.png" in tab.text("#locate-picture")
+    tab.click("input[name=locate][value=none]")
+    site.fake.reference = None  # as the service does
+    tab.click("input[name=locate][value=blob]")
+    tab.wait_for("$('live').src.includes('/pictures/good/good-0002.png')")
+    assert "good-0002.png" in tab.text("#locate-picture")
+
+
 def test_angles_that_were_edited_by_hand_stay(site: Site) -> None:
     site.fake.drawn = {"roi": None, "ignore": [], "locate": "anchor:80,60,160,120,angles=10"}
     tab = site.open("region")

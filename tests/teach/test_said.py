@@ -50,6 +50,7 @@ UNSAID = {
         "x,y,w,h in pixels of the camera; empty: all of it",
         "blob or anchor:x,y,w,h; empty: parts lie alike",
         "polygons [[x, y], ...] of what does not matter",
+        "picture of good/ or removed/; empty: the first good",
         "trigger={}: expected free, part or hardware",
         "{}: no {} in it, so it is no project; begin one with `edgeseg teach {} --good PHOTOS`",
         "{}: is there, and no project (no {}); expected a new name or an empty folder",

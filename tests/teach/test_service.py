@@ -84,8 +84,8 @@ def test_a_fit_is_judged_and_a_rate_is_chosen(taught):
 def test_a_region_is_drawn_on_the_newest_picture_and_a_followed_one_on_the_first(taught):
     taught.remove("g39.png")
     write_image(taught.project.pictures("good") / "z.png", part(100))
-    first = {"name": "g00.png", "size": [48, 32]}
-    assert taught.view() == {"name": "z.png", "size": [48, 32], "first": first}
+    first = {"name": "g00.png", "size": [48, 32], "kind": "good"}
+    assert taught.view() == {"name": "z.png", "size": [48, 32], "reference": first}
     for item in taught.pictures("good"):
         taught.remove(item["name"])
     assert taught.view() is None

@@ -209,8 +209,8 @@ def test_what_was_asked_reaches_the_service(site: Site) -> None:
     ]
     site.act("/teach/region", SUPERVISORS["/teach/region"][0])
     region = {"roi": [1, 2, 30, 40], "ignore": [[[1, 2], [3, 4], [5, 6]]], "locate": "none"}
-    first = {"name": "good-0001.png", "size": [320, 240]}
-    view = {"name": "good-0001.png", "size": [640, 480], "first": first}
+    reference = {"name": "good-0001.png", "size": [320, 240], "kind": "good"}
+    view = {"name": "good-0001.png", "size": [640, 480], "reference": reference}
     assert site.read("/teach/region") == (200, {**region, "view": view})
 
 

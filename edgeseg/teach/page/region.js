@@ -31,7 +31,7 @@ async function change(next, {undoing = false} = {}) {
   const turn = ++regionSaving;
   const stored = await act("/teach/region", {roi: next.roi, ignore: next.ignore, locate: next.locate}, $("region"));
   if (turn !== regionSaving) return;
-  if (stored) $("region-saved").textContent = t("region_saved");
+  if (stored) { view = stored.view; $("region-saved").textContent = t("region_saved"); showRegion(); }
   else { drawn = before; if (!undoing) undone.pop(); rememberRegion(); showRegion(); }  // as it is stored
 }
 
@@ -58,10 +58,10 @@ function showLocate(writable) {
     choice.checked = choice.value === locateNow();
     choice.disabled = !writable;
   }
-  const first = firstPicture(), fit = state ? state.fit : {};
+  const drawnOn = referencePicture(), fit = state ? state.fit : {};
   $("tool-anchor").hidden = locateNow() !== "anchor";
   if (tool() === "anchor" && locateNow() !== "anchor") pickTool("roi");  // the mark was deleted
-  $("locate-picture").textContent = locateNow() === "none" ? "" : first ? t("locate_drawn_on", {name: first.name}) : t("locate_no_picture");
+  $("locate-picture").textContent = locateNow() === "none" ? "" : drawnOn ? t("locate_drawn_on", {name: drawnOn.name}) : t("locate_no_picture");
   const refused = refusedLocate(fit) && fit.sentence.startsWith(`locate=${drawn.locate}:`);
   $("locate-refused").hidden = !refused;
   if (refused) $("locate-refused").lastElementChild.textContent = fit.sentence;
@@ -130,7 +130,7 @@ function showRegion() {
   $("close-polygon").hidden = count < 3;
   $("region-undo").disabled = !writable || !count && !undone.length;
   $("add-shape").disabled = !writable;
-  $("hold").hidden = inspecting() || Boolean(firstPicture());
+  $("hold").hidden = inspecting() || Boolean(referencePicture());
   $("hold").setAttribute("aria-pressed", String(held));
   const items = keys().map(key => ({key, corners: shapeOf(key), chosen: key === chosen, writable}));
   if (!$("shapes").contains(document.activeElement) || document.activeElement.tagName !== "INPUT")

@@ -14,15 +14,15 @@ function draw(tag, attributes) {
 }
 
 function measureDrawing() {  // the camera's own pixels, however large its picture is shown
-  const camera = state && state.camera, first = firstPicture();
-  const known = first ? first.size : camera && camera.ok && camera.width ? [camera.width, camera.height] : null;
+  const camera = state && state.camera, drawnOn = referencePicture();
+  const known = drawnOn ? drawnOn.size : camera && camera.ok && camera.width ? [camera.width, camera.height] : null;
   size = known || view?.size || [$("live").naturalWidth || 640, $("live").naturalHeight || 480];
   $("drawing").setAttribute("viewBox", `0 0 ${size[0]} ${size[1]}`);
   showShapes();
 }
-let view = null;  // {name, size, first: {name, size}}: pictures to draw on where the camera's does not do
-// A fit takes the part of its first picture as the place that shapes are named at.
-const firstPicture = () => locateNow() !== "none" && view ? view.first : null;
+let view = null;  // {name, size, reference: {name, size, kind}}: to draw on where the camera's picture does not do
+// A fit takes the part of one picture as the place that shapes go with it from.
+const referencePicture = () => locateNow() !== "none" && view ? view.reference : null;
 
 const perPixel = () => { const matrix = $("drawing").getScreenCTM(); return matrix && matrix.a ? 1 / matrix.a : 1; };
 function place(event) {

@@ -4,7 +4,7 @@ let shownLive = "", held = true;
 
 function showStage() {
   const live = $("live"), wanted = LIVE_TABS.includes(tab) && !document.hidden && connected;
-  const still = tab === "region" && (held || inspecting() || Boolean(firstPicture()));
+  const still = tab === "region" && (held || inspecting() || Boolean(referencePicture()));
   const source = !wanted ? "" : still ? stillPicture() : "/teach/live.mjpg";
   $("stage").hidden = !LIVE_TABS.includes(tab);
   $("stage").classList.toggle("free", tab === "run");
@@ -20,10 +20,10 @@ function showStage() {
 const inspecting = () => state !== null && state.run.state !== "stopped";
 
 // Without a camera, and while the station shows no more than its region, a region is drawn on a
-// picture of the project: those are whole. Where parts are followed, it is the fit's first one.
+// picture of the project: those are whole. Where parts are followed, it is the one they go from.
 function stillPicture() {
-  const whole = state && state.camera.ok && !inspecting(), first = firstPicture();
-  if (first) return thumbnail("good", first.name, 1600);
+  const whole = state && state.camera.ok && !inspecting(), drawnOn = referencePicture();
+  if (drawnOn) return thumbnail(drawnOn.kind, drawnOn.name, 1600);
   return whole || !view ? "/teach/live.jpg" : thumbnail("good", view.name, 1600);
 }
 

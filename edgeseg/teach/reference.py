@@ -1,0 +1,72 @@
+"""The picture that shapes are drawn on, where parts are followed.
+
+A fit takes the part of one picture as the place from which shapes go with it. Its name stands with
+the shapes, and it stays that picture when others come, are learned, or when it is removed itself.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgeseg.contract.images import images_in
+from edgeseg.contract.picture_size import picture_size
+from edgeseg.errors import UsageError
+from edgeseg.teach.project import (
+    Kind,
+    Project,
+    ProjectSettings,
+    RegionSettings,
+    is_picture_name,
+)
+
+_PLACES: tuple[Kind, ...] = ("good", "removed")
+
+
+def draw(project: Project, region: RegionSettings) -> None:
+    """Store a region with its picture: that of the region before it, else the first good one."""
+
+    def drawn(settings: ProjectSettings) -> ProjectSettings:
+        return replace(settings, region=_drawn_on(project, region, settings.region))
+
+    project.change(drawn)
+
+
+def _drawn_on(project: Project, region: RegionSettings, before: RegionSettings) -> RegionSettings:
+    if not region.locate:
+        return replace(region, drawn_on="")
+    if before.locate and _find(project, before.drawn_on) is not None:
+        return replace(region, drawn_on=before.drawn_on)
+    names = [path.name for path in images_in(project.pictures("good"))[:1]]
+    return replace(region, drawn_on=next(filter(is_picture_name, names), ""))
+
+
+def reference(project: Project) -> Path | None:
+    """For a fit; None: it takes its first picture."""
+    name = project.settings().region.drawn_on
+    found = _find(project, name)
+    if name and found is None:
+        raise UsageError(
+            f"{name}: shapes are drawn on it, and it is gone from good/ and removed/; put it back, "
+            "or draw them again"
+        )
+    return found
+
+
+def view(project: Project) -> dict[str, Any] | None:
+    """For a page: the newest good picture, and as "reference" the one that shapes are drawn on."""
+    paths = images_in(project.pictures("good"))
+    if not paths:
+        return None
+    newest = max(paths, key=lambda each: (each.stat().st_mtime, each.name))
+    shown = _find(project, project.settings().region.drawn_on) or paths[0]
+    return {**_measured(newest), "reference": {**_measured(shown), "kind": shown.parent.name}}
+
+
+def _find(project: Project, name: str) -> Path | None:
+    paths = (project.pictures(kind) / name for kind in _PLACES if name)
+    return next((path for path in paths if path.is_file() and not path.is_symlink()), None)
+
+
+def _measured(path: Path) -> dict[str, Any]:
+    height, width = picture_size(path.read_bytes()) or (0, 0)
+    return {"name": path.name, "size": [width, height]}
