@@ -109,6 +109,9 @@ def _settings(runtime: Any, options: SessionOptions) -> Any:
     settings.intra_op_num_threads = options.thread_count
     settings.log_severity_level = _ERRORS_ONLY
     settings.add_session_config_entry("session.intra_op.allow_spinning", str(int(options.spin)))
+    if options.helper_cores:  # it counts cores from 1
+        cores = ";".join(str(core + 1) for core in options.helper_cores)
+        settings.add_session_config_entry("session.intra_op_thread_affinities", cores)
     return settings
 
 

@@ -3,6 +3,7 @@
 Each is run as its user runs it, and what reaches the library is written down.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +20,14 @@ from edgeseg.bench.latency.runners import open_runner
 from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.export.sessions import installed_backends
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
-from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
+from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions, available_cores
 from edgeseg.runtime.stream import stream
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 
 FRAME = np.zeros((32, 48, 3), np.uint8)
 SOURCE = "synthetic:fps=0,frames=2,height=64,width=96"
 SPINNING = "session.intra_op.allow_spinning"
+CORES = "session.intra_op_thread_affinities"
 Written = list[dict[str, Any]]
 
 
@@ -62,9 +64,16 @@ def _named(options: Any) -> dict[str, Any]:
     """Every option by name; those that are set by key, by their keys."""
     names = [name for name in dir(options) if not name.startswith("_")]
     plain = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in plain.items() if not callable(value)} | {
-        SPINNING: options.get_session_config_entry(SPINNING)
-    }
+    by_key = {key: _entry(options, key) for key in (SPINNING, CORES)}
+    return {name: value for name, value in plain.items() if not callable(value)} | by_key
+
+
+def _entry(options: Any, key: str) -> str | None:
+    try:
+        value: str = options.get_session_config_entry(key)
+    except RuntimeError:  # it was not set
+        return None
+    return value
 
 
 @pytest.fixture
@@ -192,3 +201,36 @@ def test_openvino_computes_in_what_the_precision_of_the_file_says(
     assert {call["INFERENCE_PRECISION_HINT"] for call in openvino_calls} == {hint}
     if hint == "f32":  # which every processor has
         assert computed_in == PRECISIONS[precision].arithmetic == "float32"
+
+
+@pytest.mark.parametrize(
+    ("cores", "threads", "helpers"),
+    [
+        ({2, 5, 7}, None, (5, 7)),
+        ({2, 5, 7}, 3, (5, 7)),
+        ({2, 5, 7}, 2, ()),  # where they run best is the system's to say
+        ({2, 5, 7}, 4, ()),
+        ({3}, None, ()),
+    ],
+)
+def test_helping_threads_have_a_core_each_where_they_fill_all(
+    monkeypatch: pytest.MonkeyPatch, cores: set[int], threads: int | None, helpers: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+    assert SessionOptions(threads=threads).helper_cores == helpers
+
+
+def test_cores_that_the_system_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert DEFAULTS.helper_cores == ()
+    assert DEFAULTS.thread_count == os.cpu_count()
+
+
+def test_onnxruntime_is_told_the_cores_of_its_helping_threads(
+    model: Path, onnxruntime_calls: Written
+) -> None:
+    for threads in (None, available_cores() + 1):
+        options = SessionOptions(threads=threads)
+        open_session(model, backend="cpu", options=options).close()
+    own = ";".join(str(core + 1) for core in DEFAULTS.helper_cores) or None
+    assert [call[CORES] for call in onnxruntime_calls] == [own, None]
