@@ -146,12 +146,52 @@ def test_shapes_stay_on_the_picture_that_they_were_drawn_on(site: Site) -> None:
 
 
 def test_angles_that_were_edited_by_hand_stay(site: Site) -> None:
-    site.fake.drawn = {"roi": None, "ignore": [], "locate": "anchor:80,60,160,120,angles=10"}
+    site.fake.drawn = {"roi": None, "ignore": [], "locate": "anchor:80,60,160,120,angles=12.5"}
     tab = site.open("region")
     tab.wait_for("regionLoaded && !$('live').hidden && drawn.locate !== 'none'")
     tab.evaluate("document.querySelector('#drawing polygon').focus()")
     tab.press("ArrowRight")
-    wait(lambda: site.fake.drawn["locate"] == "anchor:81,60,160,120,angles=10", "not moved")
+    wait(lambda: site.fake.drawn["locate"] == "anchor:81,60,160,120,angles=12.5", "not moved")
+    assert tab.evaluate(TURNS + ".filter(e => e.checked).map(e => e.parentElement.innerText)") == [
+        "12.5°"
+    ]
+    tab.click("input[name=turns][value='5']")
+    wait(lambda: site.fake.drawn["locate"] == "anchor:81,60,160,120,angles=5", "not chosen")
+    tab.click("#turns-other input")
+    wait(lambda: site.fake.drawn["locate"] == "anchor:81,60,160,120,angles=12.5", "not back")
+
+
+TURNS = "[...document.querySelectorAll('#turns label:not([hidden]) input')]"
+
+
+def test_how_far_parts_may_turn_is_chosen_with_keys_before_and_after_the_mark(site: Site) -> None:
+    tab = site.open("region")
+    tab.wait_for("regionLoaded && !$('live').hidden && $('turns').hidden")
+    tab.click("input[name=locate][value=anchor]")
+    tab.wait_for("!$('turns').hidden && document.querySelector('input[name=turns]').checked")
+    assert tab.evaluate(TURNS + ".map(e => e.parentElement.innerText)") == [
+        "0°",
+        "5°",
+        "10°",
+        "20°",
+    ]
+    tab.evaluate("document.querySelector('input[name=turns]').focus()")
+    tab.press("ArrowRight")
+    tab.evaluate("$('add-shape').focus()")
+    tab.press("Enter")
+    wait(lambda: site.fake.drawn["locate"] == "anchor:80,60,160,120,angles=5", "no angles")
+    tab.click("input[name=turns][value='20']")
+    wait(lambda: site.fake.drawn["locate"] == "anchor:80,60,160,120,angles=20", "not chosen")
+    tab.click("#shapes li button:nth-of-type(2)")  # the mark is drawn again
+    wait(lambda: site.fake.drawn["locate"] == "none", "not deleted")
+    tab.click("input[name=locate][value=anchor]")
+    tab.evaluate("$('add-shape').focus()")
+    tab.press("Enter")
+    wait(lambda: site.fake.drawn["locate"] == "anchor:80,60,160,120,angles=20", "forgotten")
+    tab.click("input[name=turns][value='0']")
+    wait(lambda: site.fake.drawn["locate"] == "anchor:80,60,160,120", "not taken back")
+    tab.click("#region-undo")
+    tab.wait_for("document.querySelector('input[name=turns][value=\\'20\\']').checked")
 
 
 def test_an_operator_sees_how_parts_lie_and_changes_nothing(browser: Browser) -> None:

@@ -51,6 +51,27 @@ function chooseLocate(wanted) {
 }
 for (const choice of document.querySelectorAll("input[name=locate]")) choice.onchange = () => chooseLocate(choice.value);
 
+// How far parts with a mark may turn; what somebody wrote into the project is one more choice.
+const turnNow = () => String(Number(anglesOf(drawn).slice(",angles=".length)));
+function chooseTurn(degrees) {
+  const angles = degrees === "0" ? "" : ",angles=" + degrees;
+  if (anchorOf(drawn)) return change({...drawn, locate: "anchor:" + anchorOf(drawn).join() + angles});
+  anglesWanted = angles;
+  return showRegion();
+}
+function showTurns(writable) {
+  const choices = [...document.querySelectorAll("input[name=turns]")], other = choices.pop(), now = turnNow();
+  $("turns").hidden = locateNow() !== "anchor";
+  if (!choices.some(choice => choice.value === now)) other.value = now;
+  $("turns-other").hidden = other.value === "on";  // as long as it was never needed
+  for (const choice of [...choices, other]) {
+    choice.checked = choice.value === now;
+    choice.disabled = !writable;
+    choice.nextElementSibling.textContent = number(Number(choice.value), choice.value.includes(".") ? 1 : 0) + "°";
+  }
+}
+for (const choice of document.querySelectorAll("input[name=turns]")) choice.onchange = () => chooseTurn(choice.value);
+
 // What the last fit said of the way that is chosen; it names the setting first.
 const refusedLocate = fit => fit.state === "failed" && fit.sentence.startsWith("locate=");
 function showLocate(writable) {
@@ -58,6 +79,7 @@ function showLocate(writable) {
     choice.checked = choice.value === locateNow();
     choice.disabled = !writable;
   }
+  showTurns(writable);
   const drawnOn = referencePicture(), fit = state ? state.fit : {};
   $("tool-anchor").hidden = locateNow() !== "anchor";
   if (tool() === "anchor" && locateNow() !== "anchor") pickTool("roi");  // the mark was deleted
@@ -69,7 +91,7 @@ function showLocate(writable) {
 
 function deleteShape(key) {
   chosen = null;
-  if (key === "anchor") lastMark = null;
+  if (key === "anchor") { lastMark = null; anglesWanted = anglesOf(drawn); }
   change(putShape(key, null));
 }
 

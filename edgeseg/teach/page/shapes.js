@@ -3,7 +3,8 @@ const SVG = "http://www.w3.org/2000/svg", NEAR = 16;  // pixels of the screen
 let drawn = {roi: null, ignore: [], locate: "none"}, draft = [], chosen = null, size = [640, 480], drag = null;
 
 const anchorOf = region => region.locate.startsWith("anchor:") ? region.locate.slice(7).split(",").slice(0, 4).map(Number) : null;
-const anglesOf = region => region.locate.match(/,angles=.*/)?.[0] || "";  // of a project that was edited by hand
+let anglesWanted = "";  // of a mark that is still to be drawn
+const anglesOf = region => anchorOf(region) ? region.locate.match(/,angles=.*/)?.[0] || "" : anglesWanted;
 const tool = () => document.querySelector("input[name=tool]:checked").value;
 const clamp = (value, low, high) => Math.round(Math.max(low, Math.min(high, value)));
 
