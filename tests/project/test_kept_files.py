@@ -2,7 +2,9 @@
 
 tests/kept/0.1.0 holds a model of 64x64 pixels and 4x4 cells fitted on the four pictures of good/
 (mobilenet_v3_small up to its first tap, random weights), two shards and a checkpoint of the same
-fit, its graph in every precision, and what each of them said of three frames.
+fit, its graph in every precision, and what each of them said of three frames. backbone.onnx, of
+`edgeseg export-backbone` with other weights that nobody has trained, is what
+tests/teach/test_engine.py fits through.
 """
 
 import shutil

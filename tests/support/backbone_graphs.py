@@ -1,5 +1,7 @@
 """The graph of a small backbone, traced once for all tests that fit through it."""
 
+import hashlib
+import json
 import tempfile
 from dataclasses import replace
 from functools import cache
@@ -22,7 +24,9 @@ OPTIONS = FitOptions(batch_size=4, planted=4)
 @cache
 def graph_path(config: FitConfig = SHORT) -> Path:
     """The file."""
-    path = Path(_FOLDER.name) / f"{config.backbone}.onnx"
+    # The settings with the weights of `export_models` decide all that is in it.
+    settings = hashlib.sha256(json.dumps(config.to_dict(), sort_keys=True).encode()).hexdigest()
+    path = Path(_FOLDER.name) / settings[:16] / f"{config.backbone}.onnx"
     export_backbone(config, path, weights=str(weights(config.backbone)))
     return path
 
