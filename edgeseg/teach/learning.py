@@ -23,13 +23,7 @@ from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, Marked
 from edgeseg.teach.fit_job import Telling, fit_options, graph_of
 from edgeseg.teach.project import Box, Project, corners
-from edgeseg.teach.quarantine import (
-    HeldBack,
-    Sorted,
-    sort_out,
-    without_blindest,
-    without_boldest,
-)
+from edgeseg.teach.quarantine import HeldBack, Sorted, sort_out, without_worst
 from edgeseg.teach.report import read_report, write_report
 from edgeseg.teach.versions import full_name
 
@@ -134,13 +128,6 @@ class _Known:
             shared += max(across, 0) * max(down, 0)
         return shared
 
-    def fewer(self, chosen: Sorted, lost: Sequence[str]) -> Sorted:
-        """Less of what was chosen, by which defects would be lost."""
-        hidden = {name: self.hidden(name, lost) for name in chosen.ignore}
-        if any(hidden.values()) or not chosen.learn:
-            return without_blindest(chosen, hidden, lost)
-        return without_boldest(chosen, self.scores, lost)
-
 
 def next_version(project: Project, folder: Path, telling: Telling) -> dict[str, Any]:
     """Make the next version in a folder, with a preview of what it would change."""
@@ -189,7 +176,9 @@ def _tried(
                 marked = [name for name in known.scores if name not in known.guards]
                 passes = [name for name in marked if not _alarms(detector, known.paths[name])]
                 return chosen, detector.threshold, tuple(passes)
-        refused = (*refused, known.fewer(chosen, lost).held_back[-1])
+        hidden = {name: known.hidden(name, lost) for name in chosen.ignore}
+        fewer = without_worst(chosen, known.scores, hidden, lost)
+        refused = (*refused, fewer.held_back[-1])
 
 
 def _make(project: Project, folder: Path, chosen: Sorted, known: _Known, telling: Telling) -> None:

@@ -11,7 +11,7 @@ learned that looks as bad to the model as something that is known to be a defect
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from edgeseg.contract.geometry import Polygon
 from edgeseg.contract.ignored import drawn_regions
@@ -108,25 +108,23 @@ def _not_ignored(alarm: Alarm, others: Sequence[Polygon], *, located: bool) -> s
     return None
 
 
-def without_boldest(chosen: Sorted, scores: Mapping[str, float], lost: Sequence[str]) -> Sorted:
-    """The same without the picture that scores highest: with it, known defects would pass."""
-    boldest = max(chosen.learn, key=lambda name: scores[name])
-    reason = f"learned with the others, {', '.join(lost[:3])} would no longer be found"
-    return replace(
-        chosen,
-        learn=tuple(name for name in chosen.learn if name != boldest),
-        held_back=(*chosen.held_back, HeldBack(name=boldest, reason=reason)),
-    )
-
-
-def without_blindest(chosen: Sorted, hidden: Mapping[str, float], lost: Sequence[str]) -> Sorted:
-    """The same without the place that hides most of what known defects were found by."""
-    blindest = max(chosen.ignore, key=lambda name: hidden[name])
-    reason = f"with its place ignored, {', '.join(lost[:3])} would no longer be found"
-    return replace(
-        chosen,
-        ignore=tuple(name for name in chosen.ignore if name != blindest),
-        held_back=(*chosen.held_back, HeldBack(name=blindest, reason=reason)),
+def without_worst(
+    chosen: Sorted, scores: Mapping[str, float], hidden: Mapping[str, float], lost: Sequence[str]
+) -> Sorted:
+    """The same without the place that hides most of what lost defects were found by, or, where no
+    place hides any of it, without the picture that scores highest.
+    """
+    names = ", ".join(lost[:3])
+    if any(hidden.values()) or not chosen.learn:
+        worst = max(chosen.ignore, key=lambda name: hidden[name])
+        reason = f"with its place ignored, {names} would no longer be found"
+    else:
+        worst = max(chosen.learn, key=lambda name: scores[name])
+        reason = f"learned with the others, {names} would no longer be found"
+    return Sorted(
+        learn=tuple(name for name in chosen.learn if name != worst),
+        ignore=tuple(name for name in chosen.ignore if name != worst),
+        held_back=(*chosen.held_back, HeldBack(name=worst, reason=reason)),
     )
 
 

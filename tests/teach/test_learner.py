@@ -140,81 +140,83 @@ def after_renames(count):
     return rename
 
 
+# What each change does in its turn; where a number stands, that many folders are renamed before.
 STEPS = {
-    "the model": (Versions, "learned", killed),
     "its end": (Learner, "_end", killed),
     "the first folder": (Path, "rename", 0),
     "the second folder": (Path, "rename", 1),
-    "the pictures": (Pictures, "move_in", killed),
-    "their marks": (Feedback, "forget", killed),
     "the region": (Project, "change", killed),
     "the history": (Project, "write_line", killed),
     "the announcement": (learner, "withdraw", killed),
 }
+LEARNING = STEPS | {
+    "the model": (Versions, "learned", killed),
+    "the pictures": (Pictures, "move_in", killed),
+    "their marks": (Feedback, "forget", killed),
+}
+GOING_BACK = STEPS | {
+    "the model": (Versions, "rollback", killed),
+    "the third folder": (Path, "rename", 2),
+    "the pictures": (Pictures, "remove", killed),
+}
+CHANGES = {
+    "learning": (LEARNING, lambda learner: learner._install("supervisor")),
+    "going back": (GOING_BACK, lambda learner: learner.rollback("supervisor")),
+}
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_learning_was_done_or_was_not(folder, monkeypatch, step):
-    learning = opened(folder)
-    place, name, do = STEPS[step]
-    monkeypatch.setattr(place, name, do if callable(do) else after_renames(do))
-    with pytest.raises(KeyboardInterrupt):
-        learning._install("supervisor")
-    monkeypatch.undo()
-    assert (folder / "announced.json").is_file()
-    again = opened(folder)
-    if step == "the model":
-        assert runs(folder) == 138
-        assert events(folder) == []
-        assert again.preview()["state"] == "ready"
-        again._install("supervisor")
+def has_learned(folder: Path) -> None:
     assert runs(folder) == 139
-    assert events(folder) == ["learn"]
     (line,) = Project.opened(folder).history()
-    assert (line["names"], line["confirmed"]) == ([f"{GOOD}.png"], [f"{DEFECT}.png"])
-    assert line["ignored"] == [[30, 20, 12, 8]]
+    assert (line["event"], line["names"]) == ("learn", [f"{GOOD}.png"])
+    assert (line["confirmed"], line["ignored"]) == ([f"{DEFECT}.png"], [[30, 20, 12, 8]])
     assert ignored(folder) == (PLACE,)
     assert f"{GOOD}.png" in names(folder, "good")
     assert f"{DEFECT}.png" in names(folder, "bad")
     assert Feedback(folder / "feedback").items() == []
     assert not (folder / "next").exists()
-    opened(folder).rollback("supervisor")
+
+
+def has_not_learned(folder: Path) -> None:
     assert runs(folder) == 138
+    assert events(folder) == []
+    assert opened(folder).preview()["state"] == "ready"
 
 
-BACK = {
-    "the model": (Versions, "rollback", killed),
-    "its end": (Learner, "_end", killed),
-    "the first folder": (Path, "rename", 0),
-    "the second folder": (Path, "rename", 1),
-    "the third folder": (Path, "rename", 2),
-    "the pictures": (Pictures, "remove", killed),
-    "the region": (Project, "change", killed),
-    "the history": (Project, "write_line", killed),
-    "the announcement": (learner, "withdraw", killed),
-}
+def has_gone_back(folder: Path) -> None:
+    assert runs(folder) == 138
+    assert events(folder) == ["learn", "rollback"]
+    assert f"{GOOD}.png" in names(folder, "removed")
+    assert f"{GOOD}.png" not in names(folder, "good")
+    assert (folder / "fit.before").is_dir()
+    assert ignored(folder) == ()
 
 
-@pytest.mark.parametrize("step", BACK)
-def test_a_way_back_was_gone_or_was_not(learned, monkeypatch, step):
-    going = opened(learned)
-    place, name, do = BACK[step]
+STATES = {"learning": (has_not_learned, has_learned), "going back": (has_learned, has_gone_back)}
+
+
+@pytest.mark.parametrize(
+    ("change", "step"), [(change, step) for change, (steps, _) in CHANGES.items() for step in steps]
+)
+def test_a_change_that_is_killed_was_made_or_was_not(request, monkeypatch, change, step):
+    folder = request.getfixturevalue("folder" if change == "learning" else "learned")
+    (steps, make), (before, after) = CHANGES[change], STATES[change]
+    before(folder)
+    place, name, do = steps[step]
+    changing = opened(folder)
     monkeypatch.setattr(place, name, do if callable(do) else after_renames(do))
     with pytest.raises(KeyboardInterrupt):
-        going.rollback("supervisor")
+        make(changing)
     monkeypatch.undo()
-    again = opened(learned)
+    assert (folder / "announced.json").is_file()
+    again = opened(folder)  # the next start
     if step == "the model":
-        assert runs(learned) == 139
-        assert events(learned) == ["learn"]
-        assert f"{GOOD}.png" in names(learned, "good")
-        again.rollback("supervisor")
-    assert runs(learned) == 138
-    assert events(learned) == ["learn", "rollback"]
-    assert f"{GOOD}.png" in names(learned, "removed")
-    assert f"{GOOD}.png" not in names(learned, "good")
-    assert (learned / "fit.before").is_dir()
-    assert ignored(learned) == ()
+        before(folder)
+        make(again)
+    after(folder)
+    if change == "learning":
+        opened(folder).rollback("supervisor")
+        has_gone_back(folder)
 
 
 def test_a_change_that_is_refused_leaves_nothing(folder, monkeypatch):

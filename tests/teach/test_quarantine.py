@@ -7,7 +7,7 @@ import pytest
 from edgeseg.errors import UsageError
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Feedback, Mark, Marked, new_mark
-from edgeseg.teach.quarantine import quota, sort_out, without_blindest, without_boldest
+from edgeseg.teach.quarantine import quota, sort_out, without_worst
 
 
 def alarm(number: int) -> Alarm:
@@ -123,13 +123,18 @@ def test_a_learning_ignores_a_tenth_of_the_picture_at_most():
 
 def test_the_place_that_hides_most_is_left_out_first():
     items = [placed((0, 0, 5, 5), number=number) for number in range(2)]
-    chosen = sort_out(items, dict.fromkeys(names(*items), 1.0), {}, fitted=60)
-    hidden = dict(zip(names(*items), (3.0, 7.0), strict=True))
-    fewer = without_blindest(chosen, hidden, ["scratch.png"])
-    assert list(fewer.ignore) == names(items[0])
-    assert "scratch.png would no longer be found" in fewer.held_back[-1].reason
-    assert not fewer.empty
-    assert without_blindest(fewer, hidden, ["scratch.png"]).empty
+    items.append(marked("good Ann!", number=2))
+    scores = dict.fromkeys(names(*items), 1.0)
+    chosen = sort_out(items, scores, {}, fitted=60)
+    hidden = dict(zip(names(*items[:2]), (3.0, 7.0), strict=True))
+    fewer = without_worst(chosen, scores, hidden, ["scratch.png"])
+    assert (list(fewer.ignore), list(fewer.learn)) == (names(items[0]), names(items[2]))
+    reason = "with its place ignored, scratch.png would no longer be found"
+    assert fewer.held_back[-1].reason == reason
+    nothing = dict.fromkeys(hidden, 0.0)
+    fewer = without_worst(fewer, scores, nothing, ["scratch.png"])
+    assert (list(fewer.ignore), list(fewer.learn)) == (names(items[0]), [])
+    assert without_worst(fewer, scores, nothing, ["scratch.png"]).empty
 
 
 def test_a_score_that_is_no_number_is_never_learned():
@@ -142,7 +147,7 @@ def test_the_boldest_is_left_out_when_a_defect_would_be_lost():
     items = [marked("good Ann!", number=number) for number in range(3)]
     scores = dict(zip(names(*items), (3.0, 7.0, 5.0), strict=True))
     chosen = sort_out(items, scores, {}, fitted=60)
-    fewer = without_boldest(chosen, scores, ["scratch.png"])
+    fewer = without_worst(chosen, scores, {}, ["scratch.png"])
     assert list(fewer.learn) == [items[0].alarm.id, items[2].alarm.id]
     assert "scratch.png would no longer be found" in fewer.held_back[-1].reason
 

@@ -31,7 +31,7 @@ from edgeseg.fitting.update import update
 from edgeseg.model.predictor import frame_predictor, torch_predictor
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Mark, Marked, Who
-from edgeseg.teach.quarantine import sort_out, without_boldest
+from edgeseg.teach.quarantine import sort_out, without_worst
 
 SHARES = (0.0, 0.05, 0.10)
 LATER = 0.2  # of the good images come after the fit
@@ -191,7 +191,7 @@ def _round(
         ]
         if not lost:
             return changed, chosen.learn
-        chosen = without_boldest(chosen, scores, lost)
+        chosen = without_worst(chosen, scores, {}, lost)
     return artefact, ()
 
 
