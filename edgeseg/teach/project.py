@@ -57,13 +57,13 @@ class RegionSettings:
 
     @classmethod
     def told(cls, region: Any) -> "RegionSettings":
-        """As a page draws it: {"roi": [x, y, w, h] or null, "ignore": polygons, "locate"}."""
+        """As a page draws it: {"roi": [x, y, w, h] or null, "ignore", "locate", "drawn_on"}."""
         try:
             roi, locate = region.get("roi"), region.get("locate") or "none"
             box = "" if roi is None else ",".join(str(round(float(part))) for part in roi)
             ignore = region.get("ignore") or []
             values = {"roi": box, "ignore": ignore, "locate": "" if locate == "none" else locate}
-            return record(cls, values)
+            return record(cls, {**values, "drawn_on": region.get("drawn_on") or ""})
         except (AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"region: {error}") from None
 
@@ -81,6 +81,7 @@ class RegionSettings:
             "roi": [int(part) for part in self.roi.split(",")] if self.roi else None,
             "ignore": [[list(corner) for corner in polygon] for polygon in self.ignore],
             "locate": self.locate or "none",
+            "drawn_on": self.drawn_on,
         }
 
 

@@ -23,7 +23,7 @@ _PLACES: tuple[Kind, ...] = ("good", "removed")
 
 
 def draw(project: Project, region: RegionSettings) -> None:
-    """Store a region with its picture: that of the region before it, else the first good one."""
+    """Store a region with its picture: its own, that of the one before, or the first good one."""
 
     def drawn(settings: ProjectSettings) -> ProjectSettings:
         return replace(settings, region=_drawn_on(project, region, settings.region))
@@ -34,9 +34,9 @@ def draw(project: Project, region: RegionSettings) -> None:
 def _drawn_on(project: Project, region: RegionSettings, before: RegionSettings) -> RegionSettings:
     if not region.locate:
         return replace(region, drawn_on="")
-    if before.locate and _find(project, before.drawn_on) is not None:
-        return replace(region, drawn_on=before.drawn_on)
-    names = [path.name for path in images_in(project.pictures("good"))[:1]]
+    names = [region.drawn_on, before.drawn_on]  # which has none where parts lay alike
+    names = [name for name in names if _find(project, name) is not None]
+    names += [path.name for path in images_in(project.pictures("good"))[:1]]
     return replace(region, drawn_on=next(filter(is_picture_name, names), ""))
 
 

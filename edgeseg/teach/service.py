@@ -207,7 +207,9 @@ class TeachService:
     # Region
 
     def region(self) -> Facts:
-        """{"roi": [x, y, w, h] | null, "ignore": [[[x, y], ...], ...], "locate": "none|..."}."""
+        """{"roi": [x, y, w, h] | null, "ignore": [[[x, y], ...], ...], "locate": "none|...",
+        "drawn_on": name of the picture whose part they go with, or ""}.
+        """
         return self.project.settings().region.facts()
 
     def view(self) -> Facts | None:

@@ -108,6 +108,7 @@ class RegionDrawn:
     roi: tuple[int, int, int, int] | None
     ignore: tuple[tuple[tuple[float, float], ...], ...]
     locate: str
+    drawn_on: str = ""  # the picture that was shown; empty: as before
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ class FakeTeach(TeachService):
         self.refusal = ""
         self.camera_ok, self.frames = True, 0
         self.kept = {"good": [], "bad": [], "removed": []}
-        self.drawn = {"roi": None, "ignore": [], "locate": "none"}
+        self.drawn = {"roi": None, "ignore": [], "locate": "none", "drawn_on": ""}
         self.reference: tuple[str, str] | None = None
         self.fit = {"state": "none", "share": 0.0, "sentence": ""}
         self.model, self.capturing, self.chosen = None, "off", 2.0
@@ -158,8 +158,9 @@ class FakeTeach(TeachService):
 
     def set_region(self, region):
         self._note("set_region", region)
-        self.drawn = region
-        return region
+        followed = region["locate"] != "none"
+        self.drawn = {**region, "drawn_on": region.get("drawn_on", "") if followed else ""}
+        return self.drawn
 
     def start_fit(self, options):
         self._note("start_fit", options)

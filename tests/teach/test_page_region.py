@@ -145,6 +145,20 @@ def test_shapes_stay_on_the_picture_that_they_were_drawn_on(site: Site) -> None:
     assert "good-0002.png" in tab.text("#locate-picture")
 
 
+def test_a_mark_that_is_brought_back_is_on_its_picture(site: Site) -> None:
+    site.fill()
+    mark = {"locate": "anchor:80,60,160,120", "drawn_on": "good-0003.png"}
+    site.fake.drawn = {"roi": None, "ignore": [], **mark}
+    tab = site.open("region")
+    tab.wait_for("regionLoaded && drawn.locate !== 'none'")
+    tab.click("#shapes li button:nth-of-type(2)")
+    wait(lambda: site.fake.drawn["locate"] == "none", "not deleted")
+    tab.wait_for("drawn.drawn_on === ''")
+    tab.click("#region-undo")
+    wait(lambda: site.fake.drawn["locate"] != "none", "not back")
+    assert site.fake.drawn == {"roi": None, "ignore": [], **mark}
+
+
 def test_angles_that_were_edited_by_hand_stay(site: Site) -> None:
     site.fake.drawn = {"roi": None, "ignore": [], "locate": "anchor:80,60,160,120,angles=12.5"}
     tab = site.open("region")

@@ -61,6 +61,12 @@ def test_another_is_chosen_with_the_way_parts_are_found(service) -> None:
     assert service.project.settings().region.drawn_on == ""
     service.set_region(FOLLOWED)
     assert service.project.settings().region.drawn_on == "g01.png"
+    service.set_region({**FOLLOWED, "drawn_on": "g00.png"})  # as an undone step has it
+    assert service.project.settings().region.drawn_on == "g00.png"
+    service.set_region({**FOLLOWED, "drawn_on": "z.png"})  # which is not there
+    assert service.project.settings().region.drawn_on == "g00.png"
+    with pytest.raises(UsageError, match="no name of a picture"):
+        service.set_region({**FOLLOWED, "drawn_on": "../secret.png"})
 
 
 def test_one_that_is_gone_is_missed(service) -> None:

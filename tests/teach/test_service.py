@@ -368,5 +368,5 @@ def test_a_region_that_cannot_be_meant_is_refused(taught, region, says):
 
 def test_a_region_is_stored_for_the_next_fit(taught):
     told = {"roi": [4, 2, 40, 28], "ignore": [[[5, 5], [9, 5], [9, 9]]], "locate": "none"}
-    assert taught.set_region(told) == told
+    assert taught.set_region(told) == {**told, "drawn_on": ""}
     assert str(taught.project.settings().config().geometry.roi) == "4,2,40,28"

@@ -211,7 +211,7 @@ def test_what_was_asked_reaches_the_service(site: Site) -> None:
     region = {"roi": [1, 2, 30, 40], "ignore": [[[1, 2], [3, 4], [5, 6]]], "locate": "none"}
     reference = {"name": "good-0001.png", "size": [320, 240], "kind": "good"}
     view = {"name": "good-0001.png", "size": [640, 480], "reference": reference}
-    assert site.read("/teach/region") == (200, {**region, "view": view})
+    assert site.read("/teach/region") == (200, {**region, "drawn_on": "", "view": view})
 
 
 def test_a_refusal_is_a_sentence(site: Site) -> None:

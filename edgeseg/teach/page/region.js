@@ -29,9 +29,9 @@ async function change(next, {undoing = false} = {}) {
   rememberRegion();
   showRegion();
   const turn = ++regionSaving;
-  const stored = await act("/teach/region", {roi: next.roi, ignore: next.ignore, locate: next.locate}, $("region"));
+  const stored = await act("/teach/region", {roi: next.roi, ignore: next.ignore, locate: next.locate, drawn_on: next.drawn_on}, $("region"));
   if (turn !== regionSaving) return;
-  if (stored) { view = stored.view; $("region-saved").textContent = t("region_saved"); showRegion(); }
+  if (stored) { view = stored.view; drawn = {...drawn, drawn_on: stored.drawn_on}; $("region-saved").textContent = t("region_saved"); showRegion(); }
   else { drawn = before; if (!undoing) undone.pop(); rememberRegion(); showRegion(); }  // as it is stored
 }
 
@@ -46,7 +46,7 @@ function chooseLocate(wanted) {
   if (wanted === "anchor") pickTool("anchor");
   else if (tool() === "anchor") pickTool("roi");
   draft = [];
-  if (locate !== drawn.locate) return change({...drawn, locate});
+  if (locate !== drawn.locate) return change({...drawn, locate, drawn_on: locate === "none" ? "" : drawn.drawn_on});
   return showRegion();
 }
 for (const choice of document.querySelectorAll("input[name=locate]")) choice.onchange = () => chooseLocate(choice.value);

@@ -22,9 +22,10 @@ const inspecting = () => state !== null && state.run.state !== "stopped";
 // Without a camera, and while the station shows no more than its region, a region is drawn on a
 // picture of the project: those are whole. Where parts are followed, it is the one they go from.
 function stillPicture() {
-  const whole = state && state.camera.ok && !inspecting(), drawnOn = referencePicture();
+  const drawnOn = referencePicture(), camera = state && state.camera.ok;
   if (drawnOn) return thumbnail(drawnOn.kind, drawnOn.name, 1600);
-  return whole || !view ? "/teach/live.jpg" : thumbnail("good", view.name, 1600);
+  if (camera && !(view && inspecting())) return "/teach/live.jpg";
+  return view ? thumbnail("good", view.name, 1600) : "";  // which comes with the region
 }
 
 function showLive() {
