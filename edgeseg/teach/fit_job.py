@@ -35,7 +35,7 @@ def fit(project: Project, folder: Path, telling: Telling) -> dict[str, Any]:
     count = len(images_in(project.pictures("good")))
     if count < FEWEST:
         raise UsageError(
-            f"{count} good pictures, expected {FEWEST} or more to fit on; 60 are a good beginning"
+            f"good pictures: {count}, expected {FEWEST} or more to fit on; 60 are a good beginning"
         )
     telling.at(0.01, f"Fitting on {count} good pictures")
     artefact = engine.fit_model(

@@ -101,6 +101,11 @@ class Work:
             self._end_as("cancelled" if self._cancelled else "failed", str(error))
         except OSError as error:
             self._end_as("failed", f"{error.filename or self._project.folder}: {error.strerror}")
+        except Exception as error:  # a defect of the program: nothing stays under way for ever
+            self._end_as(
+                "failed", f"ended by a defect of edgeseg ({type(error).__name__}: {error})"
+            )
+            raise
 
     def _end_as(self, state: str, sentence: str) -> None:
         with self._lock:

@@ -129,7 +129,7 @@ def test_mistakes_are_said_at_once(tmp_path, photos):
     assert "letters" in fail("teach", tmp_path / "a b", code=2)
     assert "no images there" in fail("teach", tmp_path / "x", "--good", tmp_path, code=2)
     assert "--rate 3.0" in fail("teach", tmp_path / "y", "--rate", 3.0, code=2)
-    assert "0 good pictures, expected 5" in fail("teach", tmp_path / "z", code=1)
+    assert "good pictures: 0, expected 5" in fail("teach", tmp_path / "z", code=1)
     assert "no project" in fail("learn", tmp_path, code=2)
     assert "nothing runs yet" in fail("learn", tmp_path / "z", code=2)
     assert "nothing runs yet" in fail("learn", tmp_path / "z", "--rollback", code=2)

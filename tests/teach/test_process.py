@@ -132,6 +132,15 @@ def test_something_that_needs_no_child(project):
     assert work.facts() == {"state": "done", "share": 1.0, "sentence": "done here"}
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_defect_of_the_program_ends_the_job_too(project):
+    work = Work(project)
+    work.start_here(lambda: {}["missing"], sentence="begin")
+    work.wait(30)
+    assert work.facts()["state"] == "failed"
+    assert work.facts()["sentence"] == "ended by a defect of edgeseg (KeyError: 'missing')"
+
+
 def test_a_job_gives_way_to_the_station(project):
     """Its session too, where Linux shares processors among sessions."""
     code = (
