@@ -13,7 +13,8 @@ from edgeseg.contract.geometry import PLAIN, Geometry, Pose
 from edgeseg.contract.locate import Blob
 from edgeseg.contract.pose import of_centres
 
-MOVED_AND_FOUND = 16  # good images
+MOVED_AND_FOUND = 40  # good images
+COMPARED = 16  # of them with each other, all in memory
 _SHIFT, _TURN = 0.04, 5.0  # share of the shorter side, degrees
 _OFF = 0.02  # of the longer side: at more the part is not what is followed
 _SMALL = 128  # pixels of a side that images are compared at
