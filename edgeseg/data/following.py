@@ -41,8 +41,11 @@ def moved(picture: NDArray[np.uint8], pose: Pose, *, nearest: bool = False) -> N
 def follow_error(geometry: Geometry, image_hwc: NDArray[np.uint8], planted: Pose) -> float | None:
     """Farthest corner from where a planted move puts it, in pixels; None: the part is not found."""
     height, width = image_hwc.shape[:2]
-    if geometry.locator is not None:  # where good parts lay is another question
-        geometry = replace(geometry, locator=replace(geometry.locator, places=None))
+    locator = geometry.locator  # where good parts lay, and whether a border cuts them, is not asked
+    if isinstance(locator, Blob):
+        locator = replace(locator, free=False)
+    if locator is not None:
+        geometry = replace(geometry, locator=replace(locator, places=None))
     before, after = geometry.find(image_hwc), geometry.find(moved(image_hwc, planted))
     if before is None or after is None or before.pose is None or after.pose is None:
         return None

@@ -138,6 +138,15 @@ def test_an_outline_that_is_another_one_now_and_then(
         geometry_of(good, "blob")
 
 
+def test_parts_that_fill_the_picture_may_be_cut_when_they_are_moved(tmp_path: Path) -> None:
+    images = []
+    for number in range(8):
+        disc = np.full((*SIZE_HW, 3), 200, np.uint8)
+        cv2.circle(disc, (79 + number % 2, 60), 57, (40, 40, 40), -1, cv2.LINE_AA)
+        images.append(disc)
+    assert geometry_of(folder_of(tmp_path / "discs", images), "blob").locator is not None
+
+
 @pytest.mark.parametrize(("lost", "refused"), [(2, False), (3, True)])
 def test_a_mark_that_some_parts_are_found_without(
     anchors: Path, monkeypatch: pytest.MonkeyPatch, lost: int, refused: bool
