@@ -58,7 +58,8 @@ def test_the_release_is_complete_and_its_sums_are_right(dist: Path) -> None:
 def test_the_sdist_gives_the_same_wheel(dist: Path, tmp_path: Path) -> None:
     with tarfile.open(dist / f"edgeseg-{__version__}.tar.gz") as archive:
         members = archive.getmembers()
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # 3.11.4 and later
+        archive.extractall(tmp_path)
     times = {member.mtime for member in members}
     assert len(times) == 1
     code = f"import setuptools.build_meta as b; b.build_wheel({str(tmp_path)!r})"
