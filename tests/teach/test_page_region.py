@@ -16,6 +16,12 @@ def at(tab: Tab, x: float, y: float) -> tuple[float, float]:
     return px, py
 
 
+def add_shape(tab: Tab) -> None:
+    """One of the chosen kind, with keys."""
+    tab.evaluate("$('add-shape').focus()")
+    tab.press("Enter")
+
+
 def near(actual: list, expected: list) -> None:
     assert np.abs(np.array(actual) - np.array(expected)).max() <= 1
 
@@ -75,8 +81,7 @@ def test_region_is_drawn_with_a_finger(site: Site) -> None:
 def test_region_is_drawn_with_keys(site: Site) -> None:
     tab = site.open("region")
     tab.wait_for("regionLoaded && !$('live').hidden")
-    tab.evaluate("$('add-shape').focus()")
-    tab.press("Enter")
+    add_shape(tab)
     wait(lambda: site.fake.drawn["roi"] == [80, 60, 160, 120], "no roi")
     tab.wait_for("document.activeElement.dataset.key === 'roi'")
     tab.press("ArrowRight")
@@ -118,8 +123,7 @@ def test_how_parts_lie_is_chosen_with_keys(site: Site) -> None:
     tab.press("ArrowDown")
     tab.wait_for("locateNow() === 'anchor' && tool() === 'anchor'")
     wait(lambda: site.fake.drawn["locate"] == "none", "stored before a mark was drawn")
-    tab.evaluate("$('add-shape').focus()")
-    tab.press("Enter")
+    add_shape(tab)
     wait(lambda: site.fake.drawn["locate"] == "anchor:80,60,160,120", "no mark")
     tab.click("#shapes li button:nth-of-type(2)")
     wait(lambda: site.fake.drawn["locate"] == "none", "not deleted")
@@ -191,16 +195,14 @@ def test_how_far_parts_may_turn_is_chosen_with_keys_before_and_after_the_mark(si
     ]
     tab.evaluate("document.querySelector('input[name=turns]').focus()")
     tab.press("ArrowRight")
-    tab.evaluate("$('add-shape').focus()")
-    tab.press("Enter")
+    add_shape(tab)
     wait(lambda: site.fake.drawn["locate"] == "anchor:80,60,160,120,angles=5", "no angles")
     tab.click("input[name=turns][value='20']")
     wait(lambda: site.fake.drawn["locate"] == "anchor:80,60,160,120,angles=20", "not chosen")
     tab.click("#shapes li button:nth-of-type(2)")  # the mark is drawn again
     wait(lambda: site.fake.drawn["locate"] == "none", "not deleted")
     tab.click("input[name=locate][value=anchor]")
-    tab.evaluate("$('add-shape').focus()")
-    tab.press("Enter")
+    add_shape(tab)
     wait(lambda: site.fake.drawn["locate"] == "anchor:80,60,160,120,angles=20", "forgotten")
     tab.click("input[name=turns][value='0']")
     wait(lambda: site.fake.drawn["locate"] == "anchor:80,60,160,120", "not taken back")
