@@ -1,9 +1,14 @@
-"""`edgeseg`, in which one process dies: torchrun torchrun_worker.py RANK BATCHES COMMAND..."""
+"""`edgeseg`, in which one process dies: torchrun torchrun_worker.py RANK BATCHES COMMAND...
 
+What ends by itself says which threads are left then.
+"""
+
+import atexit
 import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 from edgeseg.cli.group import main
 from edgeseg.fitting.checkpoint import Checkpoint, Collected
@@ -22,5 +27,12 @@ def save_and_die(self: Checkpoint, collected: Collected) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def tell_threads() -> None:
+    """Of this process and its libraries, as the kernel names them."""
+    names = sorted(path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm"))
+    print(f"threads left: {' '.join(names)}", file=sys.stderr)
+
+
 Checkpoint.save_if_due = save_and_die  # type: ignore[method-assign]
+atexit.register(tell_threads)
 main()

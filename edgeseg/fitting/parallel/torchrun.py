@@ -16,6 +16,10 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+
+# Loaded before there is a group: its functions would keep one as a default, and with it gloo's
+# threads, which abort a process whose interpreter ends while they let go of a tensor.
+import torch.distributed.nn
 from numpy.typing import NDArray
 
 from edgeseg.errors import EdgesegError
