@@ -42,7 +42,7 @@ dist: setup
 # Versions and hashes of all that is installed, for every platform; needs the package index.
 lock: setup
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra cpu --extra web --extra teach $(LOCK) --output-file release/device.lock
+	$(BIN)/uv pip compile pyproject.toml --extra cpu --extra web --extra teach --extra sign $(LOCK) --output-file release/device.lock
 	$(BIN)/uv pip compile pyproject.toml --extra fit $(LOCK) --output-file release/fit.lock
 	$(BIN)/uv pip compile pyproject.toml --extra dev $(LOCK) --output-file release/dev.lock
 

@@ -13,6 +13,7 @@ _WORDS = (
     *("allocate memory", "not enough memory", "out of memory", "insufficient memory"),
     *("failed to map segment", "bad_alloc", "bad allocation", "start new thread"),
 )
+_VAGUE = "could not create a primitive"  # oneDNN, for want of memory or for another reason
 _LITTLE = 1_000_000_000  # bytes: libraries of a fit are larger
 
 
@@ -24,10 +25,11 @@ def out_of_memory(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:
         return True
-    if isinstance(error, ImportError | SystemError) and _is_nearly_gone():
+    text = str(error).lower()
+    vague = isinstance(error, ImportError | SystemError) or _VAGUE in text
+    if vague and _is_nearly_gone():
         return True  # half of a library was loaded, and it says what it likes
     foreign = isinstance(error, RuntimeError | ImportError | SystemError)
-    text = str(error).lower()
     return (foreign or type(error).__module__ == "cv2") and any(word in text for word in _WORDS)
 
 

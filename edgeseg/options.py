@@ -96,15 +96,22 @@ def listeners(*, quiet: bool) -> tuple[Note, Progress]:
     return (ignore, silent) if quiet else (note, bar)
 
 
+def params_of(*options: Decorator[Any]) -> list[click.Parameter]:
+    """What options are when they do not decorate a command."""
+
+    def declared() -> None:  # nothing but a place for click to note them
+        pass
+
+    for option in reversed(options):
+        option(declared)
+    params: list[click.Parameter] = declared.__click_params__  # type: ignore[attr-defined]
+    return params[::-1]
+
+
 def gathered(name: str, value: Callable[..., Any], *options: Decorator[Any]) -> Decorator[Any]:
     """Options that reach a command as one argument: `name`, made by `value` of theirs."""
 
-    def declared() -> None:  # nothing but a place for click to note the options
-        pass
-
-    for option in options:
-        option(declared)
-    names = [param.name for param in declared.__click_params__]  # type: ignore[attr-defined]
+    names = [param.name for param in params_of(*options)]
 
     def decorate(command: Command) -> Command:
         @wraps(command)

@@ -83,13 +83,20 @@ def _load(path: Path) -> "ModelProto":
 def _graph_facts(proto: "ModelProto", path: Path) -> dict[str, Any]:
     try:
         return {
-            "inputs": {value.name: _shape(value) for value in proto.graph.input},
-            "outputs": {value.name: _shape(value) for value in proto.graph.output},
-            "operators": dict(sorted(Counter(node.op_type for node in proto.graph.node).items())),
+            "inputs": {_name(value.name): _shape(value) for value in proto.graph.input},
+            "outputs": {_name(value.name): _shape(value) for value in proto.graph.output},
+            "operators": dict(sorted(Counter(_name(n.op_type) for n in proto.graph.node).items())),
             "quadratic_form_bytes_per_frame": _form_bytes(proto),
         }
     except (LookupError, ValueError, TypeError) as error:  # types and names that are none
         raise RuntimeFailure(f"{path}: damaged graph ({error}); export it again") from None
+
+
+def _name(text: str | bytes) -> str:
+    """Protobuf gives a name that is not UTF-8 as bytes, where others have texts."""
+    if not isinstance(text, str):
+        raise ValueError(f"the name {text!r} is not UTF-8")
+    return text
 
 
 def _form_bytes(proto: "ModelProto") -> int:

@@ -5,50 +5,13 @@ from pathlib import Path
 
 import click
 
-from edgeseg.options import FOLDER, gathered, listeners, note, quiet_option, trust_option
-from edgeseg.runtime.backends.choose import backend_names
-from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.contract.signature import admit
+from edgeseg.options import FOLDER, listeners, note, quiet_option
 from edgeseg.runtime.golden.live import grab_frames
 from edgeseg.runtime.golden.open_judge import Opening, check_recipe
 from edgeseg.runtime.golden.record import CheckRecord, write_record
+from edgeseg.runtime.opening_options import opening_options
 from edgeseg.runtime.recipes.recipe import read_recipe
-
-
-def _opening(
-    backend: str,
-    threads: int | None,
-    spin: bool,
-    allow_random_weights: bool,
-    trust: tuple[Path, ...],
-) -> Opening:
-    return Opening(
-        backend=backend,
-        session=SessionOptions(threads=threads, spin=spin, trust=trust),
-        allow_random_weights=allow_random_weights,
-    )
-
-
-opening_options = gathered(
-    "opening",
-    _opening,
-    click.option(
-        "--backend",
-        type=click.Choice(backend_names()),
-        default=Opening.backend,
-        show_default=True,
-        help="As of the stream: auto is TensorRT, else CUDA, else CPU.",
-    ),
-    click.option("--threads", type=int, help="Processor threads; default: all cores."),
-    click.option(
-        "--spin/--no-spin",
-        default=SessionOptions.spin,
-        help="Let ONNX Runtime's idle threads watch for the next frame, awake.",
-    ),
-    click.option(
-        "--allow-random-weights", is_flag=True, help="Run a model that was never trained."
-    ),
-    trust_option,
-)
 
 
 @click.command()
@@ -77,6 +40,7 @@ def check(
     edgeseg check recipes/bottle --source 0
     """
     note_to, _ = listeners(quiet=quiet)
+    admit(recipe, opening.session.trust)
     product = read_recipe(recipe)
     frames = () if source is None else grab_frames(source, product.settings.golden.master_frames)
     record = check_recipe(product, opening, live=frames, note=note_to)

@@ -3,19 +3,20 @@
 import json
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import PLAN_SUFFIXES
+from edgeseg.contract.signature import admit, note_stale
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import atomic_path
-from edgeseg.options import FILE, FOLDER, PATH, listeners, note, quiet_option
+from edgeseg.options import FILE, FOLDER, PATH, listeners, note, quiet_option, trust_option
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.capture.image_files import image_paths
-from edgeseg.runtime.check_command import opening_options
 from edgeseg.runtime.golden.check import approve as approve_golden
 from edgeseg.runtime.golden.expected import (
     LABELS,
@@ -29,6 +30,7 @@ from edgeseg.runtime.golden.install import install_model, roll_back
 from edgeseg.runtime.golden.live import grab_frames
 from edgeseg.runtime.golden.open_judge import Opening, opened_judge
 from edgeseg.runtime.golden.record import last_check
+from edgeseg.runtime.opening_options import opening_options
 from edgeseg.runtime.recipes.recipe import (
     DecisionSettings,
     Recipe,
@@ -57,14 +59,21 @@ def recipe() -> None:
 @click.option("--number", type=int, help="By which a PLC loads it; default: the next free one.")
 @click.option("--roi", metavar="X,Y,W,H", help="Look only at this part of the frame.")
 @click.option("--threshold", type=float, help="Instead of the model's own.")
+@trust_option
 def new(
-    folder: Path, model: Path, number: int | None, roi: str | None, threshold: float | None
+    folder: Path,
+    model: Path,
+    number: int | None,
+    roi: str | None,
+    threshold: float | None,
+    trust: tuple[Path, ...],
 ) -> None:
     """Make the recipe FOLDER with a copy of a model.
 
     \b
     edgeseg recipe new recipes/bottle --model bottle.onnx
     """
+    admit(model, trust)
     chosen = RecipeStore(folder=folder.parent).free_number() if number is None else number
     settings = Settings(
         number=chosen,
@@ -81,7 +90,8 @@ def new(
 
 @recipe.command("list")
 @click.argument("folder", type=FOLDER)
-def list_recipes(folder: Path) -> None:
+@trust_option
+def list_recipes(folder: Path, trust: tuple[Path, ...]) -> None:
     """List the recipes in FOLDER.
 
     \b
@@ -93,7 +103,7 @@ def list_recipes(folder: Path) -> None:
             (
                 str(item.settings.number),
                 item.name,
-                _model_words(item),
+                _model_words(item, trust),
                 str(sum(1 for _ in golden_files(item))),
                 last_check(item),
             )
@@ -104,12 +114,14 @@ def list_recipes(folder: Path) -> None:
 @recipe.command()
 @click.argument("recipe_folder", metavar="RECIPE", type=FOLDER)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show(recipe_folder: Path, as_json: bool) -> None:
+@trust_option
+def show(recipe_folder: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
     """Say what RECIPE is: its model, operating point, golden set and last check.
 
     \b
     edgeseg recipe show recipes/bottle
     """
+    admit(recipe_folder, trust)
     facts = _facts(read_recipe(recipe_folder))
     if as_json:
         click.echo(json.dumps(facts, indent=2))
@@ -139,6 +151,7 @@ def add_golden(
     """
     if label is None:
         raise UsageError(f"{pictures}: good or bad parts? Add `--good` or `--bad`")
+    admit(recipe_folder, opening.session.trust)
     item, added = read_recipe(recipe_folder), []
     try:
         for path in image_paths(pictures):
@@ -160,6 +173,7 @@ def add_master(recipe_folder: Path, source: str, opening: Opening, quiet: bool) 
     \b
     edgeseg recipe add-master recipes/bottle --source 0
     """
+    admit(recipe_folder, opening.session.trust)
     item = read_recipe(recipe_folder)
     frames = grab_frames(source, item.settings.golden.master_frames)
     with opened_judge(item, opening, note=listeners(quiet=quiet)[0]) as judge:
@@ -169,6 +183,7 @@ def add_master(recipe_folder: Path, source: str, opening: Opening, quiet: bool) 
     for index, frame_hwc in enumerate(frames):
         write_image(folder / f"{index:03d}.png", frame_hwc)
     path = write_expected(item, expected)
+    note_stale(item.model, note)
     note(f"wrote {path}; check with: edgeseg check {item.folder} --source {source}")
 
 
@@ -182,6 +197,7 @@ def approve(recipe_folder: Path, opening: Opening, quiet: bool) -> None:
     \b
     edgeseg recipe approve recipes/bottle
     """
+    admit(recipe_folder, opening.session.trust)
     _approve(read_recipe(recipe_folder), opening, quiet=quiet)
 
 
@@ -199,21 +215,26 @@ def install(recipe_folder: Path, model: Path, opening: Opening, quiet: bool) -> 
     \b
     edgeseg recipe install recipes/bottle better.onnx
     """
+    admit(recipe_folder, opening.session.trust)
     item = read_recipe(recipe_folder)
     install_model(item, model, opening, note=listeners(quiet=quiet)[0])
+    note_stale(item.model, note)
     note(f"wrote {item.model}; go back with: edgeseg recipe rollback {item.folder}")
 
 
 @recipe.command()
 @click.argument("recipe_folder", metavar="RECIPE", type=FOLDER)
-def rollback(recipe_folder: Path) -> None:
-    """Put the model before the present one back, with what was approved of it.
+@trust_option
+def rollback(recipe_folder: Path, trust: tuple[Path, ...]) -> None:
+    """Put the model before the present one back, with what was approved and signed of it.
+
+    With --trust only a version that was signed comes back.
 
     \b
     edgeseg recipe rollback recipes/bottle
     """
     item = read_recipe(recipe_folder)
-    version = roll_back(item)
+    version = roll_back(item, trust=trust)
     note(
         f"model {version.model_sha256[:12]}... is back in {item.model}; check with: "
         f"edgeseg check {item.folder}"
@@ -221,9 +242,12 @@ def rollback(recipe_folder: Path) -> None:
 
 
 def _approve(item: Recipe, opening: Opening, *, quiet: bool) -> None:
+    """The golden set as it is now; what is signed was looked at before it changed."""
     note_to: Note = listeners(quiet=quiet)[0]
-    with opened_judge(item, opening, note=note_to) as judge:
+    looked_at = replace(opening, session=replace(opening.session, trust=()))
+    with opened_judge(item, looked_at, note=note_to) as judge:
         path = write_expected(item, approve_golden(judge))
+    note_stale(item.model, note)
     note(f"wrote {path}; check with: edgeseg check {item.folder}")
 
 
@@ -243,8 +267,9 @@ def _remove(paths: Iterable[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
-def _model_words(item: Recipe) -> str:
+def _model_words(item: Recipe, trust: tuple[Path, ...]) -> str:
     try:
+        admit(item.folder, trust)
         metadata = file_metadata(item.model)
     except EdgesegError as error:
         return f"unusable: {error}"
@@ -253,7 +278,8 @@ def _model_words(item: Recipe) -> str:
 
 def _facts(item: Recipe) -> dict[str, object]:
     metadata = file_metadata(item.model)
-    thresholds = metadata.thresholds(item.settings.operating_point.threshold)
+    own = item.settings.operating_point.threshold
+    thresholds = metadata.thresholds(own)
     counts = {label: 0 for label in LABELS}
     for name, _ in golden_files(item):
         counts["good" if name.startswith("good/") else "bad"] += 1
@@ -266,7 +292,7 @@ def _facts(item: Recipe) -> dict[str, object]:
         "number": item.settings.number,
         "model": f"{item.model.name}: {metadata.name}, {metadata.precision}",
         "threshold": thresholds.score,
-        "chosen": "by hand" if item.settings.operating_point.threshold else thresholds.method,
+        "chosen": thresholds.method if own is None else "by hand",
         "region": item.settings.region.roi or "all",
         "golden": f"{counts['good']} good, {counts['bad']} bad, approved {approved}",
         "check at start": item.settings.golden.at_start,

@@ -64,7 +64,10 @@ class Container:
         first, end = place.data_offsets
         with self.path.open("rb") as file:
             file.seek(self.begin + first)
-            values: NDArray[np.float32] = np.frombuffer(file.read(end - first), "<f4")
+            data = file.read(end - first)
+        if len(data) % 4 or len(data) < end - first:
+            raise Malformed(f"{name}: {len(data)} bytes, expected four for each of its values")
+        values: NDArray[np.float32] = np.frombuffer(data, "<f4")
         return values
 
 

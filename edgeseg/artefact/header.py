@@ -91,6 +91,25 @@ def calibration_facts(header: dict[str, Any]) -> CalibrationFacts:
     return record(CalibrationFacts, _known(CalibrationFacts, stored), place="calibration")
 
 
+@dataclass(frozen=True, kw_only=True)
+class NamedScore:
+    """A good image, by the name of its file."""
+
+    image: str
+    score: float
+
+
+def named_highest(path: Path, header: dict[str, Any]) -> tuple[NamedScore, ...]:
+    """Good images with the highest scores, the highest first; earlier versions named none."""
+    stored = header["data"].get("highest", ())
+    try:
+        if not isinstance(stored, list | tuple):
+            raise Malformed(f"data.highest: a {type(stored).__name__}, expected a list")
+        return tuple(record(NamedScore, each, place="data.highest") for each in stored)
+    except Malformed as error:
+        raise damaged(path, error) from None
+
+
 def damaged(path: Path, error: Exception) -> ArtefactError:
     """Of a file that is ours, and wrong."""
     return unless_memory(
@@ -111,9 +130,12 @@ def unless_memory(error: Exception, otherwise: ArtefactError) -> ArtefactError:
 
 def read_floats(path: Path, name: str) -> NDArray[np.float32] | None:
     """The finite values of a float32 tensor; None without such one."""
-    values = read_artefact_file(path).floats(name)
-    if values is not None and not np.isfinite(values).all():
-        raise damaged(path, Malformed(f"{name} holds values that are not finite"))
+    try:
+        values = read_artefact_file(path).floats(name)
+        if values is not None and not np.isfinite(values).all():
+            raise Malformed(f"{name} holds values that are not finite")
+    except Malformed as error:
+        raise damaged(path, error) from None
     return values
 
 

@@ -29,6 +29,7 @@ def describe_model(
     target: str,
     batch: tuple[int, int, int],
     outputs: list[str],
+    calibrated_in: str | None = None,
 ) -> ModelMetadata:
     """All that the runtime needs beside the graph."""
     calibration, config, good = artefact.calibration, artefact.config, artefact.calibration.good
@@ -61,6 +62,7 @@ def describe_model(
         planted_scores=()
         if artefact.planted is None
         else tuple(np.sort(artefact.planted.scores).tolist()),
+        calibrated_in=calibrated_in,
         geometry=None if config.geometry == PLAIN else config.geometry,
         camera_hw=None if camera is None else (int(camera[0]), int(camera[1])),
         rule=ScoreRule(top=config.top, sigma=config.sigma),

@@ -19,11 +19,21 @@ from edgeseg.cli.data_options import (
 )
 from edgeseg.cli.fit_settings import FitSettings, settings_options
 from edgeseg.cli.through_graph import embedder_for
+from edgeseg.contract.signature import admit, note_stale
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.errors import UsageError
 from edgeseg.files import check_writable, size_text
 from edgeseg.fitting.options import Changes, Checkpoints, FitOptions, Shard
-from edgeseg.options import FILE, FOLDER, PATH, Numbers, graph_option, quiet_option
+from edgeseg.options import (
+    FILE,
+    FOLDER,
+    PATH,
+    Numbers,
+    graph_option,
+    note,
+    quiet_option,
+    trust_option,
+)
 
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
@@ -81,6 +91,7 @@ def moments(
 @max_bad_option
 @max_pixels_option
 @batch_option
+@trust_option
 @quiet_option
 def merge(
     parts: tuple[Path, ...],
@@ -90,6 +101,7 @@ def merge(
     max_bad: int,
     max_pixels: int,
     batch_size: int,
+    trust: tuple[Path, ...],
     quiet: bool,
 ) -> None:
     """Join the shards of one data set, or models of the same settings, into one model.
@@ -103,6 +115,7 @@ def merge(
     for path in parts:
         if not path.is_file():
             read_header(path)  # says so
+        admit(path, trust)
     apart = _open(calibrate, "--calibrate")
     check_writable(out)
 
@@ -163,6 +176,7 @@ def _merged(
 @max_pixels_option
 @batch_option
 @device_option
+@trust_option
 @quiet_option
 def update(
     model: Path,
@@ -176,6 +190,7 @@ def update(
     max_pixels: int,
     batch_size: int,
     device: str,
+    trust: tuple[Path, ...],
     quiet: bool,
 ) -> None:
     """Add the good images in MORE to MODEL, or take images out, without fitting again.
@@ -186,6 +201,7 @@ def update(
     edgeseg update part.edgeseg today/ --decay 0.95
     """
     out = out or model
+    admit(model, trust)
     read_config(model)
     changes = Changes(
         more=_open(more, "MORE"),
@@ -210,6 +226,7 @@ def update(
     options = replace(options, through=embedder_for(before, backbone_graph))
     changed = run_update(before, changes, options)
     save_artefact(changed, out)
+    note_stale(out, note)
     about = "about " if changed.moments is not None and changed.moments.decayed else ""
     options.note(
         f"wrote {out} ({about}{changed.data['fitted']} images) in "

@@ -10,9 +10,10 @@ from edgeseg.artefact.header import read_config
 from edgeseg.contract.geometry import Polygon
 from edgeseg.contract.ignored import hidden_of, parse_region, read_regions
 from edgeseg.contract.metadata import MODEL_SUFFIXES, Decision
+from edgeseg.contract.signature import admit, note_stale
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.files import check_writable
-from edgeseg.options import FILE, PATH, SIZE, listeners, note, quiet_option
+from edgeseg.options import FILE, PATH, SIZE, listeners, note, quiet_option, trust_option
 from edgeseg.progress import Note, Progress
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 
@@ -31,6 +32,7 @@ from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 @click.option("--camera", "camera_hw", type=SIZE, help="Size of the pictures, if it is not known.")
 @click.option("--good", type=PATH, help="Good images to take the threshold from, not fitted on.")
 @click.option("--out", "-o", type=FILE, help="Write the model here instead.")
+@trust_option
 @quiet_option
 def ignore(
     model: Path,
@@ -40,6 +42,7 @@ def ignore(
     camera_hw: tuple[int, int] | None,
     good: Path | None,
     out: Path | None,
+    trust: tuple[Path, ...],
     quiet: bool,
 ) -> None:
     """Ignore regions of the camera's picture in MODEL, without a new fit.
@@ -58,6 +61,7 @@ def ignore(
         added += read_regions(mask)
     if not added and not clear:
         raise UsageError("nothing to ignore: give --region X,Y,W,H, --mask FILE or --clear")
+    admit(model, trust)
     tell, progress = listeners(quiet=quiet)
     if model.suffix in MODEL_SUFFIXES:
         if good is not None or out is not None:
@@ -75,6 +79,7 @@ def ignore(
             note=tell,
             progress=progress,
         )
+    note_stale(out or model, note)
     note(f"wrote {written}")
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from edgeseg.cli.teach_command import followed, opened_service
+from edgeseg.contract.signature import note_stale
 from edgeseg.errors import UsageError
-from edgeseg.options import PATH, listeners, quiet_option
+from edgeseg.options import PATH, listeners, quiet_option, trust_option
 
 
 @click.command()
@@ -23,14 +24,23 @@ from edgeseg.options import PATH, listeners, quiet_option
 )
 @click.option("--dry-run", is_flag=True, help="Show what it would learn, and change nothing.")
 @click.option("--rollback", is_flag=True, help="Let the version of before run again instead.")
+@trust_option
 @quiet_option
-def learn(folder: Path, origin: str, dry_run: bool, rollback: bool, quiet: bool) -> None:
+def learn(
+    folder: Path,
+    origin: str,
+    dry_run: bool,
+    rollback: bool,
+    trust: tuple[Path, ...],
+    quiet: bool,
+) -> None:
     """Make what people marked in PROJECT the next version of its model.
 
     A picture is learned when two people or a supervisor call it good, at most one for ten that were
     fitted, and never one that scores like a known defect. The place of an alarm is ignored where
     they say so: at most a tenth of the picture, and nothing that hides a known defect. The new
     version must get the golden pictures right; a station that runs swaps it in between two frames.
+    With --trust it goes on from a recipe that is signed, and the new version waits for a signature.
 
     \b
     edgeseg learn line3 --from feedback --dry-run
@@ -44,7 +54,7 @@ def learn(folder: Path, origin: str, dry_run: bool, rollback: bool, quiet: bool)
 
     note = listeners(quiet=quiet)[0]
     project = Project.opened(folder)
-    with opened_service(project, note=note) as service:
+    with opened_service(project, note=note, trust=trust) as service:
         if rollback:
             back = service.rollback(who="supervisor")
             note(f"version {back['version']} runs again, threshold {back['threshold']:.4f}")
@@ -59,6 +69,7 @@ def learn(folder: Path, origin: str, dry_run: bool, rollback: bool, quiet: bool)
             return
         service.learn(who="supervisor")
         followed(service, "learn", note=note)
+        note_stale(project.recipe / "model.onnx", note)
         note(f"wrote {project.recipe}; go back with: edgeseg learn {folder} --rollback")
 
 

@@ -9,9 +9,9 @@ import click
 from edgeseg.artefact.header import read_artefact_file
 from edgeseg.contract.metadata import MODEL_SUFFIXES, UNKNOWN_LICENCE
 from edgeseg.contract.seal import hash_state
-from edgeseg.contract.signature import signature_facts
+from edgeseg.contract.signature import admit, signature_facts
 from edgeseg.files import size_text
-from edgeseg.options import PATH
+from edgeseg.options import PATH, trust_option
 
 _LISTED = 12  # values of a list that are shown one by one
 
@@ -19,12 +19,14 @@ _LISTED = 12  # values of a list that are shown one by one
 @click.command()
 @click.argument("model", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def info(model: Path, as_json: bool) -> None:
+@trust_option
+def info(model: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
     """Say what a model file is: an .edgeseg artefact, an .onnx graph or a .plan engine.
 
     \b
     edgeseg info bottle.edgeseg
     """
+    admit(model, trust)
     if model.suffix in MODEL_SUFFIXES:
         from edgeseg.export.inspect_file import describe
 

@@ -12,6 +12,8 @@ from edgeseg.files import file_sha256
 from edgeseg.options import FILE, PATH, note, trust_option
 from edgeseg.runtime.backends.model_file import file_metadata
 
+_CHAIN = {".edgeseg": "artefact_sha256", ".onnx": "onnx_sha256"}  # what a signature calls them
+
 
 @click.command()
 @click.argument("key", type=FILE)
@@ -53,10 +55,11 @@ def verify_signature(files: tuple[Path, ...], trust: tuple[Path, ...], as_json: 
     """Say who signed FILES, and whether they are still what was signed.
 
     Files that were made of each other are held together: the hash of an artefact against the graph
-    that names it, the hash of a graph against the plan that was built from it.
+    that names it, the hash of a graph against the plan that was built from it, and the hash of a
+    graph or plan against the recipe that holds a copy of it.
 
     \b
-    edgeseg verify-signature part.edgeseg part.onnx --trust owner.pub
+    edgeseg verify-signature part.edgeseg part.onnx recipes/part --trust owner.pub
     """
     if not trust:
         raise UsageError("trust=: expected at least one public key to hold signatures against")
@@ -82,10 +85,10 @@ def verify_signature(files: tuple[Path, ...], trust: tuple[Path, ...], as_json: 
 
 
 def chain_of(path: Path) -> dict[str, str]:
-    """Hashes of what a model was made from, by what it says itself; of a recipe, of its model."""
+    """Hashes of what a model was made from, by what it says itself; of a recipe, of its models."""
     if path.is_dir():
         models = [each for each in sorted(path.iterdir()) if each.suffix in MODEL_SUFFIXES]
-        return {} if not models else chain_of(models[0])
+        return {name: digest for each in models for name, digest in chain_of(each).items()}
     if path.suffix not in MODEL_SUFFIXES:
         return {}
     told = file_metadata(path)
@@ -98,21 +101,37 @@ def chain_of(path: Path) -> dict[str, str]:
 def _links(statements: dict[Path, Statement]) -> dict[Path, list[Path]]:
     """Which of the files each was made from; one that says so and is not is an error."""
     hashes = {path: file_sha256(path) for path in statements if path.is_file()}
-    links: dict[Path, list[Path]] = {path: [] for path in statements}
+    links: dict[Path, list[Path]] = {}
     for path, statement in statements.items():
-        for other, digest in hashes.items():
-            if other != path and digest in statement.chain.values():
-                links[path].append(other)
-            named = "onnx_sha256" if other.suffix == ".onnx" else "artefact_sha256"
-            if other != path and _claims(statement, named, other, path, digest):
-                raise RuntimeFailure(
-                    f"{path}: made from another file than {other}; its signature names "
-                    f"{statement.chain[named][:12]}..., and that is {digest[:12]}..."
-                )
+        for suffix in (".edgeseg", *MODEL_SUFFIXES):
+            _check_origin(path, suffix, _named(path, statement, suffix), hashes)
+        named = {*statement.chain.values(), *(statement.files.values() if path.is_dir() else ())}
+        links[path] = [each for each in hashes if each != path and hashes[each] in named]
     return links
 
 
-def _claims(statement: Statement, named: str, other: Path, path: Path, digest: str) -> bool:
-    """Whether a statement names another file of the same stem by another hash."""
-    kin = other.stem == path.stem and other.suffix not in PLAN_SUFFIXES
-    return kin and named in statement.chain and statement.chain[named] != digest
+def _named(path: Path, statement: Statement, suffix: str) -> set[str]:
+    """Hashes of files of a kind that something was made from; a recipe holds copies of them."""
+    chain = statement.chain.get(_CHAIN.get(suffix, ""))
+    named = set() if chain is None else {chain}
+    if path.is_dir():
+        named |= {digest for name, digest in statement.files.items() if Path(name).suffix == suffix}
+    return named
+
+
+def _check_origin(path: Path, suffix: str, named: set[str], hashes: dict[Path, str]) -> None:
+    """Refuse when none of the files that it should have been made from is the one it names.
+
+    A file has the stem of what it was made from; a recipe may have any name.
+    """
+    kin = [
+        other
+        for other in hashes
+        if other != path and other.suffix == suffix and (path.is_dir() or other.stem == path.stem)
+    ]
+    if named and kin and not any(hashes[other] in named for other in kin):
+        told = " or ".join(f"{digest[:12]}..." for digest in sorted(named))
+        raise RuntimeFailure(
+            f"{path}: made from another file than {kin[0]}; its signature names {told}, and that "
+            f"is {hashes[kin[0]][:12]}..."
+        )

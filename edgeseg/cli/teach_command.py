@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgeseg.contract.ignored import read_regions
-from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.contract.picture_size import MAX_PIXELS
+from edgeseg.contract.signature import admit
+from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.model.backbones import BACKBONES
-from edgeseg.options import FILE, PATH, Entry, gathered, listeners, quiet_option
+from edgeseg.options import FILE, PATH, Entry, gathered, listeners, quiet_option, trust_option
 from edgeseg.progress import Note
 from edgeseg.tables import aligned
+from edgeseg.teach.pictures import Limits
 
 if TYPE_CHECKING:
     from edgeseg.teach.project import Project
@@ -91,6 +94,14 @@ page_options = gathered(
 @click.option("--bad", type=PATH, help="Pictures of bad parts, to see what is found of them.")
 @wishes
 @page_options
+@click.option(
+    "--max-pixels",
+    type=click.IntRange(1, MAX_PIXELS),
+    default=Limits.pixels,
+    show_default=True,
+    help="Of a picture by its header; a larger one is not taken.",
+)
+@trust_option
 @quiet_option
 def teach(
     folder: Path | None,
@@ -99,12 +110,17 @@ def teach(
     bad: Path | None,
     wishes: dict[str, Any],
     page: PageWish,
+    max_pixels: int,
+    trust: tuple[Path, ...],
     quiet: bool,
 ) -> None:
     """Go from good pictures to a station that runs: collect, fit, judge, make the recipe.
 
     PROJECT is a folder of plain files; it is made where there is none, and what is typed once stays
     in its project.toml. Sixty good parts are a good beginning.
+
+    With --trust the station runs nothing unsigned, its own work included: what was taught here
+    waits until its recipe is signed, and learning goes on from a signed one.
 
     \b
     edgeseg teach line3 --good photos/
@@ -121,12 +137,13 @@ def teach(
     note = listeners(quiet=quiet)[0]
     begun = Project.begun(where)
     _store(begun, wishes)
-    with opened_service(begun, note=note) as service:
+    with opened_service(begun, note=note, trust=trust, max_pixels=max_pixels) as service:
         for kind, pictures in (("good", good), ("bad", bad)):
             if pictures is not None:
                 note(_collected(service, pictures, kind))
         if page.serve is None:
             _taught(service, note)
+            _say_unsigned(begun, trust, note)
         else:
             _served(service, page, note)
 
@@ -144,6 +161,14 @@ def _taught(service: "TeachService", note: Note) -> None:
         f"wrote {made['recipe']}; next: edgeseg stream --recipes {project.recipes} "
         f"--source {source}"
     )
+
+
+def _say_unsigned(project: "Project", trust: tuple[Path, ...], note: Note) -> None:
+    """What stands between the recipe and a station that asks for signatures."""
+    try:
+        admit(project.recipe, trust)
+    except RuntimeFailure as error:
+        note(f"it does not run here yet: {error}")
 
 
 def _served(service: "TeachService", page: PageWish, note: Note) -> None:
@@ -173,11 +198,17 @@ def _served(service: "TeachService", page: PageWish, note: Note) -> None:
 
 
 @contextmanager
-def opened_service(project: "Project", *, note: Note) -> "Iterator[TeachService]":
+def opened_service(
+    project: "Project",
+    *,
+    note: Note,
+    trust: tuple[Path, ...] = (),
+    max_pixels: int = Limits.pixels,
+) -> "Iterator[TeachService]":
     """The calls that a page makes, for a shell; what is under way ends with it."""
     from edgeseg.teach.service import TeachService
 
-    service = TeachService(project, note=note)
+    service = TeachService(project, note=note, limits=Limits(pixels=max_pixels), trust=trust)
     try:
         yield service
     finally:

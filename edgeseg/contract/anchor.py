@@ -16,11 +16,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import encode_png
+from edgeseg.contract.images import decode_image, encode_png
 from edgeseg.contract.locate import Found, Grey, held, nothing
 from edgeseg.contract.places import Places
 from edgeseg.contract.pose import Matrix, Pose, Roi, chained, warped
-from edgeseg.errors import UsageError
+from edgeseg.errors import DatasetError, UsageError
 
 _FINE = 64  # pixels of a rectangle's longer side where its place is refined
 _COARSE = 16  # and of its shorter side where it is searched for
@@ -29,6 +29,7 @@ _ROWS = 4  # of the camera's that are read for each row of that picture
 _MARGIN = 1 / 4  # of the rectangle: how far it may be from where it was searched for
 _FLAT = 0.1  # of the rectangle's contrast: less is nothing to look at
 _STARTS = 3  # angles that a rectangle is refined from where the best does not do
+_MOST_PIXELS = 1_000_000  # of a picture in a file, whatever its header says
 _DOUBT = 2 / 3  # of the limit: less like a part than good ones were
 _STEPS = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 1e-4)  # of the refinement
 
@@ -51,6 +52,9 @@ class Anchor:
                 f"anchor: {len(self.pictures)} pictures of {len(self.angles)} angles, expected one "
                 "of each and a larger one"
             )
+        if not 0 <= self.limit <= 2:
+            raise UsageError(f"anchor: limit {self.limit}, expected 0 to 2 of 1 - correlation")
+        _ = self._templates  # a damaged one is refused now, and not at the first frame
 
     @property
     def home_xy(self) -> tuple[float, float]:
@@ -59,7 +63,9 @@ class Anchor:
 
     @cached_property
     def _templates(self) -> list[Grey]:
-        return [_read_png(text) for text in self.pictures]
+        *small, larger = self.pictures
+        fine = _read_png(larger, fine_hw(self.box))
+        return [*(_read_png(text, coarse_hw(self.box)) for text in small), fine]
 
     def find(self, image_hwc: NDArray[np.uint8]) -> Found:
         """Look for the rectangle: everywhere within reach, then exactly where it is."""
@@ -94,6 +100,8 @@ class Anchor:
         half_w, half_h = self.reach + self.box.w / 2, self.reach + self.box.h / 2
         left, top = (max(0, int(value)) // step * step for value in (x - half_w, y - half_h))
         right, bottom = min(width, math.ceil(x + half_w)), min(height, math.ceil(y + half_h))
+        if left >= right or top >= bottom:
+            return []
         window = _shrunk_green(image_hwc[top:bottom, left:right], step)
         found: list[tuple[float, int, int, float]] = []  # likeness, place in the window, angle
         # Every second angle everywhere, and those between them where the best of these was.
@@ -153,21 +161,32 @@ def coarse_step(box: Roi) -> int:
     return step if step < _ROWS else math.ceil(step / _ROWS) * _ROWS
 
 
+def coarse_hw(box: Roi) -> tuple[int, int]:
+    """The size of a rectangle's picture where it is searched for."""
+    step = coarse_step(box)
+    return max(1, box.h // step), max(1, box.w // step)
+
+
+def fine_hw(box: Roi) -> tuple[int, int]:
+    """And where its place is refined."""
+    factor = max(box.w, box.h) / _FINE
+    return max(1, round(box.h / factor)), max(1, round(box.w / factor))
+
+
 def anchor_pictures(
     image_hwc: NDArray[np.uint8], box: Roi, angles: tuple[float, ...]
 ) -> tuple[str, ...]:
     """The rectangle of a good image as it looks turned by each angle, and as it is, larger."""
     home = (box.x + box.w / 2, box.y + box.h / 2)
     step, fine = coarse_step(box), max(box.w, box.h) / _FINE
-    coarse_hw = (max(1, box.h // step), max(1, box.w // step))
-    fine_hw = (max(1, round(box.h / fine)), max(1, round(box.w / fine)))
+    small_hw, larger_hw = coarse_hw(box), fine_hw(box)
     pictures = []
     for angle in angles:
         # A part that turns one way shows in its rectangle what lay the other way before.
         back = Pose(x=home[0], y=home[1], degrees=-angle, home_xy=home)
-        matrix = chained(back.matrix, _around(home, coarse_hw, step))
-        pictures.append(_warped_green(image_hwc, matrix, coarse_hw))
-    pictures.append(_warped_green(image_hwc, _around(home, fine_hw, fine), fine_hw))
+        matrix = chained(back.matrix, _around(home, small_hw, step))
+        pictures.append(_warped_green(image_hwc, matrix, small_hw))
+    pictures.append(_warped_green(image_hwc, _around(home, larger_hw, fine), larger_hw))
     return tuple(_png(picture) for picture in pictures)
 
 
@@ -220,9 +239,15 @@ def _png(picture: Grey) -> str:
     return base64.b64encode(encode_png(picture)).decode()
 
 
-def _read_png(text: str) -> Grey:
-    data = np.frombuffer(base64.b64decode(text), np.uint8)
-    picture = cv2.imdecode(data, cv2.IMREAD_GRAYSCALE)
-    if picture is None:
-        raise UsageError("anchor: its picture cannot be decoded; fit the model again")
-    return np.asarray(picture, np.uint8)
+def _read_png(text: str, size_hw: tuple[int, int]) -> Grey:
+    try:
+        data = base64.b64decode(text, validate=True)
+        picture = decode_image(data, name="picture", max_pixels=_MOST_PIXELS)[..., 1]
+    except (ValueError, DatasetError) as error:  # not base64, or not a picture
+        raise UsageError(f"anchor: {error}; fit the model again") from None
+    if picture.shape != size_hw:
+        raise UsageError(
+            f"anchor: a picture of {picture.shape[0]}x{picture.shape[1]}, expected {size_hw[0]}x"
+            f"{size_hw[1]} of its rectangle; fit the model again"
+        )
+    return np.ascontiguousarray(picture)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.places import Places
 from edgeseg.contract.pose import Polygon, Pose
+from edgeseg.errors import UsageError
 
 Turns = Literal["none", "axis", "full"]  # none: round. axis: both ends alike
 Grey = NDArray[np.uint8]
@@ -179,6 +180,13 @@ class Blob:
     free: bool  # whether no good part reaches the border of its picture
     places: Places | None = None  # where good parts lay; None: not looked at
     background: tuple[Polygon, ...] = ()  # what they never cover; nothing: it counts too
+
+    def __post_init__(self) -> None:
+        for name in ("area", "length", "area_spread", "length_spread"):
+            if not getattr(self, name) > 0:
+                raise UsageError(
+                    f"blob: {name} {getattr(self, name)}, expected more than 0; fit the model again"
+                )
 
     def find(self, image_hwc: NDArray[np.uint8]) -> Found:
         """Look for the part."""

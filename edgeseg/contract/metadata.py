@@ -17,6 +17,7 @@ from edgeseg.contract.geometry import PLAIN, Geometry, Polygon
 from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.contract.seal import KEY as SEAL
 from edgeseg.contract.seal import check_text, sealed_json
+from edgeseg.contract.threshold_bounds import check_threshold, finds_nothing
 from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import RuntimeFailure, UsageError
 
@@ -30,8 +31,6 @@ AccuracyRow = dict[str, str | int | float | None]  # `dataset`, and figures by t
 NUMERICS = "numerics"  # in a row: the precision that its figures were measured in
 Grid = tuple[tuple[float, ...], ...]
 OUTPUTS = frozenset({"map", "score", "grid"})
-# A threshold so many times above the highest score of a good image finds nothing, ever.
-FARTHEST = 1000.0
 _QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
 
 
@@ -288,6 +287,8 @@ class ModelMetadata:
     camera_hw: tuple[int, int] | None = None  # of the images it was fitted on, if known
     ignored_here: tuple[Polygon, ...] = ()  # sidecar only: what is ignored since the export
     planted_scores: tuple[float, ...] = ()  # of defects planted on good images: what is found
+    # Whose numbers threshold, scores and drift baseline are: a backend's. None: the reference's.
+    calibrated_in: str | None = None
     history: tuple[Decision, ...] = ()  # sidecar only: what was decided where it runs
     schema: int = SCHEMA
 
@@ -297,12 +298,9 @@ class ModelMetadata:
             raise ValueError(f"outputs: {list(self.outputs)}, expected also {missing}")
         if not set(self.outputs) <= OUTPUTS:
             raise ValueError(f"outputs: {str(self.outputs)[:80]}, expected of {sorted(OUTPUTS)}")
-        highest = FARTHEST * max(self.good_scores.max, self.good_scores.mean, 0.0)
-        if highest and self.threshold.score > highest:
-            raise ValueError(
-                f"threshold.score: {self.threshold.score}, over {FARTHEST:g} times the highest "
-                f"score of a good image ({self.good_scores.max:g}), so that nothing is ever found"
-            )
+        why = finds_nothing(self.threshold.score, self.good_scores.max)
+        if why is not None:
+            raise ValueError(f"threshold.score: {self.threshold.score}, {why}")
         if self.ignored_here and self.camera_hw is None:
             raise ValueError("camera_hw: none, expected the size that ignored regions are named in")
         try:
@@ -345,8 +343,10 @@ class ModelMetadata:
         """Those in use; a threshold that was asked for moves all alike."""
         if asked is None:
             return self.threshold
-        if not 0 <= asked < math.inf:
-            raise UsageError(f"threshold={asked}: expected a finite number from 0")
+        check_threshold(asked)
+        why = finds_nothing(asked, self.good_scores.max)
+        if why is not None:
+            raise UsageError(f"threshold={asked}: {why}; expected a lower one")
         return self.threshold.moved(asked)
 
     def decided(self, other: "ModelMetadata") -> "ModelMetadata":
@@ -357,6 +357,7 @@ class ModelMetadata:
             good_scores=other.good_scores,
             drift=other.drift,
             planted_scores=other.planted_scores,
+            calibrated_in=other.calibrated_in,
             camera_hw=other.camera_hw,
             ignored_here=other.ignored_here,
             history=other.history,

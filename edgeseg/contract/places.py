@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from edgeseg.contract.pose import Pose, wrapped
+from edgeseg.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,13 @@ class Places:
     farthest: float  # pixels from the usual place: beyond it a part is out of place
     most_turned: float  # degrees from the usual angle, in the same way; 180: any
     count: int  # good images that this was learned from
+
+    def __post_init__(self) -> None:
+        if not (self.farthest > 0 and self.most_turned > 0):
+            raise UsageError(
+                f"places: up to {self.farthest} pixels and {self.most_turned} degrees, expected "
+                "more than 0 of both; fit the model again"
+            )
 
     def usual(self, home_xy: tuple[float, float]) -> Pose:
         """Where a part should be."""

@@ -18,7 +18,8 @@ from edgeseg.errors import EdgesegError
 Record = TypeVar("Record")
 LONGEST_JSON = 32_000_000  # bytes; the statistics of a frame of 2160x3840 are 2 MB of text
 _DEEPEST = 32  # lists and mappings inside each other; ours have six
-_DIGITS = 20  # of a whole number: 64 bits
+_DIGITS = 20  # of a whole number, its sign among them
+_LARGEST = 2**63  # and its size: what arrays can hold
 
 
 class Malformed(ValueError):
@@ -66,7 +67,10 @@ def _no_number(name: str) -> float:
 def _whole(digits: str) -> int:
     if len(digits) > _DIGITS:
         raise ValueError(f"a whole number of {len(digits)} digits")
-    return int(digits)
+    value = int(digits)
+    if not -_LARGEST <= value < _LARGEST:
+        raise ValueError(f"the whole number {value}, expected 64 bits")
+    return value
 
 
 def _real(digits: str) -> float:

@@ -21,6 +21,7 @@ from edgeseg.contract.metadata import MODEL_SUFFIXES, announced_sidecar
 from edgeseg.contract.plain import Malformed, parse_json, read_bounded, record
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.files import file_sha256, write_json, write_text
+from edgeseg.progress import Note
 
 SCHEMA = 1
 OF_FOLDER = "edgeseg.sig"
@@ -119,6 +120,12 @@ def no_longer_fits(path: Path) -> str | None:
     return None
 
 
+def note_stale(path: Path, note: Note) -> None:
+    """Say so of a file that was just written, if it was signed before."""
+    if stale := no_longer_fits(path):
+        note(stale)
+
+
 def signature_facts(path: Path) -> dict[str, str]:
     """Who says to have signed a file or its recipe, and if it is still that file; for people."""
     for signed in (path, path.parent):
@@ -135,8 +142,22 @@ def signature_facts(path: Path) -> dict[str, str]:
     return {"signed": "no"}
 
 
+def admit(path: Path, trusted: Sequence[Path]) -> None:
+    """Refuse what no trusted key has signed, before anything reads it; no keys: all may be used."""
+    if trusted:
+        check_trusted(path, trusted)
+
+
 def check_signature(path: Path, trusted: Sequence[Path]) -> Statement:
     """What is signed of a file or folder, after holding it against keys and files."""
+    statement = vouched(path, trusted)
+    _compare(path, statement)
+    return statement
+
+
+def vouched(path: Path, trusted: Sequence[Path]) -> Statement:
+    """What a trusted key has signed of it, not compared with the files yet."""
+    _check_there(path)
     signature = read_signature(path)
     if signature is None:
         raise RuntimeFailure(
@@ -152,7 +173,6 @@ def check_signature(path: Path, trusted: Sequence[Path]) -> Statement:
         )
     if not _fits(keys[statement.key], signature):
         raise RuntimeFailure(f"{path}: its signature is forged or damaged; sign it again")
-    _compare(path, statement)
     return statement
 
 
@@ -188,14 +208,18 @@ def _hashes(path: Path) -> dict[str, str]:
             and each.relative_to(path).parts[0] not in _UNSIGNED
         ]
         return {each.relative_to(path).as_posix(): file_sha256(each) for each in parts}
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file or folder; expected a model or a recipe's folder")
+    _check_there(path)
     beside = [path]
     if path.suffix in MODEL_SUFFIXES:
         # An announced sidecar decides, too, as long as a run that was killed has left one.
         data = path.with_name(f"{path.name}.data")
         beside += [path.with_suffix(".json"), announced_sidecar(path), data]
     return {each.name: file_sha256(each) for each in beside if each.is_file()}
+
+
+def _check_there(path: Path) -> None:
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder; expected a model or a recipe's folder")
 
 
 def _library() -> tuple[Any, Any]:

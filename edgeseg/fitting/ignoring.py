@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgeseg.artefact.artefact import Artefact
-from edgeseg.artefact.history import entry
+from edgeseg.artefact.history import entry, highest
 from edgeseg.contract.geometry import Geometry, Polygon
 from edgeseg.contract.ignored import hidden_of
 from edgeseg.data.datasets import Dataset
@@ -67,6 +67,7 @@ def ignoring(
         changed,
         calibration=calibration,
         planted=None,
+        data=changed.data | {"highest": highest(scores)},
         accuracy=[],
         history=[*artefact.history, line | {"when": when}],
     )

@@ -20,7 +20,7 @@ from edgeseg.contract.images import (
     read_image,
     write_image,
 )
-from edgeseg.contract.picture_size import picture_size
+from edgeseg.contract.picture_size import MAX_PIXELS, picture_size
 from edgeseg.contract.plain import Malformed, named_values
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.files import write_json
@@ -41,6 +41,11 @@ class Limits:
     pictures: int = 2000  # of one kind
     bytes: int = 64_000_000  # of a file that is sent
     pixels: int = 50_000_000  # by its header, before it is decoded
+
+    def __post_init__(self) -> None:
+        # A picture that is taken is read again by fits and golden checks, which take so many.
+        if not 0 < self.pixels <= MAX_PIXELS:
+            raise UsageError(f"max_pixels={self.pixels}: expected from 1 to {MAX_PIXELS}")
 
 
 class StaysOutError(UsageError):

@@ -46,12 +46,13 @@ class TeachService:
         *,
         note: Note = ignore,
         limits: Limits | None = None,
+        trust: tuple[Path, ...] = (),  # of what runs; what is taught here is signed before it does
         child: Sequence[str] = CHILD,
     ) -> None:
-        self.project, self._note = project, note
+        self.project, self._note, self._trust = project, note, trust
         self._lock = threading.RLock()  # of the camera and the station
         self._pictures = Pictures(project, limits=limits)
-        self._versions = Versions(project, note=note)
+        self._versions = Versions(project, note=note, trust=trust)
         self._feedback = Feedback(project.feedback)
         self._alarms = Alarms(project.alarms, note=note)
         self._fit, self._fits = Work(project, command=child), FitLog(project, self._versions)
@@ -291,6 +292,7 @@ class TeachService:
                     prepare=self._versions.install,
                     on_end=self.open_camera,
                     note=self._note,
+                    trust=self._trust,
                 )
                 self._close_camera()
                 self._station = station

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,7 @@ class Station:
         prepare: Callable[[], None],
         on_end: Callable[[], None],
         note: Note,
+        trust: tuple[Path, ...] = (),
     ) -> None:
         self._project, self._note = project, note
         self._prepare, self._on_end = prepare, on_end
@@ -111,6 +113,7 @@ class Station:
             recipe=project.name,
             source=(settings.source,),
             trigger=settings.trigger,
+            trust=trust,
             status_every=0.0,
             sinks=SinkOptions((CounterOptions(counters=project.folder / "counters.json"),)),
         )
@@ -219,7 +222,7 @@ def _figures(run: StreamRun, result: FrameResult) -> dict[str, Any]:
     states = {} if drift is None else {str(i): s.facts() for i, s in drift.states.items()}
     return {
         "model": now.model,
-        "backend": now.backend,
+        "backend": now.runs_on,
         "fps_in": now.fps_in,
         "fps_out": now.fps_out,
         "uptime_s": now.uptime_s,

@@ -16,6 +16,7 @@ from edgeseg.contract.images import images_in, read_image
 from edgeseg.contract.judgement import is_alarming
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.operating_point import by_rate
+from edgeseg.contract.signature import admit
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.files import atomic_path, file_sha256, temporary_folder
 from edgeseg.progress import Note, ignore
@@ -62,8 +63,10 @@ def full_name(model: Path) -> str:
 class Versions:
     """What was fitted and what runs."""
 
-    def __init__(self, project: Project, *, note: Note = ignore) -> None:
-        self._project, self._note = project, note
+    def __init__(
+        self, project: Project, *, note: Note = ignore, trust: Sequence[Path] = ()
+    ) -> None:
+        self._project, self._note, self._trust = project, note, trust
         self._before, self._spare = (project.folder / name for name in ("fit.before", ".fit.spare"))
         self._told: tuple[tuple[Signature, ...], dict[str, Any] | None] | None = None
         self._changing = threading.RLock()  # two people may decide at the same time
@@ -193,7 +196,7 @@ class Versions:
     def rollback(self) -> None:
         """Let the version of before run again."""
         with self._changing:
-            roll_back(read_recipe(self._project.recipe))
+            roll_back(read_recipe(self._project.recipe), trust=self._trust)
 
     def follow(self, made: Path) -> None:
         """Let the fit be what runs: a folder that was made for that, or the fit before it."""
@@ -213,6 +216,7 @@ class Versions:
         """Learning goes on from the fit: it must be what runs."""
         if self._recipe() is None:
             raise UsageError("nothing runs yet that could learn; run the station first")
+        admit(self._project.recipe, self._trust)
         if not self.is_installed():
             raise UsageError(
                 "what runs is not the last fit, so learning would not go on from it; press Run to "

@@ -10,6 +10,8 @@ VisionSystem
 import asyncio
 import json
 import logging
+import selectors
+import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -45,6 +47,17 @@ def vision_state(words: StationWords) -> str:
     return "Operational" if words.online else "Preoperational"
 
 
+def _new_loop(setting: str) -> asyncio.AbstractEventLoop:
+    """One for which there are descriptors: a half-made one says so in a traceback when it goes."""
+    try:
+        with selectors.DefaultSelector():
+            for end in socket.socketpair():
+                end.close()
+        return asyncio.new_event_loop()
+    except OSError as error:
+        raise RuntimeFailure(f"{setting}: cannot serve ({error.strerror})") from None
+
+
 class OpcUaAdapter:
     """Serves from construction until close, in a thread with a loop of its own."""
 
@@ -63,7 +76,7 @@ class OpcUaAdapter:
         self.url = f"opc.tcp://{host}:{port}/edgeseg/"
         self._requests = SeenRequests()
         self._kept: OrderedDict[int, str] = OrderedDict()
-        self._loop = asyncio.new_event_loop()
+        self._loop = _new_loop(f"opcua={host}:{port}")
         self._waiting: asyncio.Queue[StationResult] = asyncio.Queue(QUEUED)
         self._over = asyncio.Event()
         self._ready = threading.Event()
@@ -71,7 +84,9 @@ class OpcUaAdapter:
         self._thread = threading.Thread(target=self._run, name="opcua", daemon=True)
         self._thread.start()
         if not self._ready.wait(_START_S) or self._failure is not None:
-            reason = self._failure or f"not there after {_START_S:g} s"
+            reason = f"not there after {_START_S:g} s"
+            if self._failure is not None:  # some errors have no words
+                reason = str(self._failure) or type(self._failure).__name__
             self.close()
             raise RuntimeFailure(f"opcua={host}:{port}: cannot serve ({reason})")
         station.subscribe(self._take)

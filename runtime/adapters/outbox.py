@@ -7,7 +7,7 @@ from collections.abc import Callable
 from edgeseg.runtime.capture.redact import redact
 from edgeseg.runtime.station.records import StationResult
 
-_FLUSH_S = 3.0
+FLUSH_S = 3.0  # for what waits at the end
 
 
 class Outbox:
@@ -43,14 +43,14 @@ class Outbox:
 
     def close(self) -> None:
         """Send what waits, within a few seconds."""
-        timer = threading.Timer(_FLUSH_S, self.closing.set)
+        timer = threading.Timer(FLUSH_S, self.closing.set)
         timer.daemon = True
         timer.start()
         try:
-            self._waiting.put(None, timeout=_FLUSH_S)
+            self._waiting.put(None, timeout=FLUSH_S)
         except queue.Full:
             self.closing.set()
-        self._thread.join(2 * _FLUSH_S)
+        self._thread.join(2 * FLUSH_S)
         timer.cancel()
         lost = self._waiting.qsize()
         if lost:

@@ -118,9 +118,9 @@ def settle_golden(recipe: Recipe) -> None:
     if _is_announced(recipe):
         _take(recipe)
     elif draft.folder.is_dir():
-        with suppress(OSError):  # not empty: of one that has not decided yet
-            draft.golden.rmdir()
-            draft.folder.rmdir()
+        for folder in (draft.golden, draft.folder):  # the inner one may be gone already
+            with suppress(OSError):  # not empty: of one that has not decided yet
+                folder.rmdir()
 
 
 def _draft(recipe: Recipe) -> Recipe:

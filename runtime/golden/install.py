@@ -3,10 +3,12 @@
 One of before comes back with what was approved of it then.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from edgeseg.contract.signature import OF_FOLDER
+from edgeseg.contract.signature import OF_FOLDER, read_signature, vouched
 from edgeseg.errors import RuntimeFailure
+from edgeseg.files import file_sha256
 from edgeseg.progress import Note
 from edgeseg.runtime.golden.check import approve, prove
 from edgeseg.runtime.golden.expected import (
@@ -23,6 +25,7 @@ from edgeseg.runtime.recipes.versions import (
     Version,
     copy_file,
     keep_version,
+    model_files,
     put_model,
     version_before,
 )
@@ -50,12 +53,15 @@ def install_model(recipe: Recipe, model: Path, opening: Opening, *, note: Note) 
     keep_version(recipe)
 
 
-def roll_back(recipe: Recipe) -> Version:
+def roll_back(recipe: Recipe, *, trust: Sequence[Path] = ()) -> Version:
     """Put the version before the present one back, with its approval and its signature.
 
-    The rename of the model decides, as for a new one.
+    The rename of the model decides, as for a new one. Where keys are trusted, only a version that
+    one of them signed comes back: another would not run here.
     """
     path, version = version_before(recipe)
+    if trust:
+        _check_signed(path, version, trust)
     with announced_golden(recipe) as draft:
         copy_file(path / FILE, expected_path(draft))
         # Of a model that nobody approved nothing can be announced: the signature goes before it,
@@ -64,3 +70,21 @@ def roll_back(recipe: Recipe) -> Version:
         copy_file(path / OF_FOLDER, place.folder / OF_FOLDER)
         put_model(recipe, path / version.model)
     return version
+
+
+def _check_signed(path: Path, version: Version, trust: Sequence[Path]) -> None:
+    """Hold a kept version against the signature that its recipe had then."""
+    if read_signature(path) is None:
+        raise RuntimeFailure(
+            f"{path}: not signed when it was kept, and only signed versions may come back here; "
+            "install a model that is signed"
+        )
+    signed = vouched(path, trust).files
+    files = {each.name: each for each in model_files(path / version.model)}
+    files["golden/expected.json"] = path / FILE
+    for name, file in files.items():
+        if not file.is_file() or signed.get(name) != file_sha256(file):
+            raise RuntimeFailure(
+                f"{path}: its {name} is not what was signed then, and only signed versions may "
+                "come back here; install a model that is signed"
+            )

@@ -8,6 +8,7 @@ bottle/checks, versions      what the checks found, and models of before
 """
 
 import json
+import math
 import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -17,6 +18,7 @@ from edgeseg.contract.geometry import Roi
 from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.contract.signature import RECIPE
+from edgeseg.contract.threshold_bounds import check_threshold
 from edgeseg.errors import UsageError
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
@@ -49,8 +51,9 @@ class DecisionSettings:
     min_area: float = 0.0  # pixels of the camera: smaller regions do not decide
 
     def __post_init__(self) -> None:
+        check_threshold(self.threshold)
         Debounce.parse(self.debounce)
-        if not self.min_area >= 0:
+        if not 0 <= self.min_area < math.inf:
             raise UsageError(f"min_area={self.min_area}: expected 0 or more pixels of the camera")
 
 
@@ -78,7 +81,7 @@ class GoldenBounds:
             if isinstance(value, bool):
                 continue
             least = 1 if item.name in ("repeats", "master_frames") else 0
-            if value < least:
+            if not least <= value < math.inf:
                 raise UsageError(f"{item.name}={value}: expected at least {least}")
 
     @property

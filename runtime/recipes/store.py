@@ -65,6 +65,7 @@ def make_recipe(folder: Path, model: Path, settings: Settings) -> Recipe:
         raise UsageError(f"{folder}: is there already; choose another name")
     check_movable(model)
     metadata = file_metadata(model)
+    metadata.thresholds(settings.operating_point.threshold)  # one that this model can have
     with temporary_folder(folder.parent, name=folder.name) as new:
         target = new / settings.model
         shutil.copyfile(model, target)

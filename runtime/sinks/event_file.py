@@ -5,6 +5,7 @@
 A part is renamed whole and never again, so a reader (`tail -F`) loses and doubles nothing.
 """
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,6 +62,8 @@ class EventFile:
         on_error: Callable[[str], None],
         clock_s: Callable[[], float] = time.time,
     ) -> None:
+        # Through a link to where it points, as all outputs go: a rename would move the link.
+        path = os.path.realpath(path) if rotation.wanted else path
         self._path, self._rotation, self._on_error = path, rotation, on_error
         self._clock_s = clock_s
         self._lines = LineFile(path)

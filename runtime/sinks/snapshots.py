@@ -102,7 +102,7 @@ class SnapshotSink:
         self.written += 1
 
     def _remove(self, stem: str) -> None:
-        for suffix in _SUFFIXES:
+        for suffix in reversed(_SUFFIXES):  # killed in between, no JSON tells of a missing picture
             try:
                 (self._folder / (stem + suffix)).unlink(missing_ok=True)
             except OSError as error:

@@ -142,7 +142,7 @@ class PageSink:
         return {
             "title": self._title or self._metadata.name,
             "model": now.model,
-            "backend": now.backend,
+            "backend": now.runs_on,
             "precision": self._metadata.precision,
             "accuracy": list(self._metadata.accuracy),
             "threshold": now.threshold_score,

@@ -27,6 +27,7 @@ from edgeseg.runtime.web.routes import (
 
 _DISCARDED = 64_000_000  # bytes of a refused body that are taken in, so that the refusal is heard
 _NEXT_FRAME_S = 2.0
+GUESS_S = 0.5  # before a wrong token is refused
 _BOUNDARY = "edgeseg-frame"
 _YEAR_S = 365 * 24 * 3600
 _LOGIN = b"""<!doctype html><meta name=viewport content="width=device-width"><title>edgeseg</title>
@@ -211,7 +212,7 @@ class SiteHandler(BoundedHandler):
         token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
         if self.server.access.cookie_for(token) is not None:
             return self._let_in(token)
-        time.sleep(0.5)  # slows guessing; only this connection's thread waits
+        time.sleep(GUESS_S)  # slows guessing; only this connection's thread waits
         return self._refusal()
 
     def _let_in(self, token: str) -> Answer:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeseg import memory_limit
 from edgeseg.config import FitConfig
 from edgeseg.errors import UsageError
 from edgeseg.fitting.memory import check_limit
@@ -72,3 +73,12 @@ def test_what_libraries_say_of_memory(error: BaseException) -> None:
 )
 def test_other_errors_are_none_of_memory(error: BaseException) -> None:
     assert not out_of_memory(error)
+
+
+@pytest.mark.parametrize("left", [100_000_000, 50_000_000_000, None])
+def test_what_may_mean_memory_does_so_when_little_is_left(
+    monkeypatch: pytest.MonkeyPatch, left: int | None
+) -> None:
+    monkeypatch.setattr(memory_limit, "address_space_left", lambda: left)
+    error = RuntimeError("could not create a primitive")
+    assert out_of_memory(error) == (left == 100_000_000)

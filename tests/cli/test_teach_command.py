@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import urllib.request
+from functools import partial
 
 import pytest
 
@@ -21,10 +22,8 @@ from tests.support.teach_engine import CHILD, part
 @pytest.fixture(autouse=True)
 def brightness(monkeypatch):
     """Fits of a second."""
-    real = teach_service.TeachService
-    monkeypatch.setattr(
-        teach_service, "TeachService", lambda project, note: real(project, note=note, child=CHILD)
-    )
+    here = partial(teach_service.TeachService, child=CHILD)
+    monkeypatch.setattr(teach_service, "TeachService", here)
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +39,8 @@ def photos(tmp_path_factory):
 @pytest.fixture(scope="module")
 def taught_once(photos, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        real = teach_service.TeachService
-        patch.setattr(
-            teach_service,
-            "TeachService",
-            lambda project, note: real(project, note=note, child=CHILD),
-        )
+        here = partial(teach_service.TeachService, child=CHILD)
+        patch.setattr(teach_service, "TeachService", here)
         folder = tmp_path_factory.mktemp("teach") / "line3"
         done = succeed(
             "teach", folder, "--good", photos / "good", "--bad", photos / "bad", "--rate", "0.05"
@@ -129,6 +124,8 @@ def test_mistakes_are_said_at_once(tmp_path, photos):
     assert "letters" in fail("teach", tmp_path / "a b", code=2)
     assert "no images there" in fail("teach", tmp_path / "x", "--good", tmp_path, code=2)
     assert "--rate 3.0" in fail("teach", tmp_path / "y", "--rate", 3.0, code=2)
+    small = ("teach", tmp_path / "w", "--good", photos / "good", "--max-pixels", 32 * 48 - 1)
+    assert "32x48 pixels by its header, more than --max-pixels 1535" in fail(*small, code=1)
     assert "good pictures: 0, expected 5" in fail("teach", tmp_path / "z", code=1)
     assert "no project" in fail("learn", tmp_path, code=2)
     assert "nothing runs yet" in fail("learn", tmp_path / "z", code=2)

@@ -152,6 +152,9 @@ def test_thresholds_of_the_model_or_of_the_user():
     for value in (float("nan"), float("inf"), -1.0):
         with pytest.raises(UsageError, match=f"threshold={value}: expected a finite number from 0"):
             metadata.thresholds(value)
+    with pytest.raises(UsageError, match=r"threshold=150001\.0: over 1000 times the highest score"):
+        metadata.thresholds(150_001.0)
+    assert metadata.thresholds(150_000.0).score == 150_000.0
 
 
 def test_a_drift_baseline_of_arrays():

@@ -11,7 +11,9 @@ import pytest
 from edgeseg.contract.arrays import open_array
 from edgeseg.contract.images import IMAGE_SUFFIXES, decode_image, read_image, read_mask_stack
 from edgeseg.contract.picture_size import MAX_PIXELS, picture_size
+from edgeseg.data.samples import Sample, load_batches
 from edgeseg.errors import DatasetError
+from tests.support.clips import write_clip
 from tests.support.commands import fail, succeed
 from tests.support.picture_bytes import encode, png_chunk
 
@@ -123,6 +125,19 @@ def test_the_limit_is_an_option(tmp_path: Path):
         DatasetError, match=r"37x53 pixels by its header, more than max_pixels=1960"
     ):
         read_image(path, max_pixels=37 * 53 - 1)
+
+
+def test_and_of_a_video_in_a_fit(tmp_path: Path):
+    size_hw, path = (48, 64), tmp_path / "clip.avi"
+    write_clip(path, size_hw=size_hw, frames=3)
+
+    def frames(max_pixels: int):
+        samples = [Sample(image=path, image_index=2)]
+        return list(load_batches(samples, size_hw=size_hw, batch_size=1, max_pixels=max_pixels))
+
+    assert frames(48 * 64)[0].frames.shape == (1, 48, 64, 3)
+    with pytest.raises(DatasetError, match=r"48x64 pixels by its header, more than max_pixels=307"):
+        frames(48 * 64 - 1)
 
 
 def test_commands_say_the_option(artefact_copy: Path, plate: Path, tmp_path: Path):

@@ -133,6 +133,29 @@ def test_checkpoints_of_another_fit(data, tmp_path):
         fit(open_dataset(data), TINY, options(parts, resume=True))
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("0-of-1.embeddings", "damaged, its hash is not that of its checkpoint; remove {folder}"),
+        ("0-of-1.moments", "not a checkpoint ("),
+    ],
+)
+def test_one_flipped_bit_of_a_checkpoint_is_one_too_many(data, plain, tmp_path, name, said):
+    parts = tmp_path / "m.parts"
+    stop(data, parts)
+    path = parts / name
+    whole = path.read_bytes()
+    for share in (0.0, 0.5, 1.0):
+        place = int(share * (len(whole) - 1))
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ArtefactError) as caught:
+            fit(open_dataset(data), TINY, options(parts, resume=True))
+        assert str(caught.value).startswith(f"{path}: {said.format(folder=parts)}")
+    path.write_bytes(whole)
+    save_artefact(fit(open_dataset(data), TINY, options(parts, resume=True)), tmp_path / "resumed")
+    assert (tmp_path / "resumed").read_bytes() == plain.read_bytes()
+
+
 def test_damaged_checkpoints(data, tmp_path):
     parts = tmp_path / "m.parts"
     stop(data, parts)

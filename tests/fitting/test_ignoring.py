@@ -168,6 +168,11 @@ def test_good_images_give_the_threshold_where_a_file_keeps_no_grids(
         ignoring(bare, (SERIAL,), options=RANDOM)
     changed = ignoring(bare, (SERIAL,), good=open_dataset(plate), options=RANDOM)
     assert changed.calibration.method == "split-conformal, 10 good images"
+    named = [(each["image"], each["score"]) for each in changed.data["highest"]]
+    assert [score for _, score in named] == sorted(
+        changed.calibration.good.scores.tolist(), reverse=True
+    ), "of these scores, not of the fit's"
+    assert len({image for image, _ in named}) == 10
 
 
 def test_the_command_changes_a_model_and_takes_it_back(artefact_copy: Path, tmp_path: Path) -> None:

@@ -141,15 +141,42 @@ def test_locks_hold_what_pyproject_asks_for() -> None:
         return {name.lower().replace("_", "-") for name in names}
 
     base = asked("dependencies")
-    assert base | asked("cpu") | asked("web") | asked("teach") <= set(pins("device"))
-    assert base | asked("fit") <= set(pins("fit"))
-    assert base | asked("fit") | asked("dev") | asked("openvino") <= set(pins("dev"))
+    rooms = {
+        "device": ("cpu", "web", "teach", "sign"),
+        "fit": ("fit",),
+        "dev": ("dev", "fit", "web", "openvino", "mqtt", "opcua", "sign"),
+    }
+    for lock, extras in rooms.items():
+        assert base.union(*map(asked, extras)) <= set(pins(lock)), lock
+    (others,) = re.findall(r'"edgeseg\[([a-z,]+)\]",\n    "pymodbus', text)
+    assert {"dev", *others.split(",")} == set(rooms["dev"])
+    device = re.search(r"^.*device\.lock$", (REPO / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert device is not None
+    assert tuple(re.findall(r"--extra (\w+)", device[0])) == rooms["device"]
 
 
-@pytest.mark.skipif(
+fetches = pytest.mark.skipif(
     "EDGESEG_TEST_INSTALL" not in os.environ,
-    reason="fetches 100 MB; set EDGESEG_TEST_INSTALL=1 to install the device's lock",
+    reason="needs the package index; set EDGESEG_TEST_INSTALL=1 to install from the locks",
 )
+
+
+@fetches
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_is_all_that_an_installation_needs(lock: str, tmp_path: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--ignore-installed", "--dry-run")
+    report = tmp_path / "report.json"
+    locked = ("--require-hashes", "-r", REPO / f"release/{lock}.lock", "--report", report)
+    done = run(*pip, *locked)
+    assert done.returncode == 0, done.stderr
+    chosen = json.loads(report.read_text(encoding="utf-8"))["install"]
+    assert {each["metadata"]["name"].lower().replace("_", "-") for each in chosen} <= {
+        name.lower().replace("_", "-") for name in pins(lock)
+    }
+    assert len(chosen) > 5
+
+
+@fetches
 def test_the_device_lock_installs_and_runs_the_wheel(dist: Path, tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     assert run(sys.executable, "-m", "venv", venv).returncode == 0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgeseg.contract.images import encode_jpeg, encode_png, read_image
-from edgeseg.contract.picture_size import PNG
+from edgeseg.contract.picture_size import MAX_PIXELS, PNG
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.teach.pictures import Limits, Pictures, StaysOutError
 from edgeseg.teach.project import Project
@@ -56,6 +56,12 @@ def test_a_bomb_is_refused_by_its_header_before_it_is_decoded(project, monkeypat
     bomb = PNG + png_chunk(b"IHDR", header) + png_chunk(b"IEND", b"")
     with pytest.raises(DatasetError, match="30000x30000 pixels by its header"):
         Pictures(project).take("bomb.png", bomb, kind="good")
+
+
+def test_no_more_pixels_than_a_fit_reads_again():
+    assert Limits(pixels=MAX_PIXELS).pixels == MAX_PIXELS
+    with pytest.raises(UsageError, match="max_pixels=100000001: expected from 1 to 100000000"):
+        Limits(pixels=MAX_PIXELS + 1)
 
 
 def test_limits_of_bytes_pixels_and_number(project):

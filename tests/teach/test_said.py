@@ -40,6 +40,7 @@ UNSAID = {
         "{} is in {}/ again",  # the page puts back by name
         "kind={}: expected good or bad",
         "width={}: expected 1 to {} pixels, or 0 for its own",
+        "max_pixels={}: expected from 1 to {}",  # an option of the command
     ),
     "process.py": ("exit code {}",),
     "project.py": (

@@ -26,3 +26,10 @@ def write(data: bytes, folder: Path, name: str) -> Path:
     path = folder / name
     path.write_bytes(data)
     return path
+
+
+def lay(data: bytes, seed: Seed, folder: Path) -> Path:
+    """A file with these bytes under its seed's name, and what has to lie beside it."""
+    for name, whole in seed.beside:
+        write(whole, folder, name)
+    return write(data, folder, seed.name)

@@ -6,6 +6,7 @@ A load raises an EdgesegError, or returns. For sealed seeds it must raise if any
 """
 
 from edgeseg.bench.studies.fuzz import (
+    http_bodies,
     line_seeds,
     messages,
     model_files,
@@ -31,7 +32,7 @@ FORMATS: dict[str, Format] = {
     "counters": Format(seeds=line_seeds.counters, load=station_files.read_counters, json="text"),
     "frame": Format(seeds=line_seeds.frames, load=messages.answer_frame),
     "request": Format(seeds=line_seeds.requests, load=messages.answer_request),
-    "body": Format(seeds=line_seeds.bodies, load=messages.answer_body, json="text"),
+    "body": Format(seeds=http_bodies.bodies, load=http_bodies.answer_body, json="text"),
     "checkpoint": Format(
         seeds=seeds.checkpoints, load=model_files.read_checkpoint, json="safetensors"
     ),

@@ -162,12 +162,6 @@ def frames(folder: Path) -> Iterator[Seed]:
         yield Seed(data=data, name="frame")
 
 
-def bodies(folder: Path) -> Iterator[Seed]:
-    """Bodies of requests to the station's HTTP service."""
-    for values in ({"part_id": "A1", "request": "r-1"}, {"job": 3}, {}):
-        yield Seed(data=json.dumps(values).encode(), name="body")
-
-
 def requests(folder: Path) -> Iterator[Seed]:
     """Whole requests to the page and to the service."""
     host = b"Host: 127.0.0.1\r\n"

@@ -1,7 +1,7 @@
 """Readers of what a network brings: Modbus, HTTP and MQTT."""
 
-import json
 import socket
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,11 @@ from typing import Any
 from edgeseg.bench.studies.fuzz.seeds import Seed
 
 _MOST_READ = 200_000  # bytes of an answer: a live view has no end
-_MOST_BODY = 4096  # bytes that the service reads
 _FAILED: list[str] = []  # what the servers say of themselves since the last look
 
 
-def _note(name: str, text: str) -> None:
+def note(name: str, text: str) -> None:
+    """What a server says of itself."""
     if "does not speak" not in text:  # a refusal
         _FAILED.append(f"{name}: {text}")
 
@@ -40,35 +40,21 @@ def _face() -> Any:
 
 def answer_frame(data: bytes, seed: Seed, folder: Path) -> object:
     """Frames of Modbus over a real socket."""
-    return _exchange(_modbus_port(), data)
+    return exchange(_modbus_port(), data)
 
 
 @cache
 def _modbus_port() -> int:
     from edgeseg.runtime.adapters.modbus import ModbusServer
 
-    server = ModbusServer(_face(), host="127.0.0.1", port=0, on_error=_note)
-    _RUNNING.append(server)
+    server = ModbusServer(_face(), host="127.0.0.1", port=0, on_error=note)
+    RUNNING.append(server)
     return server.port
-
-
-def answer_body(data: bytes, seed: Seed, folder: Path) -> object:
-    """The answer is JSON and no failure of the server."""
-    path = b"/job" if b"job" in seed.data else b"/trigger"
-    body = data[:100_000]
-    head = b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Edgeseg: 1\r\nContent-Length: %d\r\n\r\n"
-    answer = _exchange(_http_port(), head % (path, len(body)) + body)
-    if not answer and len(body) > _MOST_BODY:
-        return None  # hung up on
-    start, _, text = answer.partition(b"\r\n\r\n")
-    if _status(start) >= 500 or not isinstance(json.loads(text), dict):
-        raise ValueError(f"{start[:20]!r}: {text[:80]!r}")
-    return start
 
 
 def answer_request(data: bytes, seed: Seed, folder: Path) -> object:
     """Whole requests to the page and to the station's service, head and all."""
-    answer = _exchange(_page_port() if seed.name == "page" else _http_port(), data[:100_000])
+    answer = exchange(page_port() if seed.name == "page" else http_port(), data[:100_000])
     if answer.startswith(b"HTTP/1.") and _status(answer) == 500:
         raise ValueError(f"{answer[:20]!r}")
     return len(answer)
@@ -78,7 +64,7 @@ def _status(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1])
 
 
-def _exchange(port: int, data: bytes) -> bytes:
+def exchange(port: int, data: bytes) -> bytes:
     """Send everything, and hear everything until the other end hangs up."""
     answer = b""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
@@ -99,7 +85,8 @@ def _exchange(port: int, data: bytes) -> bytes:
 
 
 @cache
-def _http_port() -> int:
+def http_port() -> int:
+    """Of the station's service."""
     from edgeseg.runtime.adapters.http_service import HttpService
     from edgeseg.runtime.station.station import Station
 
@@ -112,34 +99,40 @@ def _http_port() -> int:
         token=None,
         may_trigger=True,
         wait_s=0.0,
-        on_error=_note,
+        on_error=note,
     )
-    _RUNNING.append(service)
+    RUNNING.append(service)
     return service.port
 
 
 @cache
-def _page_port() -> int:
+def page_port() -> int:
+    """Of a page whose stream runs; what its button records has no frames."""
     from urllib.parse import urlsplit
 
     from edgeseg.bench.studies.line.loop_overhead import InstantSession
     from edgeseg.bench.studies.line.rig import Rig, RigCamera
+    from edgeseg.runtime.sinks.video import Recorder
     from edgeseg.runtime.web.page_sink import PageSink
 
+    recorder = Recorder(
+        Path(tempfile.gettempdir()), first=None, fps_of=lambda index: 20.0, live=True, on_error=note
+    )
     rig = Rig(InstantSession(), {}, camera=RigCamera(fps=20.0)).__enter__()
     page = PageSink(
         metadata=rig.session.metadata,
         view=rig.pipeline,
-        on_error=_note,
+        on_error=note,
         host="127.0.0.1",
         port=0,
         stale_after_s=10.0,
+        recorder=recorder,
     )
-    _RUNNING.extend((rig, page))
+    RUNNING.extend((rig, page))
     return urlsplit(page.url).port or 0
 
 
-_RUNNING: list[Any] = []  # for as long as the process lives
+RUNNING: list[Any] = []  # for as long as the process lives
 
 
 def read_payload(data: bytes, seed: Seed, folder: Path) -> object:

@@ -1,31 +1,53 @@
 """Readers of models: artefact, shard, checkpoint, graph, sidecar, plan and weights."""
 
+import contextlib
 import hashlib
-import shutil
+import io
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from edgeseg.bench.studies.fuzz.format import write
+from edgeseg.bench.studies.fuzz.format import lay, write
+from edgeseg.bench.studies.fuzz.located import camera_picture
 from edgeseg.bench.studies.fuzz.seeds import KEPT, Seed
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.errors import EdgesegError
+from edgeseg.runtime.backends.model_file import BackendUnavailable
+
+
+def told_by_info(path: Path) -> None:
+    """`edgeseg info`, which people run on whatever they have."""
+    from edgeseg.cli.model_commands import info
+
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(EdgesegError):
+        info.main([str(path)], standalone_mode=False)
+
+
+def looked(told: ModelMetadata) -> ModelMetadata:
+    """After its first frame: what a file says of where parts lie is used, not only read."""
+    told.looks.find(camera_picture())
+    return told
 
 
 def read_artefact(data: bytes, seed: Seed, folder: Path) -> object:
     from edgeseg.artefact.artefact import load_artefact
-    from edgeseg.cli.model_commands import artefact_facts
-    from edgeseg.cli.threshold_command import read_stored
+    from edgeseg.cli.threshold_evidence import read_evidence
 
     path = write(data, folder, "part.edgeseg")
-    artefact_facts(path)
-    read_stored(path)
-    return load_artefact(path)
+    told_by_info(path)
+    read_evidence(path)
+    model = load_artefact(path)
+    model.config.geometry.find(camera_picture())
+    return model
 
 
 def read_backbone(data: bytes, seed: Seed, folder: Path) -> object:
     from edgeseg.device.backbone_graph import BackboneGraph
 
-    return BackboneGraph(write(data, folder, "backbone.onnx")).embedding
+    path = write(data, folder, "backbone.onnx")
+    told_by_info(path)
+    return BackboneGraph(path).embedding
 
 
 def read_shard(data: bytes, seed: Seed, folder: Path) -> object:
@@ -33,6 +55,7 @@ def read_shard(data: bytes, seed: Seed, folder: Path) -> object:
     from edgeseg.fitting.parallel.shards import merge_shards
 
     path = write(data, folder, "part-0-of-2.shard")
+    told_by_info(path)
     return merge_shards([path, KEPT / "part-1-of-2.shard"], FitOptions(weights="random"))
 
 
@@ -43,9 +66,8 @@ def read_checkpoint(data: bytes, seed: Seed, folder: Path) -> object:
 
     space, identity = _kept_fit()
     parts = folder / "part.parts"
-    if not parts.exists():
-        shutil.copytree(KEPT / "part.parts", parts)
-    write(data, parts, "0-of-1.moments")
+    parts.mkdir(exist_ok=True)
+    told_by_info(lay(data, seed, parts))
     where = Checkpoints(folder=parts, resume=True)
     checkpoint = Checkpoint(where, shard=Shard(), identity=identity)
     store = EmbeddingStore(checkpoint.store_path, row_shape=space.row_shape)
@@ -53,6 +75,10 @@ def read_checkpoint(data: bytes, seed: Seed, folder: Path) -> object:
         moments = space.windows.new_moments(space.k)
         collected = Collected(moments=moments, seen=store, unseen=unseen)
         checkpoint.restore(collected)
+        rows = seed.data if seed.name.endswith(".embeddings") else b""
+        # What is longer is cut: embeddings may be ahead of the moments that count them.
+        if data[: len(rows)] != rows:
+            raise ValueError("other embeddings than those of the checkpoint were believed")
         return collected.batches
 
 
@@ -76,7 +102,7 @@ def read_graph(data: bytes, seed: Seed, folder: Path) -> object:
     path = write(data, folder, "alone.onnx")
     describe(path)
     with open_session(path, backend="cpu", allow_random_weights=True) as session:
-        return session.metadata
+        return looked(session.metadata)
 
 
 def read_graph_and_sidecar(data: bytes, seed: Seed, folder: Path) -> object:
@@ -93,7 +119,6 @@ def read_graph_and_sidecar(data: bytes, seed: Seed, folder: Path) -> object:
 @cache
 def _sidecar_of(graph: bytes, folder: Path) -> str:
     """With the hash of a whole graph."""
-    from edgeseg.contract.metadata import ModelMetadata
     from edgeseg.runtime.backends.onnx_properties import embedded_text
 
     whole = write(graph, folder, "whole.onnx")
@@ -105,26 +130,25 @@ def read_sidecar(data: bytes, seed: Seed, folder: Path) -> object:
     from edgeseg.export.inspect_file import describe
     from edgeseg.runtime.backends.model_file import file_metadata
 
-    path = write(data, folder, seed.name).with_suffix(".onnx")
-    if not path.exists():
-        shutil.copyfile(KEPT / path.name, path)
+    path = lay(data, seed, folder).with_suffix(".onnx")
     told = file_metadata(path)
     describe(path)
+    looked(ModelMetadata.from_json(data, source=seed.name))  # a graph has places of its own
     return told
 
 
 def read_plan(data: bytes, seed: Seed, folder: Path) -> object:
     from edgeseg.export.inspect_file import describe
+    from edgeseg.runtime.backends.model_file import plan_metadata
     from edgeseg.runtime.backends.plan_check import check_gpu, import_builder
 
-    path = write(b"plan", folder, "part.plan")
-    write(data, folder, "part.json")
+    path = lay(data, seed, folder).with_suffix(".plan")
     describe(path)
-    from edgeseg.runtime.backends.model_file import plan_metadata
-
     told = plan_metadata(path)
-    check_gpu(path, told, "sm86")
-    return import_builder(path, told)
+    with contextlib.suppress(BackendUnavailable):  # of this computer, and not of this file
+        check_gpu(path, told, "sm86")
+        import_builder(path, told)
+    return told
 
 
 def read_weights(data: bytes, seed: Seed, folder: Path) -> object:

@@ -1,5 +1,6 @@
 """Whole files to damage: those of version 0.1.0, which have no hash, and their like of today."""
 
+import hashlib
 import io
 import json
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ class Seed:
     name: str
     sealed: bool = False
     has_json: bool = True  # where its format has
+    beside: tuple[tuple[str, bytes], ...] = ()  # names and bytes of what has to lie beside it
 
 
 def kept(name: str) -> Seed:
@@ -32,12 +34,15 @@ def kept(name: str) -> Seed:
 
 
 def artefacts(folder: Path) -> Iterator[Seed]:
-    """One without a hash, one with."""
+    """One without a hash, one with, and one that looks for its part."""
     from edgeseg.artefact.artefact import load_artefact, save_artefact
+    from edgeseg.bench.studies.fuzz.located import located_artefact
 
     yield kept("part.edgeseg")
-    save_artefact(load_artefact(KEPT / "part.edgeseg"), folder / "part.edgeseg")
-    yield Seed(data=(folder / "part.edgeseg").read_bytes(), name="part.edgeseg", sealed=True)
+    plain = load_artefact(KEPT / "part.edgeseg")
+    for model in (plain, located_artefact(plain)):
+        save_artefact(model, folder / "part.edgeseg")
+        yield Seed(data=(folder / "part.edgeseg").read_bytes(), name="part.edgeseg", sealed=True)
 
 
 def _rewritten(kept: Path, key: str, folder: Path, **more: object) -> Seed:
@@ -58,21 +63,37 @@ def shards(folder: Path) -> Iterator[Seed]:
 
 
 def checkpoints(folder: Path) -> Iterator[Seed]:
-    """The same of a checkpoint."""
-    yield kept("part.parts/0-of-1.moments")
-    yield _rewritten(KEPT / "part.parts" / "0-of-1.moments", "edgeseg-checkpoint", folder)
+    """The same of a checkpoint, and the embeddings beside one."""
+    moments = KEPT / "part.parts" / "0-of-1.moments"
+    rows = moments.with_suffix(".embeddings").read_bytes()
+    digest = hashlib.sha256(rows).hexdigest()
+    today = _rewritten(moments, "edgeseg-checkpoint", folder, seen_sha256=digest)
+    beside = (("0-of-1.embeddings", rows),)
+    yield replace(kept("part.parts/0-of-1.moments"), beside=beside)
+    yield replace(today, beside=beside)
+    yield Seed(
+        data=rows,
+        name="0-of-1.embeddings",
+        has_json=False,
+        beside=(("0-of-1.moments", today.data),),
+    )
 
 
 def graphs(folder: Path) -> Iterator[Seed]:
-    """Graphs in two precisions."""
+    """Graphs in two precisions, and one that looks for its part."""
     import onnx
 
-    from edgeseg.export.graph import save_graph
+    from edgeseg.bench.studies.fuzz.located import located
+    from edgeseg.export.graph import save_graph, set_metadata
 
     for name in ("part-fp32.onnx", "part-int8.onnx"):
         yield kept(name)
         save_graph(onnx.load(KEPT / name), folder / name)
         yield Seed(data=(folder / name).read_bytes(), name=name, sealed=True)
+    looking = onnx.load(KEPT / "part-fp32.onnx")
+    set_metadata(looking, located(_told("part-fp32.json")))
+    save_graph(looking, folder / "located.onnx")
+    yield Seed(data=(folder / "located.onnx").read_bytes(), name="located.onnx", sealed=True)
 
 
 def backbones(folder: Path) -> Iterator[Seed]:
@@ -101,23 +122,27 @@ def backbones(folder: Path) -> Iterator[Seed]:
 
 
 def sidecars(folder: Path) -> Iterator[Seed]:
-    """Sidecars of 0.1.0 and of today."""
+    """Sidecars of 0.1.0 and of today, of models that look for their part or have tiles."""
+    from edgeseg.bench.studies.fuzz.located import located, tiled
+
     for name in ("part-fp32.json", "part-int8.json"):
-        yield kept(name)
-        yield Seed(data=_sealed_sidecar(KEPT / name).encode(), name=name, sealed=True)
+        told, graph = _told(name), Path(name).with_suffix(".onnx").name
+        beside = ((graph, (KEPT / graph).read_bytes()),)
+        yield replace(kept(name), beside=beside)
+        for one in (told, located(told) if "fp32" in name else tiled(told)):
+            text = one.to_json(indent=2)
+            yield Seed(data=text.encode(), name=name, sealed=True, beside=beside)
 
 
-def _sealed_sidecar(path: Path) -> str:
-    return ModelMetadata.from_json(path.read_bytes(), source=path.name).to_json(indent=2)
+def _told(name: str) -> ModelMetadata:
+    return ModelMetadata.from_json((KEPT / name).read_bytes(), source=name)
 
 
 def plans(folder: Path) -> Iterator[Seed]:
-    """Sidecars that describe a plan."""
+    """Sidecars that describe a plan, and a plan that one describes."""
     from edgeseg.contract.metadata import PlanFacts
-    from edgeseg.files import file_sha256
 
-    plan = folder / "part.plan"
-    plan.write_bytes(b"plan")
+    plan = bytes(range(256)) * 4  # nobody here can look into one
     facts = PlanFacts(
         builder="rtx",
         builder_version="1.2.0",
@@ -125,16 +150,17 @@ def plans(folder: Path) -> Iterator[Seed]:
         version_compatible=False,
         hardware_compatible=True,
         precision="fp32",
-        plan_sha256=file_sha256(plan),
+        plan_sha256=hashlib.sha256(plan).hexdigest(),
         build_seconds=1.0,
     )
-    stored = (KEPT / "part-fp32.json").read_bytes()
-    told = replace(ModelMetadata.from_json(stored, source="part"), plan=facts)
-    text = told.to_json(indent=2)
-    yield Seed(data=text.encode(), name="part.json", sealed=True)
+    text = replace(_told("part-fp32.json"), plan=facts).to_json(indent=2)
+    beside = (("part.plan", plan),)
+    yield Seed(data=text.encode(), name="part.json", sealed=True, beside=beside)
     values = json.loads(text) | {"schema": 1}
     del values["seal"]
-    yield Seed(data=json.dumps(values).encode(), name="part.json")
+    yield Seed(data=json.dumps(values).encode(), name="part.json", beside=beside)
+    described = (("part.json", text.encode()),)
+    yield Seed(data=plan, name="part.plan", sealed=True, has_json=False, beside=described)
 
 
 def weights(folder: Path) -> Iterator[Seed]:

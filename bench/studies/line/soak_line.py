@@ -37,6 +37,7 @@ from edgeseg.options import note
 from edgeseg.runtime.adapters.modbus_map import STATUS
 
 LEAK_MB_PER_HOUR = 10.0
+DECIDES_MINUTES = 30  # before that nothing is a leak
 _EVERY_S = 2.0  # between samples
 _KEPT = 240  # samples in the report
 _START_S, _END_S = 120.0, 60.0
@@ -228,9 +229,21 @@ def failures(stream: Stream, row: dict[str, Any]) -> Iterator[str]:
     if not row["answered"] == row["received"] == wanted:
         given = f"{row['answered']} given, {row['received']} received"
         yield f"{name}: {wanted} results wanted, {given}"
-    growth = slope(settled(stream.samples))
-    if row["minutes"] >= 30 and growth.low > LEAK_MB_PER_HOUR:
+    if row["minutes"] >= DECIDES_MINUTES:
+        yield from grown(name, settled(stream.samples))
+
+
+def grown(name: str, calm: list[Sample]) -> Iterator[str]:
+    """What a process takes more of as it goes on."""
+    growth = slope(calm)
+    if growth.low > LEAK_MB_PER_HOUR:
         yield f"{name}: memory grows by {growth} MB an hour"
+    quarter = max(1, len(calm) // 4)
+    for kind in ("threads", "descriptors"):
+        counts = [getattr(one, kind) for one in calm]
+        most, least = max(counts[:quarter]), min(counts[-quarter:])
+        if least > most:  # a connection more or less comes and goes
+            yield f"{name}: {kind} grow from at most {most} to at least {least}"
 
 
 @contextlib.contextmanager

@@ -3,11 +3,13 @@
     python -m edgeseg.bench.studies.trust.bit_flips [MODEL.edgeseg MODEL.onnx ...] \
         --report flips.json
 
-Without a model the kept one of version 0.1.0 is written anew, with hashes. Also how long the look
-at the hash takes when a file is opened.
+Without a model those of the fuzzer are taken that have hashes: artefacts, graphs, sidecars, a plan,
+a shard, a checkpoint. Also how long the look at the hash takes when a file is opened. The exit code
+is 1 if one was loaded.
 """
 
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,25 +17,37 @@ from pathlib import Path
 
 import click
 
+from edgeseg.artefact.container import read_container
+from edgeseg.artefact.header import KEY as ARTEFACT
 from edgeseg.artefact.header import read_artefact_file
-from edgeseg.bench.studies.fuzz.seeds import artefacts, graphs
+from edgeseg.bench.studies.fuzz import seeds
+from edgeseg.bench.studies.fuzz.format import lay
+from edgeseg.contract.metadata import PLAN_SUFFIXES
+from edgeseg.contract.plain import Malformed
 from edgeseg.errors import EdgesegError
 from edgeseg.files import write_json
 from edgeseg.options import note
 from edgeseg.runtime.backends.model_file import file_metadata
 
+_KEYS = {".edgeseg": ARTEFACT, ".shard": "edgeseg-shard", ".moments": "edgeseg-checkpoint"}
+_SEEDS = (
+    *(seeds.artefacts, seeds.graphs, seeds.sidecars, seeds.plans, seeds.shards, seeds.checkpoints),
+)
+
 
 def pieces(path: Path) -> dict[str, tuple[int, int]]:
     """Where the bytes of each tensor are in a file, and of all that stands around them."""
-    size = path.stat().st_size
-    if path.suffix != ".onnx":
-        file = read_artefact_file(path)
+    anywhere = {"anywhere": (0, path.stat().st_size)}
+    if path.suffix in _KEYS:
+        file = read_container(path, _KEYS[path.suffix])
         found = {
             name: (file.begin + place.data_offsets[0], file.begin + place.data_offsets[1])
             for name, place in file.tensors.items()
             if not name.startswith("backbone.") and place.data_offsets[1] > place.data_offsets[0]
         }
         return {"header": (0, file.begin), **found}
+    if path.suffix != ".onnx":
+        return anywhere
     import onnx
 
     data, found = path.read_bytes(), {}
@@ -41,15 +55,21 @@ def pieces(path: Path) -> dict[str, tuple[int, int]]:
         at = data.find(tensor.raw_data) if len(tensor.raw_data) >= 64 else -1
         if at >= 0:
             found[tensor.name] = (at, at + len(tensor.raw_data))
-    return {"anywhere": (0, size), **found}
+    return anywhere | found
 
 
 def read(path: Path) -> None:
     """What every command does before it parses the file."""
-    if path.suffix == ".onnx":
-        file_metadata(path)
-    else:
+    if path.suffix == ".json":
+        plans = [path.with_suffix(suffix) for suffix in PLAN_SUFFIXES]
+        model = next((plan for plan in plans if plan.is_file()), path.with_suffix(".onnx"))
+        file_metadata(model)
+    elif path.suffix == ".edgeseg":
         read_artefact_file(path)
+    elif path.suffix in _KEYS:
+        read_container(path, _KEYS[path.suffix])
+    else:
+        file_metadata(path)
 
 
 def refused(path: Path, span: tuple[int, int], *, count: int, dice: random.Random) -> int:
@@ -62,25 +82,28 @@ def refused(path: Path, span: tuple[int, int], *, count: int, dice: random.Rando
         path.write_bytes(damaged)
         try:
             read(path)
-        except EdgesegError:
+        except (EdgesegError, Malformed):
             total += 1
     path.write_bytes(whole)
     return total
 
 
 def _models(folder: Path, given: tuple[Path, ...]) -> Iterator[Path]:
-    """Copies that may be damaged."""
-    if given:
-        for path in given:
-            copy = folder / path.name
-            copy.write_bytes(path.read_bytes())
-            yield copy
-        return
-    for seed in (*artefacts(folder), *graphs(folder)):
-        if seed.sealed:
-            copy = folder / f"sealed-{seed.name}"
-            copy.write_bytes(seed.data)
-            yield copy
+    """Copies that may be damaged, each in a folder of its own."""
+    for path in given:
+        copy = folder / path.name
+        copy.write_bytes(path.read_bytes())
+        yield copy
+    for number, make in enumerate(() if given else _SEEDS):
+        place = folder / str(number)
+        place.mkdir()
+        whole = [seed for seed in make(place) if seed.sealed]
+        for path in place.iterdir():
+            path.unlink()
+        for version, seed in enumerate(whole):
+            own = place / str(version)
+            own.mkdir()
+            yield lay(seed.data, seed, own)
 
 
 @click.command()
@@ -91,6 +114,7 @@ def _models(folder: Path, given: tuple[Path, ...]) -> Iterator[Path]:
 def main(models: tuple[Path, ...], count: int, seed: int, report: Path | None) -> None:
     """Flip bits and count refusals."""
     facts: dict[str, object] = {}
+    loaded = 0
     with tempfile.TemporaryDirectory(prefix="edgeseg-flips-") as place:
         for path in _models(Path(place), models):
             dice, rows = random.Random(seed), {}
@@ -100,7 +124,8 @@ def main(models: tuple[Path, ...], count: int, seed: int, report: Path | None) -
             for name, span in pieces(path).items():
                 rows[name] = refused(path, span, count=count, dice=dice)
             tried, caught = count * len(rows), sum(rows.values())
-            facts[path.name] = {
+            loaded += tried - caught
+            facts[str(path.relative_to(place))] = {
                 "bytes": path.stat().st_size,
                 "look_ms": round(opened_ms, 1),
                 "flips_each": count,
@@ -113,6 +138,7 @@ def main(models: tuple[Path, ...], count: int, seed: int, report: Path | None) -
     if report is not None:
         write_json(report, {"schema": 1, "models": facts})
         note(f"wrote {report}")
+    sys.exit(1 if loaded else 0)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,9 @@ from edgeseg.bench.studies.trust.shortage import (
 )
 from edgeseg.bench.studies.trust.warm import warm
 
+# Fields of Met.
+LOSSES = ("damaged", "left_after_next_run", "not_repeatable", "traceback", "signal")
+
 
 @dataclass(kw_only=True)
 class Met:
@@ -59,8 +62,8 @@ class Met:
 
     @property
     def lost(self) -> int:
-        """Runs after which something was not as it should be."""
-        return len(self.damaged) + len(self.left_after_next_run) + len(self.not_repeatable)
+        """Runs that did not end as they should, or after which something was not as it should."""
+        return sum(len(getattr(self, name)) for name in LOSSES)
 
     def judge(self, name: str, ended: Ended, *, must_succeed: bool) -> None:
         """How the run itself ended."""
@@ -129,8 +132,7 @@ def meet_once(
         lay_out(bench, folder, job, made=True)
 
         def disturbed() -> None:
-            fault.in_child(calm.need, share)
-            job.run(folder)
+            job.run(folder, fault=lambda: fault.in_child(calm.need, share))
 
         with disturbed_disk(folder, fault, calm.need, share):
             ended = run_forked(disturbed, folder=folder.parent)

@@ -21,6 +21,12 @@ from edgeseg.bench.studies.trust.recipe_jobs import (
     recipe_facts,
     replaced_model,
 )
+from edgeseg.bench.studies.trust.stream_jobs import (
+    hurried,
+    is_whole_log,
+    stream_arguments,
+    stream_facts,
+)
 from edgeseg.bench.studies.trust.teach_jobs import (
     KEPT,
     is_mended,
@@ -70,10 +76,15 @@ class Job:
     after: Callable[[Path], Any] = lambda at: None  # once the next run has ended
     beside: Callable[[Path], AbstractContextManager[None]] = lambda at: nullcontext()
 
-    def run(self, folder: Path, *more: str) -> None:
-        """The command in this process, with whoever acts beside it; ends with SystemExit."""
+    def run(self, folder: Path, *more: str, fault: Callable[[], None] = lambda: None) -> None:
+        """The command in this process, with whoever acts beside it; ends with SystemExit.
+
+        A fault strikes the command alone, and not what the study itself reads before it.
+        """
+        words = self.arguments(folder)
         with self.beside(folder):
-            command(*self.arguments(folder), *more)
+            fault()
+            command(*words, *more)
 
     def ended_well(self, ended: Ended) -> bool:
         """Whether a repeated run did its work, or found that there was none."""
@@ -99,7 +110,9 @@ def make_bench(bench: Path) -> None:
     lines = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
     scores = sorted(line["score"] for line in lines if line["event"] == "frame")
     (bench / "median.txt").write_text(str(scores[len(scores) // 2]), encoding="utf-8")
-    stream_once(bench, bench / "streamed")
+    (bench / "streamed").mkdir()  # what a run of yesterday has left
+    with hurried(bench):
+        succeed(*stream_arguments(bench, bench / "streamed", _CAMERA))
     shutil.copytree(more, bench / "more")
     make_recipes(bench)
     make_projects(bench, succeed, tuple(settings))
@@ -111,24 +124,6 @@ def make_recipes(bench: Path) -> None:
     make_recipe_folder(bench / "recipes/part", bench / "old.onnx", bench / "more")
     shutil.copytree(bench / "recipes", bench / "replaced")
     succeed("recipe", "install", bench / "replaced/part", bench / "new.onnx", *_OPENING)
-
-
-def stream_arguments(bench: Path, folder: Path) -> tuple[object, ...]:
-    """The stream with every sink that writes; half of its frames are alarms."""
-    return (
-        "stream", "--model", bench / "old.onnx", "--source", _CAMERA, _RANDOM,
-        "--threads", 1, "--backend", "cpu", "--status-every", 0,
-        "--threshold", (bench / "median.txt").read_text(encoding="utf-8"),
-        "--events", folder / "events.jsonl", "--events-chain", "--events-sync", "every",
-        "--counters", folder / "counters.json", "--snapshots", folder / "snapshots",
-        "--snapshot-count", 5, "--save", folder / "video.avi", "--report", folder / "report.json",
-    )  # fmt: skip
-
-
-def stream_once(bench: Path, folder: Path) -> None:
-    """What a run of yesterday has left."""
-    folder.mkdir()
-    succeed(*stream_arguments(bench, folder))
 
 
 def artefact_facts(path: Path) -> list[Any]:
@@ -147,34 +142,6 @@ def graph_facts(path: Path) -> list[Any]:
     with edgeseg.runtime.open(path, backend="cpu", threads=1, allow_random_weights=True) as model:
         frame = SceneGenerator(size_hw=(_SIZE, _SIZE)).good(5)
         return [model.predict(frame).score, model.metadata.threshold.score]
-
-
-def stream_facts(folder: Path) -> list[Any]:
-    """Whole events, pictures, video and counters; the last line may be torn until the next run."""
-    import cv2
-
-    lines = (folder / "events.jsonl").read_bytes().split(b"\n")
-    for line in lines[:-1]:
-        json.loads(line)
-    for told in (folder / "snapshots").glob("alarm-*.json"):
-        json.loads(told.read_text(encoding="utf-8"))
-        for suffix in (".jpg", ".raw.png"):
-            picture = cv2.imread(str(told.with_name(told.name.removesuffix(".json") + suffix)))
-            if picture is None:
-                raise ValueError(f"{told.name}: its {suffix} cannot be read")
-    video = cv2.VideoCapture(str(folder / "video.avi"))
-    if not video.read()[0]:
-        raise ValueError("video.avi does not play")
-    json.loads((folder / "counters.json").read_text(encoding="utf-8"))
-    json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return ["whole"]
-
-
-def log_facts(folder: Path) -> None:
-    """After the next run every line is an event, and the chain holds."""
-    for line in (folder / "events.jsonl").read_text(encoding="utf-8").splitlines():
-        json.loads(line)
-    succeed("verify-log", folder / "events.jsonl")
 
 
 JOBS: dict[str, Job] = {
@@ -263,10 +230,11 @@ JOBS: dict[str, Job] = {
         prepare=("m.onnx=old.onnx", "m.json=old.json"),
     ),
     "stream": Job(
-        arguments=lambda at: stream_arguments(at, at / "streamed"),
+        arguments=lambda at: stream_arguments(at, at / "streamed", _CAMERA),
         facts=lambda at: stream_facts(at / "streamed"),
         prepare=("old.onnx", "old.json", "median.txt", "streamed"),
-        after=lambda at: log_facts(at / "streamed"),
+        after=lambda at: is_whole_log(at / "streamed/events.jsonl"),
+        beside=hurried,
     ),
 }
 
@@ -325,9 +293,9 @@ def lay_out(bench: Path, folder: Path, job: Job, *, made: bool = False) -> None:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Everything below, but for what has the time in its name: snapshots, records of checks."""
+    """Everything below, but for what is numbered or dated: snapshots, checks, parts of logs."""
     paths = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
-    dated = ("/alarm-", "/check-")
+    dated = ("/alarm-", "/check-", "/events.0")
     return {path for path in paths if path not in _OURS and not any(mark in path for mark in dated)}
 
 

@@ -5,8 +5,10 @@
 Every other kill strikes right before a random operation on files, where a half-done output would
 be left; the rest strike after a random time. After each one the outputs are read as the next
 command would read them, and the command is run again: nothing of the killed run may remain.
+A report that is there is gone on with: commands that are not tried now keep their rows.
 """
 
+import json
 import random
 import shutil
 from dataclasses import asdict, dataclass, field
@@ -120,6 +122,14 @@ class Siege:
             shutil.rmtree(self._folder)
 
 
+def with_others(rows: list[dict[str, Any]], out: Path) -> list[dict[str, Any]]:
+    """The rows of this run among those that a report has of other commands."""
+    path, tried = out / "kills.json", {row["job"] for row in rows}
+    told = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else []
+    kept = [asdict(Tried(**row)) for row in told if row["job"] in set(JOBS) - tried]
+    return sorted([*kept, *rows], key=lambda row: list(JOBS).index(row["job"]))
+
+
 @click.command(context_settings={"show_default": True})
 @click.option("--count", type=click.IntRange(1), default=200, help="Kills of each command.")
 @click.option("--job", "names", multiple=True, type=click.Choice(list(JOBS)), help="Default: all.")
@@ -138,7 +148,8 @@ def main(count: int, names: tuple[str, ...], seed: int, bench: Path | None, out:
                     sieges[name] = Siege(name, bench=bench, scratch=place, seed=seed)
                 sieges[name].go_on(min(_ROUND, count - done))
                 rows = [asdict(siege.tried) for siege in sieges.values()]
-                write_rows(out, "kills", title="SIGKILL at random moments", rows=rows)
+                all_rows = with_others(rows, out)
+                write_rows(out, "kills", title="SIGKILL at random moments", rows=all_rows)
     click.echo(markdown(rows))
     if any(row[key] for row in rows for key in LOSSES):
         raise SystemExit("FAILED: something was lost")

@@ -12,7 +12,6 @@ from typing import Any
 
 from edgeseg.errors import EdgesegError
 
-_THRESHOLD = 1e6  # of any score: the golden pictures are good whatever the weights are
 _LONGEST_S = 60.0
 
 
@@ -20,7 +19,9 @@ def make_recipe_folder(folder: Path, model: Path, pictures: Path) -> None:
     """A recipe with two golden pictures, approved."""
     import shutil
 
+    from edgeseg.contract.threshold_bounds import FARTHEST
     from edgeseg.progress import ignore
+    from edgeseg.runtime.backends.model_file import file_metadata
     from edgeseg.runtime.backends.session_options import SessionOptions
     from edgeseg.runtime.golden.check import approve
     from edgeseg.runtime.golden.expected import write_expected
@@ -28,7 +29,9 @@ def make_recipe_folder(folder: Path, model: Path, pictures: Path) -> None:
     from edgeseg.runtime.recipes.recipe import DecisionSettings, Settings
     from edgeseg.runtime.recipes.store import make_recipe
 
-    settings = Settings(number=1, operating_point=DecisionSettings(threshold=_THRESHOLD))
+    # So high that the golden pictures are good whatever the weights are.
+    highest = FARTHEST * file_metadata(model).good_scores.max
+    settings = Settings(number=1, operating_point=DecisionSettings(threshold=highest))
     recipe = make_recipe(folder, model, settings)
     for picture in sorted(pictures.iterdir())[:2]:
         shutil.copy(picture, recipe.golden / "good" / picture.name)

@@ -1,28 +1,31 @@
-"""The table of docs/trust.md, from the reports of the studies: no figure is typed by hand.
+"""The table of docs/trust.md, and in short that of README.md: no figure is typed by hand.
 
     python -m edgeseg.bench.studies.trust.table [FOLDER ...]
 
 Reports in FOLDERs (kills.json, faults.json, fuzz.json, soak.json ...) are taken into
-bench/results/trust first. A test holds the page to the reports.
+bench/results/trust first. A test holds both pages to the reports.
 """
 
 import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
+from edgeseg.bench.studies.trust.faults import LOSSES as FAULT_LOSSES
+from edgeseg.bench.studies.trust.kills import LOSSES as KILL_LOSSES
 from edgeseg.bench.studies.trust.report import OUT
+from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.files import write_text
 from edgeseg.options import FOLDER, note
 from edgeseg.runtime.web.connections import MAX_CONNECTIONS
 
-PAGE = Path("docs/trust.md")
-BEGIN, END = "<!-- from the reports: begin -->\n", "<!-- end -->\n"
+PAGE, README = Path("docs/trust.md"), Path("README.md")
+BEGIN, END = "<!-- trust: begin -->\n", "<!-- trust: end -->\n"
 TAKEN = ("kills", "faults", "fuzz", "flips", "soak", "score_numbers", "promise")
 _STUDY = "python -m edgeseg.bench.studies."
 
@@ -34,6 +37,16 @@ class Line(NamedTuple):
     often: str
     lost: str
     command: str
+    short: str = ""  # what was lost in short; empty: as it is
+
+    @property
+    def brief(self) -> tuple[str, str, str]:
+        """For readers who want to know if they have to read on."""
+        return (
+            self.what.partition(": ")[0],
+            self.often.partition(", in ")[0],
+            self.short or self.lost,
+        )
 
 
 def _number(count: float) -> str:
@@ -56,7 +69,7 @@ def kills(report: dict[str, Any]) -> Line:
         "SIGKILL at random moments: " + ", ".join(row["job"] for row in rows),
         f"{each} each, {_number(sum(tried))} in all, {_number(sum(r['killed'] for r in rows))} of "
         "them before the command had ended",
-        _lists(rows, "damaged", "left_after_next_run", "not_repeatable"),
+        _lists(rows, *KILL_LOSSES),
         f"{_STUDY}trust.kills --count 200",
     )
 
@@ -65,12 +78,13 @@ def faults(report: dict[str, Any]) -> Line:
     """Commands that ran out of something."""
     rows = report["rows"]
     well, said = (sum(row[key] for row in rows) for key in ("went_well", "one_sentence"))
-    lost = _lists(rows, "damaged", "left_after_next_run", "not_repeatable", "traceback", "signal")
+    lost = _lists(rows, *FAULT_LOSSES)
     return Line(
         ", ".join(row["fault"] for row in rows) + ", spread over all commands that write",
         f"{rows[0]['runs']} each, {_number(sum(row['runs'] for row in rows))} in all",
         f"{lost}; {well} went well, {said} ended in one sentence",
         f"{_STUDY}trust.faults --count 40",
+        short=lost,
     )
 
 
@@ -86,6 +100,7 @@ def fuzz(report: dict[str, Any]) -> Line:
         f"{each} each, {_number(sum(cases))} in all, in bounded time and memory",
         f"{found or 'none'} ended as none may; the slowest took {slowest:.1f} s",
         f"{_STUDY}fuzz --format all --count 100000 --seed 7",
+        short=f"{found or 'nothing'}",
     )
 
 
@@ -108,18 +123,27 @@ def soak(report: dict[str, Any]) -> Line:
     rows = report["rows"]
     total = {key: sum(row[key] for row in rows) for key in ("in", "scored", "dropped", "triggers")}
     answered = sum(row["received"] for row in rows if row["triggers"])
-    memory = "; ".join(f"{row['stream']} {row['MB per hour']}" for row in rows)
     same = all(row["threads"].split(" to ")[0] == row["threads"].split(" to ")[1] for row in rows)
-    return Line(
-        "a line: four cameras, three viewers, PLCs that trigger over Modbus and MQTT",
-        f"{rows[0]['minutes']:.0f} minutes, {_number(total['in'])} frames, "
-        f"{_number(total['triggers'])} triggers",
+    counted = (
         f"{_number(total['in'])} in = {_number(total['scored'])} scored + "
         f"{_number(total['dropped'])} dropped{_off(rows)}; {_number(total['triggers'])} triggers, "
-        f"{_number(answered)} results; threads {'stay' if same else 'vary'}; MB an hour with 95 % "
-        f"confidence: {memory}",
-        f"{_STUDY}line.soak_line --model part.onnx --minutes 60",
+        f"{_number(answered)} results"
     )
+    return Line(
+        "a line of four cameras, three viewers, and PLCs that trigger over Modbus and MQTT",
+        f"{rows[0]['minutes']:.0f} minutes, {_number(total['in'])} frames, "
+        f"{_number(total['triggers'])} triggers",
+        f"{counted}; threads {'stay' if same else 'vary'}; descriptors: "
+        f"{_by_stream(rows, 'descriptors')}; p99 of the quarters in ms: "
+        f"{_by_stream(rows, 'p99 ms by quarter')}; MB an hour with 95 % confidence: "
+        f"{_by_stream(rows, 'MB per hour')}",
+        f"{_STUDY}line.soak_line --model part.onnx --minutes 60",
+        short=counted,
+    )
+
+
+def _by_stream(rows: Sequence[dict[str, Any]], key: str) -> str:
+    return "; ".join(f"{row['stream']} {row[key]}" for row in rows)
 
 
 def _off(rows: Sequence[dict[str, Any]]) -> str:
@@ -131,9 +155,11 @@ def score_numbers(report: dict[str, Any]) -> Line:
     """Scores as numbers."""
     rows = report["rows"]
     broken = [row["what"] for row in rows if not row["kept"]]
+    named = {row["what"].partition(",")[0] for row in rows}
+    tried = ", ".join(name for name in PRECISIONS if name in named)
     return Line(
-        "scores finite, the same in any order, batch and number of threads, larger for larger "
-        "spots; fp32, fp16, int8 in ONNX Runtime and OpenVINO within the bounds of export",
+        f"scores in {tried}, ONNX Runtime and OpenVINO: finite, the same in any order, batch and "
+        "number of threads, larger for larger spots, within the bounds of export",
         f"{max(row['frames'] for row in rows)} frames",
         ", ".join(broken) or f"none of {len(rows)} bounds",
         f"{_STUDY}precision.score_numbers --count 1000",
@@ -242,15 +268,28 @@ SOURCES: tuple[tuple[Callable[..., Line], tuple[str, ...]], ...] = (
 )
 
 
-def table(root: Path) -> str:
-    """All lines, as Markdown."""
-    lines = ["| what | how often | lost | command |", "| --- | --- | --- | --- |"]
+def lines_of(root: Path) -> Iterator[Line]:
+    """One for every report that is there."""
     for make, names in SOURCES:
         found = [_read(root / name) for name in names if (root / name).is_file()]
         if found:
-            what, often, lost, command = make(*found)
-            lines.append(f"| {what} | {often} | {lost} | `{command}` |")
-    return "\n".join(lines) + "\n"
+            yield make(*found)
+
+
+def table(root: Path) -> str:
+    """All lines, as Markdown."""
+    rows = [(one.what, one.often, one.lost, f"`{one.command}`") for one in lines_of(root)]
+    return _markdown(("what", "how often", "lost", "command"), rows)
+
+
+def short_table(root: Path) -> str:
+    """The same in short."""
+    return _markdown(("what", "how often", "lost"), [one.brief for one in lines_of(root)])
+
+
+def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def _read(path: Path) -> Any:
@@ -268,14 +307,15 @@ def page_with(text: str, made: str) -> str:
 @click.command()
 @click.argument("folders", nargs=-1, type=FOLDER)
 def main(folders: tuple[Path, ...]) -> None:
-    """Take reports in, and write the table of docs/trust.md anew."""
+    """Take reports in, and write both tables anew."""
     for folder in folders:
         for path in sorted(folder.iterdir()):
             if path.stem in TAKEN and path.suffix in (".json", ".md"):
                 shutil.copyfile(path, OUT / path.name)
                 note(f"took {path.name}")
-    write_text(PAGE, page_with(PAGE.read_text(encoding="utf-8"), table(Path())))
-    note(f"wrote {PAGE}")
+    for page, made in ((PAGE, table(Path())), (README, short_table(Path()))):
+        write_text(page, page_with(page.read_text(encoding="utf-8"), made))
+        note(f"wrote {page}")
 
 
 if __name__ == "__main__":

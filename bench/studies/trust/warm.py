@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from contextlib import suppress
 
 from edgeseg.cli.group import COMMANDS
 
@@ -17,6 +18,8 @@ def warm() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for name in _HEAVY:
         importlib.import_module(name)
+    with suppress(ImportError):  # an extra, which the stream needs
+        importlib.import_module("paho.mqtt.client")
     for place in COMMANDS.values():
         importlib.import_module(place.partition(":")[0])
     import torch

@@ -31,6 +31,7 @@ from edgeseg.fitting.feature_space import FeatureSpace, check_size, largest_stri
 from edgeseg.fitting.fitting import finish, fitted_data, share_facts
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import FitOptions, Shard
+from edgeseg.model.backbones import embedded_features
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights_origin import WeightsOrigin
 
@@ -114,7 +115,8 @@ def merge_shards(paths: Sequence[Path], options: FitOptions) -> Artefact:
     """All shards of one data set to the model that one fit would have given."""
     headers = {path: _header(path) for path in paths}
     _check_complete(headers)
-    if any(header.schema == UNSEALED for header in headers.values()):
+    unsealed = any(header.schema == UNSEALED for header in headers.values())
+    if unsealed:
         options.note("shards that were made before hashes: damage to them may go unnoticed")
     first = next(iter(headers.values()))
     with ExitStack() as stack:
@@ -126,7 +128,14 @@ def merge_shards(paths: Sequence[Path], options: FitOptions) -> Artefact:
             f"in {len(headers)} shards"
         )
         options.note("no planted defects: they are made where all images are at hand, by `fit`")
-        return finish(space, collected, data=first.origin, options=options)
+        try:
+            return finish(space, collected, data=first.origin, options=options)
+        except (ValueError, ArithmeticError) as error:
+            if not unsealed:
+                raise
+            raise ArtefactError(
+                f"shards that were made before hashes give no model ({error}); make them again"
+            ) from None
 
 
 def _joined(
@@ -179,6 +188,9 @@ def _read(
 def _check_fits(space: FeatureSpace, moments: Moments, rows: list[tuple[int, ...]]) -> None:
     """Tensors of other shapes than the settings mean would fail much later."""
     check_size(space.config, largest_stride=largest_stride(space.config))
+    features = embedded_features(space.config)
+    if space.embedding.shape[0] != features:
+        raise Malformed(f"W of {space.embedding.shape[0]} features, expected {features}")
     expected = (space.windows.kept, space.k)
     if tuple(moments.mean.shape) != expected or tuple(moments.count.shape) != expected[:1]:
         raise Malformed(f"moments of {tuple(moments.mean.shape)}, expected {expected}")

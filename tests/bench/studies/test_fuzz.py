@@ -149,7 +149,15 @@ def test_flipped_bits_are_refused_a_hundred_of_a_hundred_times(tmp_path: Path) -
     result = CliRunner().invoke(flips, ["--count", "5", "--report", str(report)])
     assert result.exit_code == 0, result.output
     models = json.loads(report.read_text())["models"]
-    assert len(models) == 3
-    for facts in models.values():
-        assert {"mean"} <= set(facts["refused"])
+    kinds = {Path(name).suffix for name in models}
+    assert kinds == {".edgeseg", ".onnx", ".json", ".plan", ".shard", ".moments"}
+    for name, facts in models.items():
+        if Path(name).suffix in (".edgeseg", ".onnx", ".moments"):
+            assert {"mean"} <= set(facts["refused"])
         assert set(facts["refused"].values()) == {5}
+
+
+def test_a_flipped_bit_that_is_loaded_fails_the_study(tmp_path: Path) -> None:
+    kept = REPO / "tests/kept/0.1.0/part.edgeseg"  # without a hash of itself
+    result = CliRunner().invoke(flips, ["--count", "5", str(kept)])
+    assert result.exit_code == 1, result.output

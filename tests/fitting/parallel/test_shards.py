@@ -164,3 +164,15 @@ def test_files_that_are_no_shards(data, tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     sentence = fail("merge", path, "--out", tmp_path / "x", code=1)
     assert sentence.startswith(f"{path}: truncated (")
+
+
+def test_one_flipped_bit_of_a_shard_is_one_too_many(data, tmp_path):
+    (path,) = shards(data, tmp_path / "a", 1)
+    whole = path.read_bytes()
+    for share in (0.0, 0.3, 0.6, 0.9, 1.0):  # header, hash and tensors
+        place = int(share * (len(whole) - 1))
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert fail("merge", path, "--out", tmp_path / "x", code=1).startswith(f"{path}: ")
+        assert not (tmp_path / "x").exists()
+    path.write_bytes(whole)
+    succeed("merge", path, "--out", tmp_path / "x")

@@ -80,7 +80,7 @@ def test_a_program_that_fails_or_is_not_there_is_counted(tmp_path: Path) -> None
 def test_more_results_than_it_can_run_are_lost_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_FLUSH_S", 0.2)
+    monkeypatch.setattr(outbox, "FLUSH_S", 0.2)
     command = program(tmp_path, "import time; time.sleep(600)")
     line = run((f"good={command}",), [10] * 40, command_timeout=0.5)
     assert line.faults.totals()["command"] >= 40 - 18

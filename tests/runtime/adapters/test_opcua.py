@@ -1,7 +1,9 @@
 """OPC UA client to server: states, jobs and results by the names of OPC 40100-1."""
 
 import asyncio
+import errno
 import json
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +11,9 @@ import pytest
 
 from edgeseg.bench.studies.line.broker import free_port
 from edgeseg.bench.studies.line.rig import Rig
+from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.adapters.opcua import OpcUaAdapter
+from edgeseg.runtime.station.station import Station
 from tests.support.fakes import BrightnessSession
 from tests.support.opcua_peer import Peer, visit
 
@@ -92,3 +97,25 @@ def test_without_the_right_to_trigger(line: Rig, monkeypatch: pytest.MonkeyPatch
     visit(line, story)
     assert len(line.results) == before
     assert line.faults.totals() == {"opcua": 1}
+
+
+def test_a_failure_without_words_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none_left(adapter: OpcUaAdapter) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(OpcUaAdapter, "_serve", none_left)
+    with pytest.raises(RuntimeFailure, match=r"cannot serve \(MemoryError\)"):
+        OpcUaAdapter(
+            Station(), host="127.0.0.1", port=0, may_trigger=False, on_error=lambda name, text: None
+        )
+
+
+def test_without_descriptors_it_ends_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left() -> tuple[socket.socket, socket.socket]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socketpair", none_left)
+    with pytest.raises(RuntimeFailure, match=r"opcua=127.0.0.1:0: cannot serve \(Too many open"):
+        OpcUaAdapter(
+            Station(), host="127.0.0.1", port=0, may_trigger=False, on_error=lambda name, text: None
+        )

@@ -113,6 +113,13 @@ def test_going_back_was_done_or_was_not_wherever_it_was_killed(
     assert len(set(approvals)) == 2, "each version has its own"
 
 
+@pytest.mark.parametrize("left", [".golden-next", ".golden-next/golden"])
+def test_empty_folders_of_a_killed_run_are_cleared(bottle: Recipe, left: str) -> None:
+    (bottle.folder / left).mkdir(parents=True)
+    read_expected(bottle)
+    assert not list(bottle.folder.glob(".golden*"))
+
+
 def test_a_version_without_an_approval_comes_back_too(tmp_path: Path) -> None:
     bottle = new_recipe(tmp_path / "bottle", approved=False)
     before = file_sha256(bottle.model)

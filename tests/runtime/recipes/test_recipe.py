@@ -20,7 +20,8 @@ from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 from tests.support.brightness_model import write_brightness_model
-from tests.support.recipe_folders import edit, new_recipe
+from tests.support.commands import fail, succeed
+from tests.support.recipe_folders import OPENING, edit, new_recipe
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,14 @@ def test_how_frames_are_judged(tmp_path: Path) -> None:
         ('number = 1\n[region]\nroi = "1,2"', "region.roi='1,2': expected four integers x,y,w,h"),
         ("number = 1\n[golden]\nrepeats = 0", "golden.repeats=0: expected at least 1"),
         ("number = 1\n[golden]\nlight = -1", "golden.light=-1: expected at least 0"),
+        (
+            "number = 1\n[operating_point]\nthreshold = -1.0",
+            "operating_point.threshold=-1.0: expected a finite number from 0",
+        ),
+        (
+            "number = 1\n[operating_point]\nthreshold = nan",
+            "operating_point.threshold: nan, expected a finite number",
+        ),
         ("number = ", "not TOML (Invalid value (at end of document))"),
     ],
 )
@@ -89,6 +98,33 @@ def test_mistakes_name_file_and_setting(tmp_path: Path, text: str, message: str)
     with pytest.raises(UsageError) as refused:
         read_recipe(file.parent)
     assert str(refused.value) == f"{file}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("threshold", "said"),
+    [
+        ("nan", "--threshold nan: expected a finite number from 0"),
+        ("inf", "--threshold inf: expected a finite number from 0"),
+        ("-1", "--threshold -1.0: expected a finite number from 0"),
+        ("1e6", "--threshold 1000000.0: over 1000 times the highest score of a good image (150)"),
+    ],
+)
+def test_a_threshold_that_cannot_be_meant_leaves_no_recipe(
+    tmp_path: Path, threshold: str, said: str
+) -> None:
+    write_brightness_model(tmp_path / "part.onnx")
+    new = ("recipe", "new", tmp_path / "all" / "bottle", "--model", tmp_path / "part.onnx")
+    assert said in fail(*new, "--threshold", threshold, code=2)
+    assert not list(tmp_path.glob("all/*"))
+    succeed(*new, "--threshold", "0")
+    assert "by hand" in succeed("recipe", "show", new[2]).stdout
+
+
+def test_a_threshold_written_by_hand_that_would_find_nothing(tmp_path: Path) -> None:
+    made = new_recipe(tmp_path / "bottle", approved=False)
+    edit(made, "# threshold = 1.0", "threshold = 1e6")
+    said = fail("recipe", "approve", made.folder, *OPENING, code=2)
+    assert said.startswith("--threshold 1000000.0: over 1000 times the highest score of a good")
 
 
 def test_folders_that_are_none(tmp_path: Path) -> None:

@@ -153,6 +153,29 @@ def test_killed_between_rename_and_the_new_file(
     assert frames(path) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("chained", [False, True])
+def test_a_link_stays_a_link_and_all_parts_go_where_it_points(
+    tmp_path: Path, chained: bool
+) -> None:
+    path, disk, clock = (
+        tmp_path / "run" / "events.jsonl",
+        tmp_path / "disk" / "line3.jsonl",
+        Clock(),
+    )
+    for folder in (path.parent, disk.parent):
+        folder.mkdir()
+    path.symlink_to(disk)
+    for run in range(2):
+        file = opened(path, clock, max_mb=200e-6, chained=chained)
+        for index in range(10):
+            assert file.write(event(10 * run + index, clock), durable=False)
+        file.close()
+    assert path.is_symlink()
+    assert [each.name for each in path.parent.iterdir()] == ["events.jsonl"]
+    assert frames(disk) == list(range(20))
+    assert len(parts_of(disk)) > 2
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

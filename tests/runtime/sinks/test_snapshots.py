@@ -91,6 +91,26 @@ def test_oldest_are_deleted_by_count(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 9
 
 
+def test_no_facts_tell_of_a_picture_that_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors, unlink = Errors(), Path.unlink
+    sink = _sink(tmp_path, max_count=1, on_error=errors)
+    _put(sink, _alarm(0))
+    deleted: list[str] = []
+
+    def watched(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok=missing_ok)
+        deleted.append(path.name)
+        _kept(tmp_path)  # what a run that is killed here would leave
+
+    monkeypatch.setattr(Path, "unlink", watched)
+    _put(sink, _alarm(1))
+    sink.close()
+    assert len([name for name in deleted if "-f0." in name]) == 3
+    assert errors.texts == []
+
+
 def test_bytes_never_exceed_their_limit(tmp_path: Path) -> None:
     limit = 50_000  # four snapshots of noise
     errors = Errors()

@@ -71,7 +71,7 @@ def test_state_holds_the_numbers_of_the_run(site: Site) -> None:
     state = site.state()
     assert (state["model"], state["backend"], state["threshold"]) == (
         "bottle",
-        "onnxruntime cpu",
+        "onnxruntime cpu, float32",
         10.0,
     )
     assert state["stages"]["end_to_end"]["p99"] == 12.25

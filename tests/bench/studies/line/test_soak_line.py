@@ -1,5 +1,6 @@
 """The soak of a line: what it counts, and what it does not let pass."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,18 @@ def test_the_beginning_is_no_leak_and_a_leak_is_one(tmp_path: Path) -> None:
     made = stream(Heard(results=120), tmp_path, mb_per_hour=30.0, noise=0.1)
     (said,) = told(made, FREE)
     assert said.startswith("line: memory grows by +30.0 (")
+
+
+@pytest.mark.parametrize("kind", ["threads", "descriptors"])
+def test_threads_and_descriptors_may_not_grow(tmp_path: Path, kind: str) -> None:
+    made = stream(Heard(results=120), tmp_path)
+    made.samples = [
+        replace(one, **{kind: 20 + place // 100}) for place, one in enumerate(made.samples)
+    ]
+    (said,) = told(made, FREE)
+    assert said.startswith(f"line: {kind} grow from at most 2")
+    made.samples = made.samples[:250]  # 25 minutes
+    assert told(made, FREE) == []
 
 
 def test_a_few_samples_decide_nothing() -> None:

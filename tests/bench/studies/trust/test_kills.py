@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from edgeseg.bench.studies.trust import jobs, kills
 from edgeseg.bench.studies.trust.faults import Met
 from edgeseg.bench.studies.trust.forked import Ended, answer_forked, run_forked
 from edgeseg.bench.studies.trust.jobs import JOBS, Job, close_enough
-from edgeseg.bench.studies.trust.shortage import FAULTS, can_mount
+from edgeseg.bench.studies.trust.shortage import FAULTS, Need, can_mount
 from edgeseg.files import write_text
 from tests.support import REPO
 
@@ -74,6 +76,21 @@ def test_a_half_written_output_and_a_leftover_are_seen(
     assert tried.not_repeatable == []
 
 
+def test_a_fault_strikes_the_command_and_not_what_the_study_reads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    order: list[str] = []
+
+    def words(folder: Path) -> tuple[object, ...]:
+        order.append("arguments")
+        return ()
+
+    monkeypatch.setattr(jobs, "command", lambda *words: order.append("command"))
+    job = Job(arguments=words, facts=_facts, prepare=())
+    job.run(tmp_path, fault=lambda: order.append("fault"))
+    assert order == ["arguments", "fault", "command"]
+
+
 def test_a_process_is_killed_before_the_operation_that_was_named(tmp_path: Path) -> None:
     def three() -> None:
         for name in "abc":
@@ -101,20 +118,20 @@ def test_readings_are_compared_as_numbers_and_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "field"),
+    ("code", "said", "field", "lost"),
     [
-        (0, "", "went_well"),
-        (1, "Error: no room", "one_sentence"),
-        (1, "Traceback (most recent call last)\nOSError: 28", "traceback"),
-        (-6, "terminate called", "signal"),
+        (0, "", "went_well", 0),
+        (1, "Error: no room", "one_sentence", 0),
+        (1, "Traceback (most recent call last)\nOSError: 28", "traceback", 1),
+        (-6, "terminate called", "signal", 1),
     ],
 )
-def test_how_a_run_ended(code: int, said: str, field: str) -> None:
+def test_how_a_run_ended(code: int, said: str, field: str, lost: int) -> None:
     met = Met(fault="no room")
     met.judge("fit", Ended(code=code, seconds=1.0, operations=0, said=said), must_succeed=False)
     value = getattr(met, field)
     assert (value if isinstance(value, int) else len(value)) == 1
-    assert met.lost == 0
+    assert met.lost == lost
 
 
 def test_a_clock_that_jumps_may_not_fail_a_command() -> None:
@@ -122,6 +139,23 @@ def test_a_clock_that_jumps_may_not_fail_a_command() -> None:
     met.judge("fit", Ended(code=1, seconds=1.0, operations=0, said="Error: x"), must_succeed=True)
     assert met.lost == 1
     assert FAULTS["clock back a day"].succeeds
+
+
+def test_the_clock_steps_for_dates_too(tmp_path: Path) -> None:
+    def years() -> list[int]:
+        from datetime import datetime, timezone
+
+        from edgeseg.runtime.sinks import video
+
+        need = Need(seconds=0.0, disk_bytes=0, address_bytes=0, descriptors=0)
+        before = datetime.now(timezone.utc).timestamp()
+        FAULTS["clock on a year"].in_child(need, 0.0)
+        while time.time() < before + 3e7:
+            time.sleep(0.001)
+        after = video.datetime.now(timezone.utc).timestamp()
+        return [int((after - before) // 31_536_000)]
+
+    assert answer_forked(years, folder=tmp_path) == [1]
 
 
 def study(name: str, *words: object) -> dict[str, dict]:
@@ -151,3 +185,17 @@ def test_a_few_real_rounds(tmp_path: Path) -> None:
         faults = ("--fault", "no descriptors", "--fault", "disk full")
         met = study("faults", "--count", 1, "--job", "threshold", *faults, *common)
         assert [row["runs"] for row in met.values()] == [1, 1]
+
+
+def test_commands_that_are_not_tried_now_keep_their_rows(tmp_path: Path) -> None:
+    told = [{"tried": 5, "job": "export"}, {"tried": 5, "job": "stream"}, {"job": "gone"}]
+    (tmp_path / "kills.json").write_text(json.dumps({"rows": told}))
+    now = [asdict(kills.Tried(job=job, tried=1)) for job in ("stream", "fit")]
+    rows = kills.with_others(now, tmp_path)
+    assert [(row["job"], row["tried"]) for row in rows] == [
+        ("fit", 1),
+        ("export", 5),
+        ("stream", 1),
+    ]
+    assert list(rows[1]) == list(rows[0]), "columns of a table"
+    assert kills.with_others(now[:1], tmp_path / "new") == now[:1]

@@ -1,4 +1,4 @@
-"""The table of docs/trust.md is what the reports say."""
+"""The tables of docs/trust.md and README.md are what the reports say."""
 
 from typing import Any
 
@@ -14,6 +14,8 @@ from edgeseg.bench.studies.trust.table import (
     fuzz,
     kills,
     page_with,
+    score_numbers,
+    short_table,
     soak,
     table,
 )
@@ -24,6 +26,14 @@ def test_the_page_is_made_from_the_reports() -> None:
     text = (REPO / "docs/trust.md").read_text(encoding="utf-8")
     assert page_with(text, table(REPO)) == text, "run python -m edgeseg.bench.studies.trust.table"
     assert table(REPO).count("\n") == len(SOURCES) + 2, "a report is missing"
+
+
+def test_the_readme_has_the_same_in_short() -> None:
+    text, made = (REPO / "README.md").read_text(encoding="utf-8"), short_table(REPO)
+    assert page_with(text, made) == text, "run python -m edgeseg.bench.studies.trust.table"
+    assert made.count("\n") == table(REPO).count("\n"), "every line of the long one"
+    assert len(made) < len(table(REPO)) / 2
+    assert "python -m" not in made
 
 
 def killed(**more: Any) -> dict[str, Any]:
@@ -73,16 +83,31 @@ def test_a_line_at_full_speed(off: int, told: str) -> None:
         "received": 7,
         "MB per hour": "+0.1 (-0.2 to +0.4)",
         "threads": "15 to 15",
+        "descriptors": "14 to 15",
+        "p99 ms by quarter": "10, 11, 10, 10",
     }
     line = soak({"rows": [row]})
     assert line.often == "60 minutes, 1,000 frames, 7 triggers"
     assert told in line.lost
-    assert "7 triggers, 7 results; threads stay" in line.lost
+    assert "7 triggers, 7 results; threads stay; descriptors: modbus 14 to 15" in line.lost
+    assert "p99 of the quarters in ms: modbus 10, 11, 10, 10" in line.lost
+    assert line.brief[2].endswith("7 triggers, 7 results")
+
+
+def test_precisions_that_were_tried_are_named_and_broken_bounds_too() -> None:
+    rows = [
+        {"what": f"{name}, cpu: another order", "frames": 9, "kept": name != "int8"}
+        for name in ("int8", "fp32")
+    ]
+    line = score_numbers({"rows": rows})
+    assert line.what.startswith("scores in fp32, int8, ONNX Runtime")
+    assert line.lost == "int8, cpu: another order"
 
 
 def test_reports_are_taken_in(tmp_path, monkeypatch) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/trust.md").write_text(f"# Page\n{BEGIN}old\n{END}rest\n")
+    (tmp_path / "README.md").write_text(f"# Short\n{BEGIN}{END}")
     (tmp_path / "bench/results/trust").mkdir(parents=True)
     (tmp_path / "new").mkdir()
     report = REPO / "bench/results/trust/flips.json"
@@ -95,4 +120,5 @@ def test_reports_are_taken_in(tmp_path, monkeypatch) -> None:
     assert page.startswith("# Page\n")
     assert page.endswith(f"{END}rest\n")
     assert "a bit turned over" in page
+    assert "a bit turned over" in (tmp_path / "README.md").read_text()
     assert "old" not in page

@@ -1,0 +1,68 @@
+"""A station that asks for signatures runs nothing that is not signed, its own work included."""
+
+import time
+from functools import partial
+
+import pytest
+
+pytest.importorskip("cryptography", reason="needs cryptography: pip install edgeseg[sign]")
+
+from edgeseg.contract.images import write_image
+from edgeseg.contract.signature import make_keys, sign
+from edgeseg.errors import RuntimeFailure
+from edgeseg.teach.service import TeachService
+from tests.support.commands import succeed
+from tests.support.teach_engine import CHILD, part, write_project
+
+
+def until(condition):
+    """Wait for something that another thread does."""
+    end_s = time.monotonic() + 300  # a fit has low priority
+    while not (value := condition()):
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+    return value
+
+
+@pytest.fixture
+def keys(tmp_path):
+    return make_keys(tmp_path / "owner.key")
+
+
+@pytest.fixture
+def project(tmp_path):
+    write_image(tmp_path / "camera" / "c.png", part(110, seed=90))
+    return write_project(tmp_path / "line3", good=20, source=str(tmp_path / "camera"))
+
+
+def test_what_is_taught_here_runs_when_it_is_signed(project, keys):
+    private, public = keys
+    service = TeachService(project, child=CHILD, trust=(public,))
+    try:
+        service.start_fit({})
+        until(lambda: service.state()["fit"]["state"] != "running")
+        service.install()  # its own work may be looked at
+        service.run()
+        until(lambda: service.state()["run"]["state"] == "stopped")
+        said = service.state()["run"]["sentence"]
+        assert said.startswith(f"{project.recipe}: not signed, and only files of a trusted key")
+        with pytest.raises(RuntimeFailure, match="not signed"):
+            service.learn_preview()
+        sign(project.recipe, private, chain={})
+        service.run()
+        until(lambda: service.state()["run"]["state"] == "running")
+        service.stop()
+        service.learn_preview()
+        (project.recipe / "recipe.toml").write_text("number = 9\n")
+        with pytest.raises(RuntimeFailure, match=r"recipe\.toml was changed since it was signed"):
+            service.learn_preview()
+    finally:
+        service.close()
+
+
+def test_the_command_says_what_stands_before_the_station(project, keys, monkeypatch):
+    here = partial(TeachService, child=CHILD)
+    monkeypatch.setattr("edgeseg.teach.service.TeachService", here)
+    said = succeed("teach", project.folder, "--trust", keys[1]).stderr
+    assert f"it does not run here yet: {project.recipe}: not signed" in said
+    assert "it does not run" not in succeed("teach", project.folder).stderr
