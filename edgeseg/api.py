@@ -107,7 +107,7 @@ class Model:
         visit: Visitor | None = None,
     ) -> Evaluation:
         """PRO, ROC and F1 on the labelled test set of a dataset's folder."""
-        config, calibration = self.artefact.config, self.artefact.calibration
+        config = self.artefact.config
         if not isinstance(data, Dataset):
             data = open_dataset(Path(data), layout=layout, fold=fold, seed=config.seed)
         return evaluate_on(
@@ -116,10 +116,7 @@ class Model:
             size_hw=config.image_hw,
             geometry=config.geometry,
             grid_hw=config.grid_hw,
-            threshold=calibration.score_threshold,
-            pixel_threshold=calibration.pixel_threshold,
-            threshold_method=calibration.method,
-            foreign=calibration.foreign_limit,
+            thresholds=self.artefact.calibration.thresholds,
             batch_size=batch_size,
             max_bad=max_bad,
             max_pixels=max_pixels,
@@ -147,6 +144,7 @@ class Model:
         *,
         precision: str = ExportOptions.precision,
         calibrate: Data | None = None,
+        backend: str = ExportOptions.backend,
         channels: Channels = "rgb",
         allow_random_weights: bool = False,
         note: Note = ignore,
@@ -154,14 +152,17 @@ class Model:
     ) -> Path:
         """Write one verified ONNX graph for `edgeseg.runtime.open` and `edgeseg stream`.
 
-        int8 needs good images in `calibrate`, a folder or arrays: those of the fit will do.
+        int8 needs good images in `calibrate`, a folder or arrays: those of the fit will do. They go
+        through the session that will run: ONNX Runtime's, or `backend="openvino"`.
         """
         from edgeseg.export.onnx_export import export_onnx  # predicting needs no onnx
 
         target, config = Path(path), self.artefact.config
         if target.suffix != ".onnx":
             raise UsageError(f"{target}: expected a name ending in .onnx")
-        options = ExportOptions(precision=precision, allow_random_weights=allow_random_weights)
+        options = ExportOptions(
+            precision=precision, backend=backend, allow_random_weights=allow_random_weights
+        )
         with ExitStack() as stack:
             good = None
             if calibrate is not None:

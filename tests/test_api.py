@@ -197,7 +197,7 @@ def test_a_model_of_tiles(plate):
     config = replace(SMALL, size_hw=(64, 64), frame_hw=SIZE_HW, overlap=16)
     fitted = fit(plate, preset=config, options=RANDOM)
     scores: dict[str, float] = {}
-    fitted.evaluate(plate, visit=lambda sample, *rest: scores.update({str(sample.image): rest[-1]}))
+    fitted.evaluate(plate, visit=lambda sample, *rest: scores.update({str(sample.image): rest[-2]}))
     for path, score in scores.items():
         result = fitted.predict(read_image(Path(path)))
         assert result.map_hw.shape == SIZE_HW

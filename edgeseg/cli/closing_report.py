@@ -7,47 +7,42 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.cli.threshold_report import table_lines
+from edgeseg.cli.threshold_evidence import Evidence
+from edgeseg.cli.threshold_report import deciding_lines, stored_lines, table_lines
 from edgeseg.contract.images import write_image
-from edgeseg.contract.operating_point import RATES, operating_point
 from edgeseg.data.datasets import Dataset, Sample, read_sample
-from edgeseg.evaluation.deciding import DecidingImage, deciding_images
+from edgeseg.evaluation.deciding import DecidingImage
 from edgeseg.evaluation.panels import contact_sheet, render_panel
 from edgeseg.files import write_text
 from edgeseg.fitting.odd_inputs import text_of
-from edgeseg.tables import aligned
 
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
     from edgeseg.model.predictor import Predictor
 
-_HEAD = ("score", "p-value", "threshold without it and those above", "image")
-
 
 def closing_lines(artefact: "Artefact") -> Iterator[str]:
-    """The table of rates, then the images that decide the threshold."""
-    calibration, planted = artefact.calibration, artefact.planted
-    if calibration.answered_rate >= 1:  # of images that were fitted on themselves
+    """The table of rates, what decides and what marks, then the images behind the threshold."""
+    if artefact.calibration.answered_rate >= 1:  # of images that were fitted on themselves
         return
-    good = calibration.good
-    scores = () if planted is None else planted.scores
-    points = [
-        operating_point(good.scores, good.peaks, rate=rate, planted=scores)
-        for rate in sorted({*RATES, calibration.requested_rate})
-    ]
-    yield from table_lines(points, calibration.thresholds)
-    images = deciding_images(good, rate=calibration.requested_rate)
-    if not images:
-        return
-    yield (
-        f"threshold {calibration.score_threshold:.4f}, {calibration.method}; "
-        "good images with the highest scores decide it:"
+    evidence = evidence_of(artefact)
+    yield from table_lines(evidence)
+    yield from stored_lines(evidence.chosen)
+    yield from deciding_lines(evidence)
+
+
+def evidence_of(artefact: "Artefact") -> Evidence:
+    """What its threshold rests on, with the paths of the images while the fit knows them."""
+    good, planted = artefact.calibration.good, artefact.planted
+    falling = np.argsort(-good.scores, kind="stable").tolist()
+    return Evidence(
+        name=str(artefact.data["name"]),
+        chosen=artefact.calibration.thresholds,
+        scores=tuple(good.scores.tolist()),
+        peaks=tuple(good.peaks.tolist()),
+        images=tuple(good.images[place] for place in falling) if good.images else (),
+        planted=() if planted is None else tuple(planted.scores.tolist()),
     )
-    rows = [
-        (f"{row.score:.4f}", f"{row.p_value:.3g}", f"{row.threshold_without:.4f}", row.image)
-        for row in images
-    ]
-    yield from aligned([_HEAD, *rows], last_left=True)
 
 
 def write_report(
@@ -56,8 +51,7 @@ def write_report(
     """The same lines as a file, and a picture of the images that decide."""
     text, sheet = folder / "fit.txt", folder / "highest.png"
     write_text(text, "\n".join([*closing_lines(artefact), ""]))
-    calibration = artefact.calibration
-    images = deciding_images(calibration.good, rate=calibration.requested_rate)
+    images = evidence_of(artefact).deciding
     if not images:
         sheet.unlink(missing_ok=True)  # of an earlier fit: it would be taken for this one's
         return [text]

@@ -17,9 +17,10 @@ from edgeseg.cli.data_options import (
     max_pixels_option,
 )
 from edgeseg.contract.metrics import METRICS
+from edgeseg.contract.signature import admit, note_stale
 from edgeseg.data.datasets import open_dataset
 from edgeseg.files import check_writable, write_json, write_text
-from edgeseg.options import FOLDER, PATH, listeners, quiet_option
+from edgeseg.options import FOLDER, PATH, listeners, quiet_option, trust_option
 from edgeseg.progress import Note
 from edgeseg.tables import aligned
 
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from edgeseg.evaluation.mistakes import Mistake
 
 SHOWN = 5  # mistakes in the terminal
+# Beside good and defect; the first two are alarms whatever their score.
+_OTHERS = {
+    "invalid": "called invalid: not this part",
+    "not_found": "not found",
+    "unsure": "unsure: no alarm",
+}
 
 
 @click.command("eval")
@@ -57,6 +64,7 @@ SHOWN = 5  # mistakes in the terminal
 @max_bad_option
 @max_pixels_option
 @batch_option
+@trust_option
 @quiet_option
 def evaluate(
     artefact: Path,
@@ -70,6 +78,7 @@ def evaluate(
     max_bad: int,
     max_pixels: int,
     batch_size: int,
+    trust: tuple[Path, ...],
     quiet: bool,
 ) -> None:
     """Measure ARTEFACT on the labelled test set of DATA.
@@ -77,6 +86,7 @@ def evaluate(
     \b
     edgeseg eval bottle.edgeseg mvtec_ad/bottle --json r.json --pictures out/
     """
+    admit(artefact, trust)
     config = read_config(artefact)
     dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)
     for path in (json_path, csv_path, pictures / "sheet.png" if pictures else None):
@@ -105,6 +115,7 @@ def evaluate(
         tell(f"wrote {gallery.finish(title=result.dataset)}")
     if store:
         model.with_accuracy(result).save(artefact)
+        note_stale(artefact, tell)
         tell(f"stored in {artefact}; next: edgeseg export {artefact}")
 
 
@@ -149,11 +160,14 @@ def _print_table(values: dict[str, Any]) -> None:
         click.echo(f"{name:<{width}}{'-' if value is None else f'{value:.4f}'}")
     click.echo(f"{'threshold':<{width}}{values['threshold']:.4f}  ({values['threshold_method']})")
     missed = len(values["mistakes"]) - values["false_alarms"]
-    foreign = values["verdicts"].count("invalid")
-    invalid = f", {foreign} called invalid: not this part" if foreign else ""
+    others = "".join(
+        f", {count} {words}"
+        for verdict, words in _OTHERS.items()
+        if (count := values["verdicts"].count(verdict))
+    )
     click.echo(
         f"{'images':<{width}}{values['images']} ({values['anomalies']} anomalous, {missed} missed, "
-        f"{values['false_alarms']} good ones flagged{invalid}), {values['seconds']:.1f} s"
+        f"{values['false_alarms']} good ones flagged{others}), {values['seconds']:.1f} s"
     )
 
 
@@ -162,10 +176,12 @@ def _print_mistakes(wrong: Sequence["Mistake"]) -> None:
     if not wrong:
         return
     rows = [
-        (each.error, each.kind, f"{each.score:.4f}", f"{each.p_value:.3f}", each.path)
+        (each.error, each.kind, each.verdict, f"{each.score:.4f}", f"{each.p_value:.3f}", each.path)
         for each in wrong[:SHOWN]
     ]
-    for line in aligned([("worst", "kind", "score", "p-value", "path"), *rows], last_left=True):
+    for line in aligned(
+        [("worst", "kind", "verdict", "score", "p-value", "path"), *rows], last_left=True
+    ):
         click.echo(line)
     if len(wrong) > SHOWN:
         click.echo(f"... and {len(wrong) - SHOWN} more: --csv FILE has all of them")

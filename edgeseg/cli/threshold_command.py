@@ -2,31 +2,28 @@
 
 import json
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
-from edgeseg.artefact.header import (
-    calibration_facts,
-    read_floats,
-    read_header,
-    store_thresholds,
-)
+from edgeseg.artefact.header import store_thresholds
+from edgeseg.cli.data_options import max_pixels_option
+from edgeseg.cli.threshold_evidence import Evidence, read_evidence
 from edgeseg.cli.threshold_report import facts_of, table_lines, text_of, write_page
 from edgeseg.contract.metadata import MODEL_SUFFIXES, Thresholds
 from edgeseg.contract.operating_point import (
-    RATES,
     by_rate,
     by_value,
     guarantee,
     operating_point,
     with_band,
 )
-from edgeseg.contract.signature import check_trusted, no_longer_fits
-from edgeseg.errors import ArtefactError, RuntimeFailure, UsageError
+from edgeseg.contract.signature import admit, note_stale
+from edgeseg.errors import UsageError
 from edgeseg.options import FOLDER, PATH, listeners, note, quiet_option, trust_option
-from edgeseg.runtime.backends.model_file import file_metadata, store_choice
+from edgeseg.runtime.backends.model_file import store_choice
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 
 @click.command()
@@ -43,6 +40,7 @@ from edgeseg.runtime.backends.model_file import file_metadata, store_choice
     type=PATH,
     help="Pictures of known defects: show how many of them each rate finds. They choose nothing.",
 )
+@max_pixels_option
 @click.option("--out", "-o", type=FOLDER, help="Folder for a picture and a page of the same.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @trust_option
@@ -53,6 +51,7 @@ def threshold(
     value: float | None,
     unsure_rate: float | None,
     defects: Path | None,
+    max_pixels: int,
     out: Path | None,
     as_json: bool,
     trust: tuple[Path, ...],
@@ -75,92 +74,43 @@ def threshold(
 
     if rate is not None and value is not None:
         raise UsageError(f"rate={rate} and value={value}: expected one of the two")
-    if trust:
-        check_trusted(model, trust)
-    stored = read_stored(model)
+    admit(model, trust)
+    evidence = read_evidence(model)
     if (rate, value, unsure_rate) != (None, None, None):
-        stored = _choose(stored, rate=rate, value=value, unsure_rate=unsure_rate)
-    labelled = () if defects is None else _scores_of(model, defects, trust, quiet=quiet)
-    _show(stored, labelled, as_json=as_json, out=out, quiet=quiet)
+        evidence = _choose(model, evidence, rate=rate, value=value, unsure_rate=unsure_rate)
+    if defects is not None:
+        labelled = _scores_of(model, defects, trust, max_pixels=max_pixels, quiet=quiet)
+        evidence = replace(evidence, labelled=labelled)
+    _show(model, evidence, as_json=as_json, out=out, quiet=quiet)
 
 
 def _scores_of(
-    model: Path, defects: Path, trust: tuple[Path, ...], *, quiet: bool
+    model: Path, defects: Path, trust: tuple[Path, ...], *, max_pixels: int, quiet: bool
 ) -> tuple[float, ...]:
     """What the model itself says of pictures of known defects."""
     from edgeseg.cli.predict_command import opened_judge, pictures_in  # the device may lack both
     from edgeseg.contract.images import read_image
+    from edgeseg.runtime.golden.open_judge import Opening
 
     paths = pictures_in([defects])
     tell, progress = listeners(quiet=quiet)
-    with opened_judge(model, trust, allow_random_weights=True, note=tell) as judge:
+    opening = Opening(session=SessionOptions(trust=trust), allow_random_weights=True)
+    with opened_judge(model, opening, note=tell) as judge:
         scored = progress(paths, length=len(paths), label="Scoring defects")
-        return tuple(judge.predict(read_image(path)).score for path in scored)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stored:
-    """What a file says of its operating point."""
-
-    path: Path
-    name: str
-    thresholds: Thresholds
-    scores: tuple[float, ...]
-    peaks: tuple[float, ...]
-    planted: tuple[float, ...] = ()  # scores of planted defects
-
-
-def read_stored(model: Path) -> Stored:
-
-    return _read_graph(model) if model.suffix in MODEL_SUFFIXES else _read_artefact(model)
-
-
-def _read_graph(model: Path) -> Stored:
-
-    metadata = file_metadata(model)
-    good = metadata.good_scores
-    if not good.scores:
-        raise RuntimeFailure(
-            f"{model}: it has no scores of good images to choose a threshold from; run "
-            f"`edgeseg calibrate {model} GOOD_IMAGES`"
-        )
-    return Stored(
-        path=model,
-        name=metadata.name,
-        thresholds=metadata.threshold,
-        scores=good.scores,
-        peaks=good.peaks,
-        planted=metadata.planted_scores,
-    )
-
-
-def _read_artefact(model: Path) -> Stored:
-
-    header = read_header(model)
-    chosen = calibration_facts(header).thresholds
-    scores, peaks = read_floats(model, "good.scores"), read_floats(model, "good.peaks")
-    if scores is None or peaks is None or not scores.size or chosen.false_alarm_rate >= 1:
-        raise ArtefactError(
-            f"{model}: it has no scores of good images that it was not fitted on; export it and "
-            "run `edgeseg calibrate MODEL.onnx GOOD_IMAGES`"
-        )
-    planted = read_floats(model, "planted.scores")
-    return Stored(
-        path=model,
-        name=str(header["data"].get("name", model.stem)),
-        thresholds=chosen,
-        scores=tuple(sorted(scores.tolist())),
-        peaks=tuple(sorted(peaks.tolist())),
-        planted=() if planted is None else tuple(planted.tolist()),
-    )
+        frames = (read_image(path, max_pixels=max_pixels) for path in scored)
+        return tuple(judge.predict(frame_hwc).score for frame_hwc in frames)
 
 
 def _choose(
-    stored: Stored, *, rate: float | None, value: float | None, unsure_rate: float | None
-) -> Stored:
+    model: Path,
+    stored: Evidence,
+    *,
+    rate: float | None,
+    value: float | None,
+    unsure_rate: float | None,
+) -> Evidence:
     """Make the choice, store it in the file and say so."""
-
-    before = chosen = stored.thresholds
+    before = chosen = stored.chosen
     if rate is not None:
         point = operating_point(stored.scores, stored.peaks, rate=rate)
         if point.shortfall is not None:
@@ -175,42 +125,31 @@ def _choose(
         chosen = with_band(chosen, stored.scores, rate=band)
     elif band is not None:
         note(f"the band of {before.unsure_rate:g} is not above this rate and is dropped")
-    _store(stored, chosen)
-    return replace(stored, thresholds=chosen)
+    _store(model, before, chosen, images=len(stored.scores))
+    return replace(stored, chosen=chosen)
 
 
-def _store(stored: Stored, chosen: Thresholds) -> None:
-
-    model = stored.path
+def _store(model: Path, before: Thresholds, chosen: Thresholds, *, images: int) -> None:
     rule = chosen.method.rpartition("; ")[2]
     if chosen.unsure_rate is not None:
         rule += f", unsure from {chosen.unsure:.4f} (rate {chosen.unsure_rate:g})"
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     store = store_choice if model.suffix in MODEL_SUFFIXES else store_thresholds
-    written = store(model, chosen, rule=rule, images=len(stored.scores), when=when)
-    if stale := no_longer_fits(model):
-        note(stale)
-    note(f"wrote {written}: threshold {stored.thresholds.score:.4f} is now {chosen.score:.4f}")
+    written = store(model, chosen, rule=rule, images=images, when=when)
+    note_stale(model, note)
+    note(f"wrote {written}: threshold {before.score:.4f} is now {chosen.score:.4f}")
 
 
-def _show(
-    stored: Stored, labelled: tuple[float, ...], *, as_json: bool, out: Path | None, quiet: bool
-) -> None:
-
-    chosen = stored.thresholds
-    points = [
-        operating_point(stored.scores, stored.peaks, rate=rate, planted=stored.planted)
-        for rate in sorted({*RATES, chosen.requested_rate or RATES[0]})
-    ]
+def _show(model: Path, evidence: Evidence, *, as_json: bool, out: Path | None, quiet: bool) -> None:
+    chosen = evidence.chosen
     if as_json:
-        facts = facts_of(points, labelled) | {"guarantee": guarantee(chosen.method)}
-        about = {"model": str(stored.path), "name": stored.name, "stored": asdict(chosen)}
+        facts = facts_of(evidence) | {"guarantee": guarantee(chosen.method)}
+        about = {"model": str(model), "name": evidence.name, "stored": asdict(chosen)}
         click.echo(json.dumps(about | facts, indent=2))
     else:
-        click.echo(f"{stored.path}: {len(stored.scores)} good images of {stored.name}\n")
-        table = table_lines(points, chosen, labelled)
-        click.echo("\n".join([*table, "", *text_of(chosen, stored.scores)]))
+        click.echo(f"{model}: {len(evidence.scores)} good images of {evidence.name}\n")
+        click.echo("\n".join([*table_lines(evidence), "", *text_of(evidence)]))
     if out is not None:
-        for path in write_page(out, stored.name, chosen, stored.scores, points, stored.planted):
+        for path in write_page(out, evidence):
             if not quiet:
                 note(f"wrote {path}")

@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.cli.threshold_evidence import Evidence
 from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.operating_point import OperatingPoint, guarantee, percent
@@ -18,68 +19,99 @@ from edgeseg.files import write_text
 from edgeseg.tables import aligned
 
 HEAD = ("false alarms", "promised", "images needed", "threshold", "pixel", "good above", "found")
+_DECIDING = ("score", "p-value", "threshold without it and those above", "image")
+_TRY = "edgeseg threshold MODEL --defects FOLDER"
+UNDERSTATES = f"planted defects mostly understate what is found of real ones; try yours: {_TRY}"
+EARLIER = "about: the fit scored them on its own images, before this computer's good ones"
 _BINS, _WIDTH = 16, 40  # of the histogram in text: rows, and columns of the longest bar
 _HEIGHT, _PICTURE_BINS, _EDGE = 360, 48, 40  # of the picture, in pixels
 Colour = tuple[int, int, int]  # RGB
 _INK: Colour = (40, 40, 40)
 _GOOD: Colour = (70, 130, 190)
 _PLANTED: Colour = (200, 120, 60)
+LABELLED: Colour = (130, 50, 150)
 _LINE: Colour = (200, 30, 30)
 _DOUBT: Colour = (214, 142, 18)
 
 
-def rows_of(points: Sequence[OperatingPoint], chosen: Thresholds | None) -> list[list[str]]:
-    """One row a rate, as words."""
-    return [
+def table_of(evidence: Evidence) -> list[list[str]]:
+    """A head and one row a rate, as words."""
+    about = "about " * evidence.earlier
+    rows = [
         [
-            percent(point.requested_rate) + " (stored)" * _is_stored(point, chosen),
+            percent(point.requested_rate) + " (stored)" * _is_stored(point, evidence.chosen),
             percent(point.promised_rate),
             f"{point.images} of {point.needed}" if not point.kept else str(point.needed),
             f"{point.score:.4f}",
             f"{point.pixel:.4f}",
             str(point.exceeding),
-            "-" if point.recall is None else f"{point.recall:.0%}",
+            "-" if point.recall is None else f"{about}{point.recall:.0%}",
         ]
-        for point in points
+        for point in evidence.points
     ]
+    if not evidence.labelled:
+        return [list(HEAD), *rows]
+    shares = [f"{share:.0%}" for share in _found(evidence)]
+    return [[*row, last] for row, last in zip([HEAD, *rows], ["of yours", *shares], strict=True)]
 
 
-def table_lines(
-    points: Sequence[OperatingPoint],
-    chosen: Thresholds | None = None,
-    labelled: Sequence[float] = (),
-) -> list[str]:
-    """What every rate promises and costs; `labelled` are scores of known defects."""
-    rows = [list(HEAD), *rows_of(points, chosen)]
-    if labelled:
-        shares = [f"{share:.0%}" for share in _found(points, labelled)]
-        rows = [[*row, last] for row, last in zip(rows, ["of yours", *shares], strict=True)]
-    lines = aligned(rows)
-    planted = any(point.recall is not None for point in points)
-    found = "found: share of planted defects above the threshold"
-    lines.append(found if planted else "found: no planted defects were scored for this model")
-    if labelled:
-        lines.append(f"of yours: share of the {len(labelled)} given defects above the threshold")
+def table_lines(evidence: Evidence) -> list[str]:
+    """What every rate promises and costs."""
+    return [*aligned(table_of(evidence)), *_meanings(evidence)]
+
+
+def _meanings(evidence: Evidence) -> list[str]:
+    """Of the columns that tell what is found."""
+    lines = [f"found: no planted defects were scored for this model; try yours: {_TRY}"]
+    if evidence.planted:
+        lines = ["found: share of planted defects above the threshold", UNDERSTATES]
+    if evidence.planted and evidence.earlier:
+        lines.append(EARLIER)
+    if count := len(evidence.labelled):
+        lines.append(f"of yours: share of the {count} given defects above the threshold")
     return lines
 
 
-def _found(points: Sequence[OperatingPoint], labelled: Sequence[float]) -> list[float]:
-    scores = np.asarray(labelled, np.float64)
-    return [float(np.mean(above(scores, point.score))) for point in points]
+def _found(evidence: Evidence) -> list[float]:
+    scores = np.asarray(evidence.labelled, np.float64)
+    return [float(np.mean(above(scores, point.score))) for point in evidence.points]
 
 
-def text_of(chosen: Thresholds, scores: Sequence[float]) -> list[str]:
+def text_of(evidence: Evidence) -> list[str]:
     """The stored choice, what is known of its promise, and where it lies among the scores."""
-    return [*_stored_lines(chosen), "", *histogram_lines(scores, chosen)]
+    chosen = evidence.chosen
+    histogram = histogram_lines(evidence.scores, chosen)
+    return [*stored_lines(chosen), *deciding_lines(evidence), "", *histogram]
 
 
-def facts_of(points: Sequence[OperatingPoint], labelled: Sequence[float] = ()) -> dict[str, Any]:
+def deciding_lines(evidence: Evidence) -> list[str]:
+    """Good images that set the threshold; nothing where nobody knows them."""
+    if not evidence.deciding:
+        return []
+    title = "good images with the highest scores decide it:"
+    return [title, *aligned(_deciding_table(evidence), last_left=True)]
+
+
+def _deciding_table(evidence: Evidence) -> list[tuple[str, ...]]:
+    rows = [
+        (f"{row.score:.4f}", f"{row.p_value:.3g}", f"{row.threshold_without:.4f}", row.image)
+        for row in evidence.deciding
+    ]
+    return [_DECIDING, *rows]
+
+
+def facts_of(evidence: Evidence) -> dict[str, Any]:
     """The table for programs."""
-    rates = [asdict(point) | {"kept": point.kept} for point in points]
-    if labelled:
-        for rate, share in zip(rates, _found(points, labelled), strict=True):
+    rates = [asdict(point) | {"kept": point.kept} for point in evidence.points]
+    if evidence.labelled:
+        for rate, share in zip(rates, _found(evidence), strict=True):
             rate["labelled_recall"] = share
-    return {"images": points[0].images, "rates": rates}
+    return {
+        "images": len(evidence.scores),
+        "rates": rates,
+        "planted": {"count": len(evidence.planted), "before_calibration": evidence.earlier},
+        "deciding": [asdict(each) for each in evidence.deciding],
+    }
 
 
 def histogram_lines(scores: Sequence[float], chosen: Thresholds) -> list[str]:
@@ -97,26 +129,18 @@ def histogram_lines(scores: Sequence[float], chosen: Thresholds) -> list[str]:
     return lines + [f"  ---- {words}" for _, words in marks]
 
 
-def write_page(
-    folder: Path,
-    name: str,
-    chosen: Thresholds,
-    scores: Sequence[float],
-    points: Sequence[OperatingPoint],
-    planted: Sequence[float],
-) -> tuple[Path, Path]:
+def write_page(folder: Path, evidence: Evidence) -> tuple[Path, Path]:
     """A picture, and a page that shows it with the table."""
     picture, page = folder / "threshold.png", folder / "threshold.html"
-    write_image(picture, draw(scores, planted, chosen))
-    write_text(page, _page(name, chosen, points, picture.name))
+    write_image(picture, draw(evidence))
+    write_text(page, _page(evidence, picture.name))
     return picture, page
 
 
-def draw(
-    scores: Sequence[float], planted: Sequence[float], chosen: Thresholds, *, width: int = 900
-) -> NDArray[np.uint8]:
-    """Good scores, planted defects above them, and the thresholds; RGB."""
-    good, bad = np.asarray(scores, np.float64), np.asarray(planted, np.float64)
+def draw(evidence: Evidence, *, width: int = 900) -> NDArray[np.uint8]:
+    """Good scores, before them those of planted and known defects, and the thresholds; RGB."""
+    chosen = evidence.chosen
+    good = np.asarray(evidence.scores, np.float64)
     # Defects far away must not squeeze the good scores into one bar.
     high = max(float(good.max()), chosen.score) * 1.6 or 1.0
     low = min(float(good.min()), chosen.score)
@@ -128,14 +152,15 @@ def draw(
         share = (min(score, edges[-1]) - edges[0]) / (edges[-1] - edges[0])
         return int(_EDGE + share * (width - 2 * _EDGE))
 
-    for values, colour, part in ((bad, _PLANTED, 0.45), (good, _GOOD, 0.9)):
-        counts, _ = np.histogram(np.minimum(values, edges[-1]), bins=edges)
+    for kind in _kinds(evidence):
+        values = np.clip(np.asarray(kind.scores, np.float64), edges[0], edges[-1])
+        counts, _ = np.histogram(values, bins=edges)
         for count, left, right in zip(counts.tolist(), edges[:-1], edges[1:], strict=True):
             top = floor - round(room * count / max(int(counts.max()), 1))
-            side = round((column(right) - column(left)) * (1 - part) / 2)
+            side = round((column(right) - column(left)) * (1 - kind.width) / 2)
             corner = (column(right) - side - 1, floor)
             if count:
-                cv2.rectangle(picture, (column(left) + side, top), corner, colour, cv2.FILLED)
+                cv2.rectangle(picture, (column(left) + side, top), corner, kind.colour, cv2.FILLED)
     cv2.line(picture, (_EDGE, floor), (width - _EDGE, floor), _INK, 1)
     for value, colour, down in ((chosen.unsure, _DOUBT, 26), (chosen.score, _LINE, 10)):
         if value is not None:
@@ -146,17 +171,36 @@ def draw(
     return picture
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    """Scores that share a colour."""
+
+    words: str
+    scores: Sequence[float]
+    colour: Colour
+    width: float  # of a bar, as a share of its place
+
+
+def _kinds(evidence: Evidence) -> list[_Kind]:
+    """What there is to draw, the widest bars first: narrow ones stay visible before them."""
+    kinds = [
+        _Kind(words="Blue: good images", scores=evidence.scores, colour=_GOOD, width=0.9),
+        _Kind(words="brown: planted defects", scores=evidence.planted, colour=_PLANTED, width=0.45),
+        _Kind(words="purple: your defects", scores=evidence.labelled, colour=LABELLED, width=0.2),
+    ]
+    return [kind for kind in kinds if kind.scores]
+
+
 def _write(picture: NDArray[np.uint8], text: str, at_xy: tuple[int, int], colour: Colour) -> None:
     cv2.putText(picture, text, at_xy, cv2.FONT_HERSHEY_SIMPLEX, 0.45, colour, 1, cv2.LINE_AA)
 
 
-def _is_stored(point: OperatingPoint, chosen: Thresholds | None) -> bool:
-    if chosen is None:
-        return False
+def _is_stored(point: OperatingPoint, chosen: Thresholds) -> bool:
     return point.requested_rate == chosen.requested_rate and point.score == chosen.score
 
 
-def _stored_lines(chosen: Thresholds) -> list[str]:
+def stored_lines(chosen: Thresholds) -> list[str]:
+    """Which threshold decides, which marks, and what is known of the promise."""
     lines = [
         f"stored: score {chosen.score:.4f} decides, pixel {chosen.pixel:.4f} marks "
         f"({chosen.method})",
@@ -168,15 +212,14 @@ def _stored_lines(chosen: Thresholds) -> list[str]:
     return lines
 
 
-def _page(
-    name: str, chosen: Thresholds, points: Sequence[OperatingPoint], picture_name: str
-) -> str:
-    def row(tag: str, cells: Sequence[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    body = "\n".join(row("td", cells) for cells in rows_of(points, chosen))
-    stored = "".join(f"<p>{html.escape(line)}</p>\n" for line in _stored_lines(chosen))
-    title = html.escape(f"Threshold of {name}")
+def _page(evidence: Evidence, picture_name: str) -> str:
+    stored, meanings = map(_paragraphs, (stored_lines(evidence.chosen), _meanings(evidence)))
+    colours = ", ".join(kind.words for kind in _kinds(evidence))
+    deciding = ""
+    if evidence.deciding:
+        title = "<h2>Good images that decide it</h2>"
+        deciding = f"{title}\n{_table(_deciding_table(evidence))}\n"
+    title = html.escape(f"Threshold of {evidence.name}")
     return f"""<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><title>{title}</title>
@@ -188,11 +231,22 @@ img {{ max-width: 100% }}
 <body>
 <h1>{title}</h1>
 {stored}<img src="{picture_name}" alt="Histogram of good scores with the threshold">
-<p>Blue: good images. Brown: planted defects, where they were scored. Red: the threshold.</p>
-<table>
-{row("th", HEAD)}
-{body}
-</table>
-</body>
+<p>{colours}, red: the threshold.</p>
+{_table(table_of(evidence))}
+{meanings}{deciding}</body>
 </html>
 """
+
+
+def _paragraphs(lines: Sequence[str]) -> str:
+    return "".join(f"<p>{html.escape(line)}</p>\n" for line in lines)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """The first row is its head."""
+
+    def row(tag: str, cells: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "\n".join(row("td", cells) for cells in rows[1:])
+    return f"<table>\n{row('th', rows[0])}\n{body}\n</table>"

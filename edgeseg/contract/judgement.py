@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +12,7 @@ from edgeseg.contract.foreign import map_floor
 from edgeseg.contract.geometry import Found, Pose, View
 from edgeseg.contract.metadata import ScoreStatistics, Thresholds
 from edgeseg.contract.operating_point import oddness, p_value
-from edgeseg.contract.prediction import Prediction, Region, find_regions, is_anomalous
+from edgeseg.contract.prediction import Prediction, Region, above, is_anomalous, regions_of
 
 # unsure: between two thresholds, where a second one is stored; neither good nor an alarm
 # invalid: the model returned no finite score, or the frame is not this part at all
@@ -92,6 +93,24 @@ def words_of(chance: float | None) -> str | None:
     return None if chance is None else oddness(chance)
 
 
+def marked(
+    map_hw: NDArray[np.float32], verdict: Verdict, pixel_threshold: float
+) -> NDArray[np.bool_]:
+    """Pixels above the pixel threshold; what is not good has at least the map's highest place.
+
+    The score may be above its threshold where no pixel is above the other one: the two are chosen
+    apart, from the scores and from the highest pixels of good images.
+    """
+    above_hw = above(map_hw, pixel_threshold)
+    if verdict == "good" or above_hw.any():
+        return above_hw
+    peak = float(map_hw.max())
+    below = min(_AROUND_PEAK * peak, float(np.nextafter(np.float32(peak), np.float32(-np.inf))))
+    _, places_hw = cv2.connectedComponents(above(map_hw, below).view(np.uint8), connectivity=8)
+    strongest_hw: NDArray[np.bool_] = places_hw == places_hw.flat[int(map_hw.argmax())]
+    return strongest_hw
+
+
 def marked_regions(
     map_hw: NDArray[np.float32],
     verdict: Verdict,
@@ -99,21 +118,12 @@ def marked_regions(
     *,
     view: View,
 ) -> tuple[tuple[Region, ...], int]:
-    """Regions above the pixel threshold; what is not good has at least the map's highest place.
+    """Regions of what is marked, and how many there are.
 
     Boxes are in pixels of what the view shows: its region, or the camera's whole picture.
-
-    The score may be above its threshold where no pixel is above the other one: the two are chosen
-    apart, from the scores and from the highest pixels of good images.
     """
-    size_hw = view.shown_hw
-    regions, count = find_regions(map_hw, pixel_threshold, size_hw=size_hw, view=view)
-    if count or verdict == "good":
-        return regions, count
-    peak = float(map_hw.max())
-    below = min(_AROUND_PEAK * peak, float(np.nextafter(np.float32(peak), np.float32(-np.inf))))
-    strongest, _ = find_regions(map_hw, below, size_hw=size_hw, view=view)
-    return strongest[:1], len(strongest[:1])
+    marked_hw = marked(map_hw, verdict, pixel_threshold)
+    return regions_of(map_hw, marked_hw, size_hw=view.shown_hw, view=view)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What a model says of one frame, and the rules for what is above a threshold.
 
-    map, score --is_anomalous, above--> anomalous or not, pixels --find_regions--> boxes
+    map, score --is_anomalous, above--> anomalous or not, pixels --regions_of--> boxes
 
 A value at the threshold is good and a value that is no number is not, here and everywhere.
 """
@@ -82,19 +82,29 @@ def find_regions(
     size_hw: tuple[int, int],
     view: View | None = None,
 ) -> tuple[tuple[Region, ...], int]:
-    """Connected parts above the threshold in pixels of a frame of size_hw, and how many.
+    """Connected parts above the threshold in pixels of a frame of size_hw, and how many."""
+    return regions_of(map_hw, above(map_hw, threshold), size_hw=size_hw, view=view)
+
+
+def regions_of(
+    map_hw: NDArray[np.float32],
+    marked_hw: NDArray[np.bool_],
+    *,
+    size_hw: tuple[int, int],
+    view: View | None = None,
+) -> tuple[tuple[Region, ...], int]:
+    """Connected parts of the marked pixels, strongest first, and how many there are.
 
     With a view that follows the part, `map_hw` is of its input and the boxes of its picture.
     """
-    above_hw = above(map_hw, threshold)
-    if not above_hw.any():
+    if not marked_hw.any():
         return (), 0
     count, labels_hw, stats, _ = cv2.connectedComponentsWithStats(
-        above_hw.view(np.uint8), connectivity=8
+        marked_hw.view(np.uint8), connectivity=8
     )
     peaks = np.full(count, -np.inf, np.float32)
     with np.errstate(invalid="ignore"):  # NaN stays NaN, and needs no warning
-        np.maximum.at(peaks, np.asarray(labels_hw, np.int32)[above_hw], map_hw[above_hw])
+        np.maximum.at(peaks, np.asarray(labels_hw, np.int32)[marked_hw], map_hw[marked_hw])
     scale_y, scale_x = size_hw[0] / map_hw.shape[0], size_hw[1] / map_hw.shape[1]
     falling = -np.where(np.isnan(peaks[1:]), np.inf, peaks[1:])  # what is no number comes first
     strongest = np.argsort(falling, kind="stable")[:MAX_REGIONS] + 1

@@ -1,11 +1,13 @@
 """Which good images decide the threshold: with few of them it is the highest score or the next."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgeseg.contract.operating_point import conformal_threshold, p_value
-from edgeseg.evaluation.threshold import GoodImageScores
 
 MOST = 10
 LEAST = 3  # images to show even where fewer decide
@@ -21,22 +23,26 @@ class DecidingImage:
     threshold_without: float  # if this image and those above it had not been there
 
 
-def deciding_images(good: GoodImageScores, *, rate: float) -> tuple[DecidingImage, ...]:
-    """Good images from the threshold up, a few in any case; none if nobody knows where they are."""
-    if not good.images or good.count < 2:
+def deciding_images(
+    scores: Sequence[float] | NDArray[np.floating[Any]], images: Sequence[str], *, rate: float
+) -> tuple[DecidingImage, ...]:
+    """Good images from the threshold up, a few in any case.
+
+    `images` are those of the highest scores, the highest first, as far as they are known.
+    """
+    if not images or len(scores) < 2:
         return ()
-    order = np.argsort(-good.scores, kind="stable")
-    falling = good.scores[order].astype(np.float64)
+    falling = -np.sort(-np.asarray(scores, np.float64))
     threshold = conformal_threshold(falling.tolist(), false_alarm_rate=rate).value
     count = max(int(np.count_nonzero(falling >= threshold)), LEAST)
     return tuple(
         DecidingImage(
-            image=good.images[order[place]],
+            image=images[place],
             score=float(falling[place]),
             p_value=p_value(float(falling[place]), np.delete(falling, place)),
             threshold_without=conformal_threshold(
                 falling[place + 1 :].tolist(), false_alarm_rate=rate
             ).value,
         )
-        for place in range(min(count, MOST, good.count - 1))
+        for place in range(min(count, MOST, len(images), falling.size - 1))
     )

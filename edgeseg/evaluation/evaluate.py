@@ -1,8 +1,8 @@
 """A predictor over the test images of a dataset, and every metric of what it said."""
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.geometry import PLAIN, Geometry
-from edgeseg.contract.judgement import Verdict, verdict_on
+from edgeseg.contract.judgement import Verdict, is_alarming, verdict_on
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.metrics import METRICS, stored_metrics
 from edgeseg.contract.picture_size import MAX_PIXELS
@@ -23,8 +23,10 @@ from edgeseg.evaluation.pro import MapEvaluator
 from edgeseg.model.predictor import Predictor
 from edgeseg.progress import Progress, silent
 
-# called for every test image: sample, frame, mask, map, score
-Visitor = Callable[[Sample, NDArray[np.uint8], NDArray[np.bool_], NDArray[np.float32], float], None]
+# called for every test image: sample, frame, mask, map, score, verdict
+Visitor = Callable[
+    [Sample, NDArray[np.uint8], NDArray[np.bool_], NDArray[np.float32], float, Verdict], None
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,7 @@ class Evaluation:
     figures: dict[str, float | None]  # by the keys of METRICS
     threshold: float
     threshold_method: str
-    false_alarms: int  # good images above the threshold
+    false_alarms: int  # good images that are alarms
     images: int
     anomalies: int
     seconds: float
@@ -43,11 +45,16 @@ class Evaluation:
     labels: tuple[int, ...]
     paths: tuple[str, ...]
     kinds: tuple[str, ...]
-    verdicts: tuple[Verdict, ...] = ()  # of each image, by the rule of every frame
+    verdicts: tuple[Verdict, ...]  # of each image, by the rule of every frame
+
+    @property
+    def ranks(self) -> tuple[float, ...]:
+        """The scores, and above them all the images that are alarms at any threshold."""
+        return ranks_of(self.scores, self.verdicts, self.threshold)
 
     @property
     def invalid(self) -> int:
-        """Images that do not show this part at all, by the model."""
+        """Images that do not show this part at all, by the model: alarms too."""
         return sum(verdict == "invalid" for verdict in self.verdicts)
 
     @property
@@ -104,10 +111,7 @@ def evaluate(
     size_hw: tuple[int, int],
     geometry: Geometry = PLAIN,
     grid_hw: tuple[int, int] | None = None,
-    threshold: float,
-    pixel_threshold: float,
-    threshold_method: str,
-    foreign: float | None = None,
+    thresholds: Thresholds,
     batch_size: int = 16,
     max_bad: int = 0,
     max_pixels: int = MAX_PIXELS,
@@ -117,7 +121,8 @@ def evaluate(
 ) -> Evaluation:
     """Score every test image and compare with its mask, on maps as they are.
 
-    Where parts are followed, `grid_hw` tells which cells of the grid the camera has not seen.
+    Verdicts are those of `edgeseg predict`: the figures count what would be an alarm. Where parts
+    are followed, `grid_hw` tells which cells of the grid the camera has not seen.
     """
     _check_labelled(dataset)
     started = time.perf_counter()
@@ -133,28 +138,22 @@ def evaluate(
     )
     length = -(-len(dataset.test) // batch_size)
     watched = progress(batches, length=length, label="Evaluating")
-    limits = Thresholds(
-        score=threshold,
-        pixel=pixel_threshold,
-        false_alarm_rate=1.0,
-        method=threshold_method,
-        foreign=foreign,
-    )
-    measured, samples, verdicts = _measured(predict, watched, limits, grid_hw=grid_hw, visit=visit)
+    seen = _seen(predict, watched, thresholds, grid_hw=grid_hw, visit=visit)
+    measured, samples = seen.measured(thresholds.score), seen.samples
     return Evaluation(
         dataset=dataset.name,
         figures={key: metric.value(measured) for key, metric in METRICS.items()},
-        threshold=threshold,
-        threshold_method=threshold_method,
+        threshold=thresholds.score,
+        threshold_method=thresholds.method,
         false_alarms=measured.decision.false_positives,
         images=len(measured.labels),
         anomalies=sum(measured.labels),
         seconds=time.perf_counter() - started,
-        scores=measured.scores,
+        scores=tuple(seen.scores),
         labels=measured.labels,
         paths=tuple(_name(sample) for sample in samples),
         kinds=tuple(sample.kind for sample in samples),
-        verdicts=tuple(verdicts),
+        verdicts=tuple(seen.verdicts),
     )
 
 
@@ -166,38 +165,50 @@ def _check_labelled(dataset: Dataset) -> None:
         )
 
 
-def _measured(
+@dataclass(kw_only=True)
+class _Seen:
+    """What the model said of the images so far."""
+
+    maps: MapEvaluator = field(default_factory=MapEvaluator)
+    samples: list[Sample] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    regions: list[int] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def measured(self, threshold: float) -> Measured:
+        """For the metrics."""
+        return Measured(
+            maps=self.maps.result(),
+            scores=ranks_of(self.scores, self.verdicts, threshold),
+            labels=tuple(sample.label for sample in self.samples),
+            threshold=threshold,
+            regions=tuple(self.regions),
+        )
+
+
+def _seen(
     predict: Predictor,
     batches: Iterable[Batch],
     limits: Thresholds,
     *,
     grid_hw: tuple[int, int] | None,
     visit: Visitor | None,
-) -> tuple[Measured, list[Sample], list[Verdict]]:
-    evaluator = MapEvaluator()
-    samples: list[Sample] = []
-    scores: list[float] = []
-    regions: list[int] = []
-    verdicts: list[Verdict] = []
+) -> _Seen:
+    seen = _Seen()
     for batch in batches:
-        maps, batch_scores = _predicted(predict, batch, grid_hw)
+        maps, scores = _predicted(predict, batch, grid_hw)
         for i, sample in enumerate(batch.samples):
-            evaluator.add(maps[i], batch.masks[i], name=sample.image.name)
-            samples.append(sample)
-            scores.append(float(batch_scores[i]))
-            verdicts.append(verdict_on(scores[-1], limits, map_hw=maps[i], found=batch.found[i]))
+            score = float(scores[i])
+            verdict = verdict_on(score, limits, map_hw=maps[i], found=batch.found[i])
             _, count = find_regions(maps[i], limits.pixel, size_hw=maps[i].shape)
-            regions.append(count)
+            seen.maps.add(maps[i], batch.masks[i], name=sample.image.name)
+            seen.samples.append(sample)
+            seen.scores.append(score)
+            seen.regions.append(count)
+            seen.verdicts.append(verdict)
             if visit is not None:
-                visit(sample, batch.frames[i], batch.masks[i], maps[i], scores[-1])
-    measured = Measured(
-        maps=evaluator.result(),
-        scores=_alarming(scores, verdicts, limits.score),
-        labels=tuple(sample.label for sample in samples),
-        threshold=limits.score,
-        regions=tuple(regions),
-    )
-    return measured, samples, verdicts
+                visit(sample, batch.frames[i], batch.masks[i], maps[i], score, verdict)
+    return seen
 
 
 def _predicted(
@@ -209,11 +220,15 @@ def _predicted(
     return predict(batch.frames, insides)
 
 
-def _alarming(scores: list[float], verdicts: list[Verdict], threshold: float) -> tuple[float, ...]:
-    """Images without their part are alarms, so they stand above all others."""
-    above = 2 * max([*scores, threshold])
-    pairs = zip(scores, verdicts, strict=True)
-    return tuple(above if verdict == "not_found" else score for score, verdict in pairs)
+def ranks_of(
+    scores: Sequence[float], verdicts: Sequence[Verdict], threshold: float
+) -> tuple[float, ...]:
+    """Scores, where images that are alarms before their score is asked stand above all others."""
+    above = 1 + 2 * max([*scores, threshold])
+    return tuple(
+        above if is_alarming(verdict) and verdict != "defect" else score
+        for score, verdict in zip(scores, verdicts, strict=True)
+    )
 
 
 def _name(sample: Sample) -> str:

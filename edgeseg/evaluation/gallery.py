@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.images import write_image
+from edgeseg.contract.judgement import Verdict
 from edgeseg.contract.picture_names import PictureNames
 from edgeseg.data.datasets import Sample
-from edgeseg.evaluation.mistakes import FALSE_ALARM, MISS, error_of
+from edgeseg.evaluation.mistakes import FALSE_ALARM, MISS, distance_of, error_of
 from edgeseg.evaluation.panels import contact_sheet, headed, render_panel
 from edgeseg.evaluation.threshold import Calibration
 
@@ -47,13 +48,16 @@ class Gallery:
         mask_hw: NDArray[np.bool_],
         map_hw: NDArray[np.float32],
         score: float,
+        verdict: Verdict,
     ) -> None:
         """Write one test image's picture; keep the worst mistakes and some of each kind."""
-        panel = self._panel(frame_hwc, map_hw, mask_hw)
+        panel = self._panel(frame_hwc, map_hw, mask_hw, verdict)
         target = self._names.free(self.folder / sample.kind, sample.image, sample.image_index)
         write_image(target, panel)
-        error = error_of(score, self.threshold, label=sample.label)
+        error = error_of(verdict, label=sample.label)
         name = f"{sample.kind}/{target.stem}, score {score:.4g}"
+        if verdict not in ("good", "defect"):  # which the score alone does not tell
+            name += f", {verdict}"
         if error is None:
             kept = self.panels.setdefault(sample.kind, [])
             if len(kept) < 3:
@@ -61,7 +65,8 @@ class Gallery:
             return
         self.errors[error] += 1
         picture = headed(panel, f"{error}: {name}, threshold {self.threshold:.4g}")
-        self.wrong.append(WrongPanel(distance=abs(score - self.threshold), picture=picture))
+        distance = distance_of(score, verdict, self.threshold)
+        self.wrong.append(WrongPanel(distance=distance, picture=picture))
         self.wrong.sort(key=lambda each: -each.distance)
         del self.wrong[SHEET_ROWS:]
 
@@ -84,6 +89,7 @@ class Gallery:
         frame_hwc: NDArray[np.uint8],
         map_hw: NDArray[np.float32],
         mask_hw: NDArray[np.bool_] | None,
+        verdict: Verdict,
     ) -> NDArray[np.uint8]:
         return render_panel(
             frame_hwc,
@@ -91,4 +97,5 @@ class Gallery:
             mask_hw=mask_hw,
             pixel_threshold=self.pixel_threshold,
             value_range=self.value_range,
+            verdict=verdict,
         )

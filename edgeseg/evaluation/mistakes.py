@@ -6,6 +6,7 @@ The thresholds come from the scores of good images that the model carries, as th
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.judgement import Verdict, is_alarming
 from edgeseg.contract.operating_point import conformal_threshold, p_value
-from edgeseg.contract.prediction import is_anomalous
 from edgeseg.evaluation.evaluate import Evaluation
 from edgeseg.evaluation.metrics import Decision, f1_at
 
@@ -26,35 +27,49 @@ RANKS_WELL, FINDS_ENOUGH = 0.9, 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """A test image on the wrong side of the threshold."""
+    """A test image with the wrong verdict."""
 
     error: str  # MISS or FALSE_ALARM
     kind: str
+    verdict: Verdict
     score: float
     p_value: float  # how often a good part looks at least this odd
     path: str
 
 
-def error_of(score: float, threshold: float, *, label: int) -> str | None:
-    """What a verdict got wrong, if anything."""
-    if is_anomalous(score, threshold) == bool(label):
+def error_of(verdict: Verdict, *, label: int) -> str | None:
+    """What a verdict got wrong, if anything; a doubt raises no alarm, so it misses a defect."""
+    if is_alarming(verdict) == bool(label):
         return None
     return MISS if label else FALSE_ALARM
+
+
+def distance_of(score: float, verdict: Verdict, threshold: float) -> float:
+    """How far a mistake is from being none; farthest where no threshold would help."""
+    helps = verdict in ("good", "unsure", "defect") and not math.isnan(score)
+    return abs(score - threshold) if helps else math.inf
 
 
 def mistakes(
     evaluation: Evaluation, good_scores: Sequence[float] | NDArray[np.floating[Any]]
 ) -> tuple[Mistake, ...]:
     """All of them, the farthest from the threshold first."""
-    rows = zip(
-        evaluation.scores, evaluation.labels, evaluation.kinds, evaluation.paths, strict=True
-    )
+    told = evaluation
+    rows = zip(told.verdicts, told.scores, told.labels, told.kinds, told.paths, strict=True)
     wrong = [
-        Mistake(error=error, kind=kind, score=score, p_value=p_value(score, good_scores), path=path)
-        for score, label, kind, path in rows
-        if (error := error_of(score, evaluation.threshold, label=label))
+        Mistake(
+            error=error,
+            kind=kind,
+            verdict=verdict,
+            score=score,
+            p_value=p_value(score, good_scores),
+            path=path,
+        )
+        for verdict, score, label, kind, path in rows
+        if (error := error_of(verdict, label=label))
     ]
-    return tuple(sorted(wrong, key=lambda each: -abs(each.score - evaluation.threshold)))
+    wrong.sort(key=lambda each: -distance_of(each.score, each.verdict, told.threshold))
+    return tuple(wrong)
 
 
 def mistakes_csv(wrong: Sequence[Mistake]) -> str:
@@ -103,7 +118,7 @@ def _better_rate(
     for rate in RATES:
         chosen = conformal_threshold(good_scores, false_alarm_rate=rate)
         if chosen.rate <= rate:  # or else there are too few good images for this promise
-            tried[rate] = f1_at(evaluation.scores, evaluation.labels, threshold=chosen.value)
+            tried[rate] = f1_at(evaluation.ranks, evaluation.labels, threshold=chosen.value)
     recalls = {rate: decision.recall or 0.0 for rate, decision in tried.items()}
     wanted = min(FINDS_ENOUGH, max(recalls.values(), default=0.0))
     rates = (rate for rate in tried if recalls[rate] >= wanted > recall)

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.prediction import above
+from edgeseg.contract.judgement import Verdict, marked
 from edgeseg.errors import UsageError
 
 Picture = NDArray[np.uint8]  # (H, W, 3) RGB
@@ -30,9 +30,13 @@ def render_panel(
     mask_hw: NDArray[np.bool_] | None = None,
     pixel_threshold: float,
     value_range: tuple[float, float],
+    verdict: Verdict = "good",
     caption: str | None = None,
 ) -> Picture:
-    """Put the input, its map with a colour bar, and the decision side by side."""
+    """Put the input, its map with a colour bar, and the decision side by side.
+
+    What is not good by its verdict has at least the map's highest place marked.
+    """
     _check(frame_hwc, map_hw, mask_hw)
     low, high = _checked_range(value_range)
     frame = _fit(frame_hwc)
@@ -41,7 +45,7 @@ def render_panel(
     decision = frame.copy()
     if mask_hw is not None:
         _outline(decision, _fit_map(mask_hw.astype(np.float32), size_hw) >= 0.5, TRUTH)
-    _outline(decision, above(values, pixel_threshold), DECISION)
+    _outline(decision, marked(values, verdict, pixel_threshold), DECISION)
     tiles = [
         _titled(frame, [("input", INK)]),
         _titled(heat(values, value_range=(low, high)), [("anomaly map", INK)]),
@@ -136,8 +140,11 @@ def _outline(picture: Picture, region_hw: NDArray[np.bool_], colour: Colour) -> 
     shorter = min(picture.shape[:2])
     width = 1 if shorter < _SHORTEST else 2 if shorter < 512 else 3
     kernel = np.ones((2 * width + 1, 2 * width + 1), np.uint8)
-    around = cv2.dilate(region_hw.astype(np.uint8), kernel) > 0
-    picture[around & ~region_hw] = colour
+    around = (cv2.dilate(region_hw.astype(np.uint8), kernel) > 0) & ~region_hw
+    if region_hw.all():  # nothing is left around it: along the picture's edge
+        around = region_hw.copy()
+        around[width:-width, width:-width] = False
+    picture[around] = colour
 
 
 def _legend(with_truth: bool) -> list[tuple[str, Colour]]:

@@ -87,7 +87,7 @@ def test_eval_lists_its_mistakes(plate, artefact_copy, tmp_path):
     counts = next(line for line in lines if line.startswith("images "))
     assert "7 (4 anomalous, 4 missed, 0 good ones flagged)" in counts
     head = lines.index(next(line for line in lines if line.startswith("worst ")))
-    assert lines[head].split() == ["worst", "kind", "score", "p-value", "path"]
+    assert lines[head].split() == ["worst", "kind", "verdict", "score", "p-value", "path"]
     assert [line.split()[-1] for line in lines[head + 1 : head + 5]] == [
         row["path"] for row in wrong
     ]

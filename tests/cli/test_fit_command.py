@@ -6,6 +6,7 @@ import pytest
 
 from edgeseg.artefact.artefact import load_artefact
 from edgeseg.artefact.header import read_header
+from edgeseg.cli.threshold_report import UNDERSTATES
 from tests.support.commands import FIT, fail, succeed
 from tests.support.small_models import SIZE_HW, write_plate
 
@@ -39,6 +40,13 @@ def test_fit_ends_with_what_the_threshold_costs_and_rests_on(plate, tmp_path):
     model = load_artefact(out)
     recall = float((model.planted.scores > model.calibration.score_threshold).mean())
     assert f"{recall:.0%}" in lines[head + 5].split()
+    calibration = model.calibration
+    assert lines[head + 6 : head + 9] == [
+        "found: share of planted defects above the threshold",
+        UNDERSTATES,
+        f"stored: score {calibration.score_threshold:.4f} decides, "
+        f"pixel {calibration.pixel_threshold:.4f} marks ({calibration.method})",
+    ]
     at = next(place for place, line in enumerate(lines) if line.startswith("score  "))
     highest = model.data["highest"][0]
     assert lines[at + 1].split()[0] == f"{highest['score']:.4f}"
@@ -107,6 +115,7 @@ def test_fit_with_anomalies(plate, tmp_path):
     succeed("fit", plate, "--out", out, *FIT, "--anomalies", scratches)
     method = "best F1, 10 good images and 1 anomalies"
     assert load_artefact(out).calibration.method == method
+    assert "decide it" not in succeed("threshold", out).stdout  # defects did, too
     facts = json.loads(succeed("info", out, "--json").stdout)
     assert facts["calibration"]["method"] == method
 

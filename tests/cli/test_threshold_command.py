@@ -1,5 +1,6 @@
 """`edgeseg threshold`: what is stored is what the fit would have chosen, and what runs."""
 
+import html
 import json
 import subprocess
 import sys
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 from edgeseg.artefact.artefact import Artefact, load_artefact
-from edgeseg.artefact.header import read_header
+from edgeseg.artefact.header import read_header, replace_header
 from edgeseg.artefact.model_metadata import describe_model
+from edgeseg.cli.threshold_report import EARLIER, LABELLED, UNDERSTATES
 from edgeseg.contract.images import read_image, write_image
 from edgeseg.contract.metadata import ModelMetadata, ScoreStatistics
 from edgeseg.contract.operating_point import conformal_threshold, operating_point
@@ -161,6 +163,85 @@ def test_planted_defects_are_counted_in_both_files(artefact_copy: Path, tmp_path
     assert all(row == rows[row["requested_rate"]] for row in same["rates"])
 
 
+def test_the_images_that_set_the_threshold_are_named(artefact_copy: Path, plate: Path):
+    """By the names that the fit knew, without the folders they were in."""
+    model = load_artefact(artefact_copy)
+    falling = sorted(model.calibration.good.scores.tolist(), reverse=True)
+    names = [each["image"] for each in model.data["highest"]]
+    assert set(names) <= {path.name for path in (plate / "train/good").iterdir()}
+    lines = succeed("threshold", artefact_copy).stdout.splitlines()
+    at = lines.index("good images with the highest scores decide it:")
+    assert lines[at - 2].startswith("stored: score ")
+    rows = [line.split() for line in lines[at + 2 : at + 5]]
+    assert [(row[0], row[-1]) for row in rows] == [
+        (f"{score:.4f}", name) for score, name in zip(falling[:3], names[:3], strict=True)
+    ]
+    assert [row[2] for row in rows] == [f"{score:.4f}" for score in falling[1:4]]
+    told = json.loads(succeed("threshold", artefact_copy, "--rate", 0.5, "--json").stdout)
+    count = sum(score >= told["stored"]["score"] for score in falling)
+    assert [each["image"] for each in told["deciding"]] == names[:count], "of the rate in use"
+
+
+def test_nobody_is_named_who_did_not_set_it(artefact_copy: Path):
+    by_hand = max(load_artefact(artefact_copy).calibration.good.scores) * 1.01
+    assert "decide it" not in succeed("threshold", artefact_copy, "--value", by_hand).stdout
+    succeed("threshold", artefact_copy, "--rate", 0.2)
+    header = read_header(artefact_copy)
+    header["data"]["highest"][0]["score"] += 1.0
+    replace_header(artefact_copy, header)
+    assert "decide it" not in succeed("threshold", artefact_copy).stdout, "of other scores"
+    header["data"]["highest"] = [{"image": 7}]
+    replace_header(artefact_copy, header)
+    assert "damaged or edited artefact (data.highest: missing keys" in fail(
+        "threshold", artefact_copy, code=1
+    )
+
+
+def test_the_page_has_all_that_the_terminal_shows(artefact_copy: Path, tmp_path: Path):
+    bad = tmp_path / "bad"
+    write_image(bad / "a.png", np.full((64, 64, 3), 250, np.uint8))
+    plain, whole = tmp_path / "plain", tmp_path / "whole"
+    succeed("threshold", artefact_copy, "--out", plain)
+    shown = succeed("threshold", artefact_copy, "--defects", bad, "--out", whole).stdout
+    told = json.loads(succeed("threshold", artefact_copy, "--defects", bad, "--json").stdout)
+    before, after = ((each / "threshold.html").read_text() for each in (plain, whole))
+    assert "of yours" not in before
+    assert after.count("<th>of yours</th>") == 1
+    for rate in told["rates"]:
+        assert f"<td>{rate['labelled_recall']:.0%}</td></tr>" in after
+    for line in shown.splitlines():
+        if line.startswith(("found:", "of yours:", "stored:", "planted defects")):
+            assert f"<p>{html.escape(line)}</p>" in after
+    assert all(f"<td>{each['image']}</td>" in after for each in told["deciding"])
+    colours = [
+        (read_image(each / "threshold.png") == LABELLED).all(axis=2).any()
+        for each in (plain, whole)
+    ]
+    assert colours == [False, True]
+
+
+def test_what_planted_defects_cost_is_known_after_a_calibration_too(graph: Path, tmp_path: Path):
+    """Three of four planted defects are above 199, the threshold of a hundred stored scores."""
+    planted = (150.0, 210.0, 220.0, 230.0)
+    metadata = replace(file_metadata(graph), planted_scores=planted)
+    write_brightness_model(graph, metadata=metadata)
+    text = succeed("threshold", graph).stdout
+    assert UNDERSTATES in text.splitlines()
+    assert text.count("75%") == 4
+    assert "about" not in text
+    succeed("threshold", graph, "--rate", 0.02)
+    assert "about" not in succeed("threshold", graph).stdout, "another rate moves no score"
+    for level in range(40):
+        write_image(tmp_path / "good" / f"{level}.png", np.full((64, 64, 3), 100 + level, np.uint8))
+    succeed("calibrate", graph, tmp_path / "good", "--backend", "cpu", "--threads", 1)
+    assert file_metadata(graph).planted_scores == planted
+    text = succeed("threshold", graph).stdout
+    assert text.count("about 100%") == 4
+    assert EARLIER in text.splitlines()
+    told = json.loads(succeed("threshold", graph, "--json").stdout)
+    assert told["planted"] == {"count": 4, "before_calibration": True}
+
+
 def test_an_update_keeps_the_rate_that_was_chosen(artefact_copy: Path, plate: Path):
     succeed("threshold", artefact_copy, "--rate", 0.25, "--unsure-rate", 0.4)
     noted = succeed("update", artefact_copy, plate, "--out", artefact_copy)
@@ -182,5 +263,7 @@ def test_known_defects_show_what_each_rate_finds(graph: Path, tmp_path: Path):
     shares = [rate["labelled_recall"] for rate in facts["rates"]]
     assert shares == pytest.approx([1 / 3, 1 / 3, 1 / 3, 2 / 3])
     assert graph.read_bytes() == before, "they choose nothing"
+    bounded = ("threshold", graph, "--defects", tmp_path / "bad", "--max-pixels", 64 * 64 - 1)
+    assert "more than --max-pixels 4095; if it is a real picture" in fail(*bounded, code=1)
     missing = fail("threshold", graph, "--defects", tmp_path / "none", code=1)
     assert missing.endswith("none: cannot be read (No such file or directory)")

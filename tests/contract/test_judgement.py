@@ -14,6 +14,7 @@ from edgeseg.contract.judgement import (
     chance,
     judged,
     large_enough,
+    marked,
     marked_regions,
     severity_of,
     verdict_on,
@@ -66,6 +67,9 @@ def test_a_marked_place_is_what_belongs_to_the_peak():
     map_hw[2:5, 3:7], map_hw[3, 4], map_hw[12:15, 12:15] = 7.5, 8.0, 7.0
     (region,), count = marked_regions(map_hw, "defect", 12.0, view=TWENTY)
     assert (region.box_xywh, region.area_px, count) == ((3, 2, 4, 3), 12, 1)
+    assert np.argwhere(marked(map_hw, "defect", 12.0)).tolist() == [
+        [row, column] for row in range(2, 5) for column in range(3, 7)
+    ]
     assert marked_regions(map_hw, "good", 12.0, view=TWENTY) == (
         (),
         0,

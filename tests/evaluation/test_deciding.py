@@ -5,22 +5,17 @@ import pytest
 
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.evaluation.deciding import LEAST, MOST, deciding_images
-from edgeseg.evaluation.threshold import GoodImageScores
 
 
-def scores(values: np.ndarray, *, names: bool = True) -> GoodImageScores:
-    array = values.astype(np.float32)
-    map_hw = np.ones((2, 2), np.float32)
-    images = tuple(f"{place}.png" for place in range(len(values))) if names else ()
-    return GoodImageScores(
-        scores=array, peaks=array, frame_d2=array, d2_mean=map_hw, d2_std=map_hw, images=images
-    )
+def names(values: np.ndarray) -> list[str]:
+    """The highest first."""
+    return [f"{place}.png" for place in np.argsort(-values)]
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.5])
 def test_what_the_threshold_would_be_without_them(rate):
     values = np.random.default_rng(0).permutation(np.arange(1.0, 61.0))
-    images = deciding_images(scores(values), rate=rate)
+    images = deciding_images(values, names(values), rate=rate)
     for place, row in enumerate(images):
         assert row.score == 60 - place
         assert values[int(row.image.removesuffix(".png"))] == row.score
@@ -34,6 +29,8 @@ def test_what_the_threshold_would_be_without_them(rate):
 
 
 def test_none_where_names_are_not_known():
-    assert deciding_images(scores(np.arange(9.0), names=False), rate=0.1) == ()
-    assert deciding_images(scores(np.ones(1)), rate=0.1) == ()
-    assert len(deciding_images(scores(np.arange(2.0)), rate=0.1)) == 1
+    assert deciding_images(np.arange(9.0), (), rate=0.1) == ()
+    assert deciding_images(np.ones(1), ["a.png"], rate=0.1) == ()
+    assert len(deciding_images(np.arange(2.0), ["b.png", "a.png"], rate=0.1)) == 1
+    (known,) = deciding_images(np.arange(9.0), ["a.png"], rate=0.1)
+    assert (known.image, known.score, known.threshold_without) == ("a.png", 8.0, 7.0)

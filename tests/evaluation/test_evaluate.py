@@ -12,12 +12,17 @@ import torch
 from numpy.typing import NDArray
 
 from edgeseg.artefact.artefact import Artefact
+from edgeseg.contract.images import read_image
+from edgeseg.contract.judgement import Verdict
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.evaluation.gallery import SHEET_ROWS, Gallery
 from edgeseg.evaluation.metrics import auroc
+from edgeseg.evaluation.mistakes import mistakes
 from edgeseg.model.predictor import Predictor, torch_predictor
+from tests.support.decision_tile import outlined
 from tests.support.map_scores import map_scores
 from tests.support.small_models import SIZE_HW, frames
 
@@ -39,14 +44,17 @@ def oracle(data: Path, *, sign: float = 1.0) -> Predictor:
     return predict
 
 
-def evaluated(predict: Predictor, data: Path, **options: object) -> Evaluation:
+LIMITS = Thresholds(score=0.5, pixel=0.5, false_alarm_rate=1.0, method="by hand")
+
+
+def evaluated(
+    predict: Predictor, data: Path, limits: Thresholds = LIMITS, **options: object
+) -> Evaluation:
     return evaluate(
         predict,
         open_dataset(data),
         size_hw=SIZE_HW,
-        threshold=0.5,
-        pixel_threshold=0.5,
-        threshold_method="by hand",
+        thresholds=limits,
         batch_size=3,
         **options,  # type: ignore[arg-type]
     )
@@ -115,14 +123,55 @@ def test_visitors_see_every_image_once(plate):
     evaluated(
         oracle(plate),
         plate,
-        visit=lambda sample, frame, mask, image_map, score: seen.append(
-            (sample, frame.shape, mask.sum(), image_map.sum(), score)
+        visit=lambda sample, frame, mask, image_map, score, verdict: seen.append(
+            (sample, frame.shape, mask.sum(), image_map.sum(), score, verdict)
         ),
     )
     assert [entry[0] for entry in seen] == list(open_dataset(plate).test)
     assert all(shape == (*SIZE_HW, 3) for _, shape, *_ in seen)
-    assert all(marked == predicted for _, _, marked, predicted, _ in seen)
-    assert all((marked > 0) == (score == 1.0) for _, _, marked, _, score in seen)
+    assert all(marked == predicted for _, _, marked, predicted, *_ in seen)
+    assert all((marked > 0) == (score == 1.0) for _, _, marked, _, score, _ in seen)
+    assert [verdict for *_, score, verdict in seen] == [
+        "defect" if score == 1.0 else "good" for *_, score, _ in seen
+    ]
+
+
+@pytest.mark.parametrize(
+    ("score", "limits", "verdict", "alarms"),
+    [
+        (0.4, replace(LIMITS, foreign=0.2), "invalid", 3),
+        (0.4, replace(LIMITS, unsure=0.3, unsure_rate=0.1), "unsure", 0),
+        (0.4, LIMITS, "good", 0),
+        (0.6, LIMITS, "defect", 3),
+    ],
+)
+def test_an_alarm_is_what_predict_would_call_one(plate, score, limits, verdict, alarms):
+    """Every image gets the same map and score: four are defective and three are good."""
+
+    def predict(images: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        count = len(images)
+        return np.full((count, *SIZE_HW), 0.3, np.float32), np.full(count, score, np.float32)
+
+    result = evaluated(predict, plate, limits)
+    assert set(result.verdicts) == {verdict}
+    assert result.false_alarms == alarms
+    assert result.recall == (1.0 if alarms else 0.0)
+    assert set(result.scores) == {np.float32(score)}, "as the model said them"
+    wrong = mistakes(result, [0.1, 0.2])
+    assert len(wrong) == (3 if alarms else DEFECTS)
+    assert {(each.error, each.verdict) for each in wrong} == {
+        ("false alarm" if alarms else "miss", verdict)
+    }
+
+
+def test_an_alarm_without_a_pixel_above_is_outlined_in_its_picture(gallery):
+    map_hw = np.zeros(SIZE_HW, np.float32)
+    map_hw[20:30, 20:30] = gallery.pixel_threshold / 2
+    options = (frames(1)[0], np.zeros(SIZE_HW, np.bool_), map_hw, gallery.threshold * 2)
+    for verdict, seen in (("defect", True), ("good", False)):
+        gallery.add(Sample(image=Path(f"{verdict}.png")), *options, verdict)
+        picture = read_image(gallery.folder / "good" / f"{verdict}.png")
+        assert outlined(picture).any() == seen
 
 
 def test_good_images_alone(plate, tmp_path):
@@ -163,9 +212,9 @@ def gallery(tmp_path: Path, small_artefact: Artefact) -> Gallery:
     return Gallery(tmp_path / "out", small_artefact.calibration)
 
 
-def put(gallery: Gallery, sample: Sample, *, score: float = 0.0) -> None:
-    frame = frames(1)[0]
-    gallery.add(sample, frame, np.zeros(SIZE_HW, np.bool_), np.zeros(SIZE_HW, np.float32), score)
+def put(gallery: Gallery, sample: Sample, *, score: float = 0.0, verdict: Verdict = "good") -> None:
+    frame, mask = frames(1)[0], np.zeros(SIZE_HW, np.bool_)
+    gallery.add(sample, frame, mask, np.zeros(SIZE_HW, np.float32), score, verdict)
 
 
 def pictures(folder: Path) -> list[str]:
@@ -200,24 +249,25 @@ def test_the_sheet_shows_the_worst_mistakes_first_by_name(gallery, monkeypatch):
     gallery.threshold = 50.0
     dent = {"label": 1, "kind": "dent", "mask": Path("mask.png")}
     put(gallery, Sample(image=Path("a.png")), score=10.0)
-    put(gallery, Sample(image=Path("b.png")), score=60.0)
-    put(gallery, Sample(image=Path("c.png"), **dent), score=70.0)
+    put(gallery, Sample(image=Path("b.png")), score=60.0, verdict="defect")
+    put(gallery, Sample(image=Path("c.png"), **dent), score=70.0, verdict="defect")
     put(gallery, Sample(image=Path("d.png"), **dent), score=50.0)
+    put(gallery, Sample(image=Path("e.png")), score=49.0, verdict="not_found")
+    put(gallery, Sample(image=Path("f.png"), **dent), score=20.0, verdict="unsure")
     for index in range(SHEET_ROWS):
         put(gallery, Sample(image=Path(f"{index:02}.png"), **dent), score=30.0 + index)
     gallery.finish(title="cup")
     ((shown, title),) = sheets
-    assert title == "cup: 13 misses and 1 false alarms, the worst first"
-    assert shown[:2] == [
+    assert title == "cup: 14 misses and 2 false alarms, the worst first"
+    assert shown[:4] == [
+        "false alarm: good/e, score 49, not_found, threshold 50",  # no threshold would help
+        "miss: dent/f, score 20, unsure, threshold 50",
         "miss: dent/00, score 30, threshold 50",
         "miss: dent/01, score 31, threshold 50",
     ]
-    assert shown[10:12] == [
-        "false alarm: good/b, score 60, threshold 50",
-        "miss: dent/10, score 40, threshold 50",
-    ]
+    assert shown[11] == "miss: dent/09, score 39, threshold 50"
     assert shown[12:] == ["dent/c, score 70", "good/a, score 10"]
-    assert len(pictures(gallery.folder)) == 4 + SHEET_ROWS + 1
+    assert len(pictures(gallery.folder)) == 6 + SHEET_ROWS + 1
 
 
 def test_images_of_one_name_keep_a_picture_each(gallery):

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgeseg.contract.judgement import Verdict, verdict_on
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.evaluation.evaluate import Evaluation
 from edgeseg.evaluation.metrics import auroc, f1_at
@@ -24,9 +26,16 @@ from edgeseg.evaluation.mistakes import (
 GOOD = tuple(float(score) for score in range(1, 100))  # 99 answer for 1 %, not for 0.5 %
 
 
-def evaluation(good: list[float], bad: list[float], *, threshold: float) -> Evaluation:
+def evaluation(
+    good: list[float],
+    bad: list[float],
+    *,
+    threshold: float,
+    verdicts: tuple[Verdict, ...] = (),
+) -> Evaluation:
     """What an evaluation says of these scores."""
     scores, labels = (*good, *bad), (*(0 for _ in good), *(1 for _ in bad))
+    limits = Thresholds(score=threshold, pixel=1.0, false_alarm_rate=0.1, method="by hand")
     decision = f1_at(scores, labels, threshold=threshold)
     return Evaluation(
         dataset="made up",
@@ -41,24 +50,65 @@ def evaluation(good: list[float], bad: list[float], *, threshold: float) -> Eval
         labels=labels,
         paths=tuple(f"test/{place}.png" for place in range(len(scores))),
         kinds=tuple("dent" if label else "good" for label in labels),
+        verdicts=verdicts or tuple(verdict_on(score, limits) for score in scores),
     )
 
 
 def test_mistakes_are_listed_with_the_worst_first():
     tested = evaluation([10.0, 99.0, 120.0], [50.0, 98.0, 99.0, 150.0], threshold=99.0)
     assert mistakes(tested, GOOD) == (
-        Mistake(error="miss", kind="dent", score=50.0, p_value=0.51, path="test/3.png"),
-        Mistake(error="false alarm", kind="good", score=120.0, p_value=0.01, path="test/2.png"),
-        Mistake(error="miss", kind="dent", score=98.0, p_value=0.03, path="test/4.png"),
-        Mistake(error="miss", kind="dent", score=99.0, p_value=0.02, path="test/5.png"),
+        miss(50.0, 0.51, "test/3.png"),
+        Mistake(
+            error="false alarm",
+            kind="good",
+            verdict="defect",
+            score=120.0,
+            p_value=0.01,
+            path="test/2.png",
+        ),
+        miss(98.0, 0.03, "test/4.png"),
+        miss(99.0, 0.02, "test/5.png"),
     )
 
 
-def test_a_score_at_the_threshold_is_good():
-    assert error_of(1.0, 1.0, label=0) is None
-    assert error_of(1.0, 1.0, label=1) == "miss"
-    assert error_of(float("nan"), 1.0, label=1) is None
-    assert error_of(float("nan"), 1.0, label=0) == "false alarm"
+def miss(score: float, p_value: float, path: str) -> Mistake:
+    return Mistake(
+        error="miss", kind="dent", verdict="good", score=score, p_value=p_value, path=path
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "of_good", "of_bad"),
+    [
+        ("good", None, "miss"),
+        ("unsure", None, "miss"),
+        ("defect", "false alarm", None),
+        ("invalid", "false alarm", None),
+        ("not_found", "false alarm", None),
+    ],
+)
+def test_what_is_wrong_is_told_by_the_verdict(verdict: Verdict, of_good, of_bad):
+    assert error_of(verdict, label=0) == of_good
+    assert error_of(verdict, label=1) == of_bad
+
+
+def test_alarms_that_no_threshold_would_take_back_come_first():
+    verdicts: tuple[Verdict, ...] = ("invalid", "defect", "unsure", "not_found")
+    tested = evaluation([60.0, 150.0], [50.0, 40.0], threshold=99.0, verdicts=verdicts)
+    wrong = [(each.error, each.verdict, each.score) for each in mistakes(tested, GOOD)]
+    assert wrong == [
+        ("false alarm", "invalid", 60.0),
+        ("false alarm", "defect", 150.0),
+        ("miss", "unsure", 50.0),
+    ]
+    assert tested.ranks == (301.0, 150.0, 50.0, 301.0)
+
+
+def test_they_are_counted_at_every_other_rate_too():
+    bad = [97.5] * 9 + [50.0]
+    told: tuple[Verdict, ...] = ("invalid", *(["good"] * (len(LOW) - 1 + len(bad))))
+    sentence = limit_sentence(evaluation(LOW, bad, threshold=99.0, verdicts=told), GOOD, model="m")
+    assert "and flag 1 of 40 good test images" in str(sentence)
 
 
 @given(st.lists(st.tuples(st.floats(0, 9), st.booleans()), min_size=1), st.floats(0, 9))
@@ -76,13 +126,16 @@ def test_csv_holds_every_mistake():
     tested = evaluation([120.0], [50.0], threshold=99.0)
     rows = list(csv.DictReader(io.StringIO(mistakes_csv(mistakes(tested, GOOD)))))
     assert rows == [
-        {"error": "miss", "kind": "dent", "score": "50.0", "p_value": "0.51", "path": "test/1.png"},
         {
-            "error": "false alarm", "kind": "good", "score": "120.0", "p_value": "0.01",
-            "path": "test/0.png",
+            "error": "miss", "kind": "dent", "verdict": "good", "score": "50.0",
+            "p_value": "0.51", "path": "test/1.png",
+        },
+        {
+            "error": "false alarm", "kind": "good", "verdict": "defect", "score": "120.0",
+            "p_value": "0.01", "path": "test/0.png",
         },
     ]  # fmt: skip
-    assert mistakes_csv(()) == "error,kind,score,p_value,path\n"
+    assert mistakes_csv(()) == "error,kind,verdict,score,p_value,path\n"
 
 
 # --- what limits a model -----------------------------------------------------------------------

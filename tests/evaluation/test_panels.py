@@ -12,6 +12,7 @@ from edgeseg.evaluation.panels import (
     heat,
     render_panel,
 )
+from tests.support.decision_tile import outlined
 
 
 def case(size_hw: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -68,6 +69,28 @@ def test_panel_without_ground_truth_or_decision():
     panel = render_panel(frame, values, pixel_threshold=99.0, value_range=(0, 10))
     assert not has(panel, TRUTH)
     np.testing.assert_array_equal(panel[-256:, -256:], frame)
+
+
+@pytest.mark.parametrize("size_hw", [(256, 256), (40, 30), (1500, 2000)])
+@pytest.mark.parametrize("verdict", ["unsure", "defect", "invalid", "not_found"])
+def test_what_is_not_good_is_marked_though_no_pixel_is_above(size_hw, verdict):
+    """The bump is below the pixel threshold, and its highest place is outlined."""
+    frame, values, _ = case(size_hw)
+    options = {"pixel_threshold": 99.0, "value_range": (0.0, 10.0)}
+    assert not outlined(render_panel(frame, values, **options, verdict="good")).any()
+    tile = outlined(render_panel(frame, values, **options, verdict=verdict))
+    rows, columns = np.nonzero(tile)
+    middle = (tile.shape[0] / 2, tile.shape[1] / 2)
+    assert (rows.mean(), columns.mean()) == pytest.approx(middle, abs=4)
+
+
+def test_a_mark_on_the_whole_picture_is_seen():
+    frame, values, _ = case((256, 256))
+    panel = render_panel(frame, values, pixel_threshold=-1.0, value_range=(0, 10))
+    outline = outlined(panel)
+    assert outline[0].all()
+    assert outline[:, -1].all()
+    assert not outline[8:-8, 8:-8].any()
 
 
 def test_caption_adds_paper_above():

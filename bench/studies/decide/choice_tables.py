@@ -26,8 +26,10 @@ class Figures:
     """The figures of one setting on one category or, as means, on several."""
 
     pro: float
+    pro_05: float  # nan where an older run did not measure it, like f1
     image_auroc: float
-    recall: float  # at the threshold that the setting ships with
+    recall: float  # at the threshold that the setting ships with, like f1
+    f1: float
     recall_1: float  # at the threshold for 1 %
     recall_5: float
     flagged: tuple[float, float, float]  # good test images: shipped, for 1 %, for 5 %
@@ -43,8 +45,10 @@ class Figures:
         found = [math.nan if point.planted is None else point.planted for point in points[1:]]
         return cls(
             pro=_measured(tried, "pro"),
+            pro_05=_measured(tried, "pro_05"),
             image_auroc=_measured(tried, "image_auroc"),
             recall=points[0].recall,
+            f1=_measured(tried, "f1"),
             recall_1=points[1].recall,
             recall_5=points[2].recall,
             flagged=(points[0].flagged, points[1].flagged, points[2].flagged),
@@ -70,7 +74,7 @@ class Figures:
 
 
 def _measured(tried: Tried, key: str) -> float:
-    value = tried.figures[key]
+    value = tried.figures.get(key)
     return math.nan if value is None else value
 
 
@@ -80,9 +84,11 @@ class Row:
 
     setting: str = field(metadata=column("setting"))
     pro: float = field(metadata=column("PRO", better="high"))
+    pro_05: float = field(metadata=column("PRO 0.05", better="high"))
     image_auroc: float = field(metadata=column("image AUROC", better="high"))
     recall: float = field(metadata=column("recall", better="high"))
     alarms: float = field(metadata=column("false alarms", better="low"))
+    f1: float = field(metadata=column("F1", better="high"))
     recall_1: float = field(metadata=column("recall 1 %", better="high"))
     alarms_1: float = field(metadata=column("false alarms 1 %", better="low"))
     recall_5: float = field(metadata=column("recall 5 %", better="high"))
@@ -99,9 +105,11 @@ class Row:
         return cls(
             setting=name,
             pro=figures.pro,
+            pro_05=figures.pro_05,
             image_auroc=figures.image_auroc,
             recall=figures.recall,
             alarms=alarms[0],
+            f1=figures.f1,
             recall_1=figures.recall_1,
             alarms_1=alarms[1],
             recall_5=figures.recall_5,
@@ -182,9 +190,10 @@ class Comparison:
         yield table_of(
             "Settings",
             [Row.of(name, figures) for name, figures in means if figures is not None],
-            note="Means over categories and seeds; recall and false alarms at the threshold that "
-            "the setting ships with, and at those for 1 and 5 %. False alarms are shares of all "
-            "good test images. M read: millions of factor entries that a frame is compared with.",
+            note="Means over categories and seeds; recall, false alarms and F1 at the threshold "
+            "that the setting ships with, the first two also at those for 1 and 5 %. False alarms "
+            "are shares of all good test images. M read: millions of factor entries that a frame "
+            "is compared with.",
         )
         if len(self.categories) > 1 and len(self.complete) > 1:
             yield table_of(

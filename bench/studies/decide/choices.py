@@ -29,6 +29,13 @@ from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.fitting.fitting import FitOptions
 from edgeseg.options import FOLDER, SIZE, note
 
+# What no row of the report has, or only roughly.
+NOTES = (
+    "milliseconds are of exported files, in one interleaved run of `edgeseg bench latency`: "
+    "bench/results/decide/latency/report.md",
+    "fit s: beside whatever else the computer did, so a hint only",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
@@ -180,7 +187,7 @@ def main(
         figures=(),
         facts=describe(threads=torch.get_num_threads(), seeds=tuple(seeds))
         | {"commits": list(done.commits), "work_seconds": done.seconds},
-        notes=tuple(f"{name} failed: {reason}" for name, reason in failed.items()),
+        notes=(*(f"{name} failed: {reason}" for name, reason in failed.items()), *NOTES),
         raw=done.results,
     )
     write_report(report, out)

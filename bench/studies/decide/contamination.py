@@ -35,6 +35,8 @@ class Reached:
     image_auroc: float | None
     recall: float | None  # defective images above the threshold
     false_alarms: int  # good images above it
+    pro_05: float | None = None  # earlier runs had neither
+    f1: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,15 +79,15 @@ def reached(dataset: Dataset, config: FitConfig, options: FitOptions) -> Reached
         torch_predictor(artefact.model()),
         dataset,
         size_hw=config.size_hw,
-        threshold=artefact.calibration.score_threshold,
-        pixel_threshold=artefact.calibration.pixel_threshold,
-        threshold_method=artefact.calibration.method,
+        thresholds=artefact.calibration.thresholds,
     )
     return Reached(
         pro=evaluation.pro,
         image_auroc=evaluation.image_auroc,
         recall=evaluation.recall,
         false_alarms=evaluation.false_alarms,
+        pro_05=evaluation.figures["pro_05"],
+        f1=evaluation.f1,
     )
 
 
@@ -136,9 +138,11 @@ def table(measured: list[Row]) -> Table:
             mixed_in=f"{row.share:.0%}: {row.mixed_in} of {row.images}",
             figures={
                 "PRO": Pair(plain=row.plain.pro, robust=row.robust.pro),
+                "PRO 0.05": Pair(plain=row.plain.pro_05, robust=row.robust.pro_05),
                 "image AUROC": Pair(plain=row.plain.image_auroc, robust=row.robust.image_auroc),
                 "recall": Pair(plain=row.plain.recall, robust=row.robust.recall),
                 "false alarms": Pair(plain=row.plain.false_alarms, robust=row.robust.false_alarms),
+                "F1": Pair(plain=row.plain.f1, robust=row.robust.f1),
             },
             found=row.found,
             wrongly=row.wrongly,

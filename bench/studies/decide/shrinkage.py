@@ -3,10 +3,11 @@
     python -m edgeseg.bench.studies.decide.shrinkage mvtec_ad more --out shrinkage
 
 One fit a category gives the moments; every rule makes its own factors of them, and all see the same
-embeddings of the test images. Two rows score images by one Gaussian of the mean over all cells.
+embeddings of the test images. Each has a threshold of its own, by the folds of a fit. Two rows
+score images by one Gaussian of the mean over all cells.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,29 +19,37 @@ import torch
 from numpy.typing import NDArray
 
 from edgeseg.bench.harness.accuracy import (
+    ACCURACY_COLUMNS,
+    DECISION_COLUMNS,
     accuracy_of,
     categories_in,
+    compared,
+    decided,
     fingerprint,
     open_limited,
 )
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report, write_report
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.bench.harness.units import Done, Result, Store, Unit, run_units
+from edgeseg.bench.harness.units import Result, Store, Unit, run_units
 from edgeseg.config import FitConfig
+from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.samples import load_batches
 from edgeseg.errors import DatasetError, EdgesegError
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import FitOptions, fit_in
+from edgeseg.fitting.held_out import permutation
 from edgeseg.model.factors import make_factors, ridge_number, with_diagonal
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Floats, Moments
 from edgeseg.options import FOLDER, SIZE, note
 
 Rows = NDArray[np.float32]
+Fold = tuple[list[int], Moments]  # places of its images, and the moments of all others
 SHIPPED = "shipped"
 _ALONE, _BOTH = "whole image alone", "shipped + whole image"
+SHOWN = ("pro", "pro_05", "image_auroc", "f1", "recall", "false_alarm_rate")
 _WHOLE_RIDGE = 0.3  # of the mean variance
 _BATCH = 16
 
@@ -122,49 +131,92 @@ class Trial:
     """One category: embeddings of its images, the moments, and what each rule makes of them."""
 
     def __init__(self, dataset: Dataset, config: FitConfig, weights: str | None) -> None:
-        space = FeatureSpace.load(config, weights=weights, note=note)
         options = FitOptions(weights=weights, keep_moments=True, planted=0)
-        artefact = fit_in(space, dataset, options)
-        if artefact.moments is None:
+        space = FeatureSpace.load(config, weights=weights, note=note)
+        self.artefact = fit_in(space, dataset, options)
+        if self.artefact.moments is None:
             raise DatasetError(f"{dataset.name}: a fit without moments")
-        self.dataset, self.config = dataset, artefact.config
-        self.pooled = space.windows.pooled(artefact.moments)
-        self._embed = FeatureSpace.of(artefact).embedder()
+        self.dataset, self.config = dataset, self.artefact.config
+        self.space = FeatureSpace.of(self.artefact)
+        self.pooled = space.windows.pooled(self.artefact.moments)
+        self._embed = self.space.embedder()
+        self.good = np.concatenate([rows for _, rows in self._batches(dataset.train)])
 
     def results(self) -> Result:
-        """PRO and image AUROC by the name of a rule."""
-        good = self._whole(self.dataset.train)
+        """Figures by the name of a rule."""
         batches = list(self._batches(self.dataset.test))
-        masks = [mask for batch, _ in batches for mask in batch.masks]
-        labels = [sample.label for batch, _ in batches for sample in batch.samples]
+        truth = (
+            [mask for batch, _ in batches for mask in batch.masks],
+            [sample.label for batch, _ in batches for sample in batch.samples],
+        )
         rows = [embedded for _, embedded in batches]
-        results: Result = {}
+        folds, results = list(self.folds()), {}
         for name, rule in RULES.items():
             head = head_of(self.config, self.pooled, rule)
             maps, scores = zip(*(head.judge(each) for each in rows), strict=True)
             judged = np.concatenate(maps), np.concatenate(scores)
-            results[name] = self._figures(*judged, masks, labels)
+            unseen = self.unseen(rule, folds)
+            results[name] = self._figures(judged[0], judged[1], unseen, *truth)
             if name == SHIPPED:
-                shipped = judged
-        means = np.concatenate([each.mean(axis=(2, 3)) for each in rows])
-        away = WholeImage(good).distance(means)
-        both = shipped[1] / shipped[1].mean() + away / away.mean()
-        for name, other in ((_ALONE, away), (_BOTH, both)):
-            results[name] = self._figures(shipped[0], other, masks, labels)
+                (shipped_maps, shipped), shipped_unseen = judged, unseen
+        good, test = (_whole(each) for each in (self.good, np.concatenate(rows)))
+        away, away_unseen = WholeImage(good).distance(test), _whole_unseen(good, folds)
+        both, both_unseen = (
+            a / shipped.mean() + b / away.mean()
+            for a, b in ((shipped, away), (shipped_unseen, away_unseen))
+        )
+        results[_ALONE] = self._figures(shipped_maps, away, away_unseen, *truth)
+        results[_BOTH] = self._figures(shipped_maps, both, both_unseen, *truth)
         return results
 
-    def _figures(self, maps: Rows, scores: Any, masks: Any, labels: list[int]) -> Result:
-        found = accuracy_of(maps, masks, list(map(float, scores)), labels, name=self.dataset.name)
-        return {key: found.figures[key] for key in ("pro", "image_auroc")}
+    def folds(self) -> Iterator[Fold]:
+        """As a fit has them: which images, and the moments of all others."""
+        windows, count = self.space.windows, len(self.good)
+        order, folds = permutation(count, self.config.seed), min(self.config.folds, count)
+        for fold in range(folds):
+            members = sorted(order[fold::folds])
+            own = windows.new_moments(self.space.k)
+            windows.add_(own, self.good[members], images=len(members))
+            yield members, self.pooled.remove(windows.pooled(own))
+
+    def unseen(self, rule: Callable[[Moments], Floats], folds: Sequence[Fold]) -> Floats:
+        """The score of each good image by the model without its fold."""
+        scores = np.zeros(len(self.good))
+        for members, rest in folds:
+            scores[members] = head_of(self.config, rest, rule).judge(self.good[members])[1]
+        return scores
+
+    def _figures(
+        self, maps: Rows, scores: Any, unseen: Floats, masks: Any, labels: list[int]
+    ) -> Result:
+        rate = self.config.false_alarm_rate
+        chosen = conformal_threshold(unseen.tolist(), false_alarm_rate=rate)
+        found = accuracy_of(
+            maps,
+            masks,
+            list(map(float, scores)),
+            labels,
+            name=self.dataset.name,
+            threshold=chosen.value,
+        )
+        return {key: found.figures[key] for key in SHOWN}
 
     def _batches(self, samples: Sequence[Any]) -> Any:
-        size_hw, grid_hw = self.config.size_hw, self.config.grid_hw
-        for batch in load_batches(samples, size_hw=size_hw, batch_size=_BATCH):
-            rows = self._embed(batch.frames)
-            yield batch, rows.reshape(*rows.shape[:2], *grid_hw)
+        for batch in load_batches(samples, size_hw=self.config.size_hw, batch_size=_BATCH):
+            yield batch, self.space.inputs(self._embed(batch.frames))
 
-    def _whole(self, samples: Sequence[Any]) -> Rows:
-        return np.concatenate([rows.mean(axis=(2, 3)) for _, rows in self._batches(samples)])
+
+def _whole(rows_nkhw: Rows) -> Rows:
+    return np.asarray(rows_nkhw.mean(axis=(2, 3)))
+
+
+def _whole_unseen(good_nk: Rows, folds: Sequence[Fold]) -> Floats:
+    """As Trial.unseen, by the Gaussian of whole images."""
+    scores = np.zeros(len(good_nk))
+    for members, _ in folds:
+        others = np.delete(good_nk, members, axis=0)
+        scores[members] = WholeImage(others).distance(good_nk[members])
+    return scores
 
 
 def tried(dataset: Dataset, config: FitConfig, weights: str | None) -> Result:
@@ -177,28 +229,29 @@ class Row:
     """A rule as people read it."""
 
     rule: str = field(metadata=column("rule"))
-    pro: float = field(metadata=column("PRO", better="high"))
-    auroc: float = field(metadata=column("image AUROC", better="high"))
+    accuracy: dict[str, float | None] = field(metadata=ACCURACY_COLUMNS)
+    decided: dict[str, float | None] = field(metadata=DECISION_COLUMNS)
     by_category: dict[str, str] = field(metadata=column("{}"))
 
 
-def table(done: Done, categories: Sequence[str]) -> Table:
+def table(results: dict[str, Result], categories: Sequence[str]) -> Table:
     """Means over categories, and each of them as PRO / image AUROC."""
     rows = []
     for rule in (*RULES, _ALONE, _BOTH):
-        found = {name: done.results[name][rule] for name in categories}
+        found = {name: results[name][rule] for name in categories}
+        means = {key: float(np.mean([each[key] for each in found.values()])) for key in SHOWN}
+        cells = {
+            name: f"{each['pro']:.3f} / {each['image_auroc']:.3f}" for name, each in found.items()
+        }
         rows.append(
-            Row(
-                rule=rule,
-                pro=float(np.mean([each["pro"] for each in found.values()])),
-                auroc=float(np.mean([each["image_auroc"] for each in found.values()])),
-                by_category={
-                    name: f"{each['pro']:.3f} / {each['image_auroc']:.3f}"
-                    for name, each in found.items()
-                },
-            )
+            Row(rule=rule, accuracy=compared(means), decided=decided(means), by_category=cells)
         )
-    return table_of("Rules side by side", rows, note="Single categories: PRO / image AUROC.")
+    return table_of(
+        "Rules side by side",
+        rows,
+        note="Means over categories; F1, recall and false alarms at the threshold that a fit with "
+        "this rule would ship. Single categories: PRO / image AUROC.",
+    )
 
 
 @click.command()
@@ -225,7 +278,7 @@ def main(
             Unit(
                 name=dataset.name,
                 settings={"config": config.to_dict(), "data": fingerprint(dataset)}
-                | {"rules": list(RULES), "weights": weights},
+                | {"rules": list(RULES), "figures": list(SHOWN), "weights": weights},
                 run=partial(tried, dataset, config, weights),
             )
             for dataset in datasets
@@ -237,9 +290,10 @@ def main(
         name="shrinkage",
         title="What is added to a covariance",
         findings=(),
-        tables=(table(done, [dataset.name for dataset in datasets]),),
+        tables=(table(done.results, [dataset.name for dataset in datasets]),),
         figures=(),
         facts=describe(threads=torch.get_num_threads(), seeds=(config.seed,)),
+        raw=done.results,
     )
     write_report(report, out)
     click.echo(report.tables[0].markdown())

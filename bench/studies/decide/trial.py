@@ -154,9 +154,7 @@ def _evaluated(artefact: Artefact, dataset: Dataset) -> Evaluation:
         frame_predictor(torch_predictor(artefact.model()), config),
         dataset,
         size_hw=config.image_hw,
-        threshold=calibration.score_threshold,
-        pixel_threshold=calibration.pixel_threshold,
-        threshold_method=calibration.method,
+        thresholds=calibration.thresholds,
     )
 
 
@@ -165,7 +163,7 @@ def tried_of(artefact: Artefact, evaluation: Evaluation, *, fit_s: float) -> Tri
     calibration, planted = artefact.calibration, artefact.planted
     return Tried(
         figures=evaluation.figures,
-        scores=evaluation.scores,
+        scores=evaluation.ranks,
         labels=evaluation.labels,
         kinds=evaluation.kinds,
         good=_numbers(calibration.good.scores),

@@ -51,10 +51,12 @@ class Row:
     way: str = field(metadata=column("way"))
     pool: int | None = field(default=None, metadata=column("pool"))
     pro: float | None = field(default=None, metadata=column("PRO", digits=4))
+    pro_05: float | None = field(default=None, metadata=column("PRO 0.05", digits=4))
     image_auroc: float | None = field(default=None, metadata=column("image AUROC", digits=4))
     recall: float | None = field(default=None, metadata=column("caught", digits=3))
     scored: float | None = field(default=None, metadata=column("of these by score", digits=3))
     false_alarms: str = field(default="-", metadata=column("good ones flagged"))
+    f1: float | None = field(default=None, metadata=column("F1"))
     not_found: str = field(default="-", metadata=column("good, defective not found"))
     error: str = field(default="", metadata=column("refused"))
 
@@ -107,10 +109,12 @@ def _filled(row: Row, result: Evaluation, *, pool: int) -> Row:
         row,
         pool=pool,
         pro=result.pro,
+        pro_05=result.figures["pro_05"],
         image_auroc=result.image_auroc,
         recall=result.recall,
         scored=bad.count("defect") / len(bad) if bad else None,
         false_alarms=f"{result.false_alarms} of {len(good)}",
+        f1=result.f1,
         not_found=", ".join(lost),
     )
 

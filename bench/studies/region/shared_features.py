@@ -64,9 +64,7 @@ def _evaluation(artefact: Artefact, dataset: Dataset, embed: Embedder) -> Evalua
         size_hw=config.image_hw,
         geometry=config.geometry,
         grid_hw=config.grid_hw,
-        threshold=calibration.score_threshold,
-        pixel_threshold=calibration.pixel_threshold,
-        threshold_method=calibration.method,
+        thresholds=calibration.thresholds,
     )
 
 

@@ -49,14 +49,12 @@ def test_a_trial_is_the_products_own_fit_and_evaluation(data):
         torch_predictor(artefact.model()),
         dataset,
         size_hw=CONFIG.size_hw,
-        threshold=calibration.score_threshold,
-        pixel_threshold=calibration.pixel_threshold,
-        threshold_method=calibration.method,
+        thresholds=calibration.thresholds,
     )
     for tried in (first, again):
         assert tried.good == pytest.approx(calibration.good.scores.tolist(), rel=1e-5)
         assert tried.planted == pytest.approx(artefact.planted.scores.tolist(), rel=1e-5)
-        assert tried.scores == pytest.approx(evaluation.scores, rel=1e-5)
+        assert tried.scores == pytest.approx(evaluation.ranks, rel=1e-5)
         assert tried.figures == pytest.approx(evaluation.figures)
     assert memory.spared > 0
     assert first.reads == artefact.factors.factor.size
@@ -115,9 +113,9 @@ def test_settings_that_make_no_sense(text, sentence):
     assert str(caught.value) == sentence
 
 
-def tried(*, scores, labels, good, planted=(), rate=0.5, pro=0.9) -> Tried:
+def tried(*, scores, labels, good, planted=(), rate=0.5, **figures) -> Tried:
     return Tried(
-        figures={"pro": pro, "image_auroc": 0.8}, scores=scores, labels=labels,
+        figures={"pro": 0.9, "image_auroc": 0.8} | figures, scores=scores, labels=labels,
         kinds=("x",) * len(scores), good=good, peaks=good, planted=planted,
         planted_kinds=("stain",) * len(planted), planted_areas=(0.1,) * len(planted),
         method="cross-conformal", unseen=True, rate=rate, reads=2_000_000, fit_s=3.0,
@@ -135,6 +133,18 @@ def test_figures_at_a_rate():
     assert (point.planted, at_rate(one, 0.25).planted) == (1.0, 0.5)
     assert at_rate(replace(one, planted=())).planted is None
     assert Tried.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+
+
+def test_every_row_has_the_figures_of_its_threshold():
+    """And a dash where an older run did not measure them."""
+    plain = {"scores": (1.0, 5.0, 9.0), "labels": (0, 0, 1), "good": (1.0, 2.0, 3.0)}
+    now, before = tried(**plain, pro_05=0.6, f1=0.75), tried(**plain)
+    figures = {("now", "x", 0): Figures.of(now), ("before", "x", 0): Figures.of(before)}
+    heading, _, *rows = next(Comparison(figures).tables()).lines()
+    names = heading.split(" | ")
+    shown = [[row.split(" | ")[names.index(name)] for name in ("PRO 0.05", "F1")] for row in rows]
+    assert shown == [["0.600", "0.750"], ["-", "-"]]
+    assert {"recall", "false alarms", "PRO", "image AUROC"} < set(names)
 
 
 def test_left_out_and_chosen():
@@ -178,6 +188,7 @@ def test_the_command_goes_on_where_it_was(data, tmp_path, monkeypatch):
     ]  # fmt: skip
     assert titles[3:] == ["one", "two"]
     assert report["notes"][0].startswith("c one seed 0 failed: size 40x40: both sides must be")
+    assert any("bench latency" in note for note in report["notes"])
 
     def run(self: Trials, *_: object) -> dict[str, str]:
         return {"failed": "asked again"}

@@ -66,18 +66,22 @@ def test_suspects_are_told_apart(dataset, monkeypatch):
     assert (row.images, row.mixed_in, row.test_good) == (20, 2, 3)
     assert (row.found, row.wrongly) == (1, 1)
     assert row.plain.pro is not None
+    assert row.plain.pro_05 is not None
+    assert row.plain.f1 is not None
     assert row.plain != row.robust
 
 
 def test_the_table():
-    plain = Reached(pro=0.9, image_auroc=0.8, recall=0.5, false_alarms=2)
-    robust = Reached(pro=0.95, image_auroc=0.99, recall=1.0, false_alarms=0)
+    plain = Reached(pro=0.9, image_auroc=0.8, recall=0.5, false_alarms=2)  # of an earlier run
+    robust = Reached(pro=0.95, pro_05=0.7, image_auroc=0.99, recall=1.0, false_alarms=0, f1=1.0)
     row = Row(
         category="bottle", share=0.05, images=220, mixed_in=11, test_good=20, plain=plain,
         robust=robust, found=10, wrongly=1,
     )  # fmt: skip
     last = table([row]).markdown().splitlines()[-1]
-    figures = "0.900 | 0.950 | 0.800 | 0.990 | 0.500 | 1.000 | 2 | 0 | 10 | 1"
+    figures = (
+        "0.900 | 0.950 | - | 0.700 | 0.800 | 0.990 | 0.500 | 1.000 | 2 | 0 | - | 1.000 | 10 | 1"
+    )
     assert last == f"| bottle | 5%: 11 of 220 | {figures} |"
 
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from edgeseg.bench.studies.decide.shrinkage import (
     RULES,
     SHIPPED,
+    Trial,
     WholeImage,
     covariances,
     head_of,
@@ -17,6 +18,7 @@ from edgeseg.bench.studies.decide.shrinkage import (
     oas,
 )
 from edgeseg.config import FitConfig
+from edgeseg.data.datasets import open_dataset
 from edgeseg.fitting.group_sums import group_factors
 from edgeseg.model.moments import Moments
 from tests.support.small_models import SMALL, write_plate
@@ -59,6 +61,17 @@ def test_an_image_unlike_the_others_is_far_away():
     assert far > 5 * near
 
 
+def test_a_rule_is_judged_by_the_folds_of_a_fit(tmp_path):
+    write_plate(tmp_path / "plate", size_hw=(64, 64))
+    config = replace(
+        SMALL, size_hw=(64, 64), k=8, rank=5, ridge=FitConfig().ridge, ridge_unit="mean_square"
+    )
+    trial = Trial(open_dataset(tmp_path / "plate"), config, "random")
+    ours = trial.unseen(RULES[SHIPPED], list(trial.folds()))
+    theirs = trial.artefact.calibration.good.scores
+    assert sorted(ours) == pytest.approx(sorted(theirs.tolist()), rel=1e-4)
+
+
 def test_the_command_writes_one_row_a_rule(tmp_path):
     write_plate(tmp_path / "data" / "plate", size_hw=(64, 64))
     arguments = [tmp_path / "data", "--backbone", "mobilenet_v3_small", "--size", "64x64"]
@@ -71,4 +84,8 @@ def test_the_command_writes_one_row_a_rule(tmp_path):
     )
     assert done.exit_code == 0, done.output
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert len(report["tables"][0]["rows"]) == len(RULES) + 2
+    (table,) = report["tables"]
+    assert len(table["rows"]) == len(RULES) + 2
+    names = [column["name"] for column in table["columns"]]
+    assert {"PRO 0.05", "F1", "recall", "false alarms"} < set(names)
+    assert None not in [cell for row in table["rows"] for cell in row]

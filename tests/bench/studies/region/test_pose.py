@@ -83,6 +83,17 @@ def test_the_command_goes_on_where_it_was(
     assert asked[6:] == ["pool 1", "pool 3", "pool 5", "pool auto"] * 2
 
 
+def test_a_row_has_the_figures_of_its_threshold(parts: Path) -> None:
+    dataset = open_dataset(parts)
+    options = replace(RANDOM, planted=0)
+    (row,) = study.rows(
+        dataset, SMALL, options, category="wedge", view="none", jitter=(0, 0), seed=0
+    )
+    ((_, _, result), *_) = evaluated(dataset, {"none": SMALL}, options)
+    assert row.f1 == pytest.approx(result.f1)
+    assert row.pro_05 == pytest.approx(result.figures["pro_05"])
+
+
 def test_settings_that_share_features_give_what_they_give_alone(parts: Path) -> None:
     dataset = open_dataset(parts)
     settings = {f"pool {pool}": replace(SMALL, pool=pool, context=AUTO) for pool in (1, 3)}

@@ -1,0 +1,95 @@
+"""What a threshold rests on, as a fitted model, a graph or a plan keeps it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from edgeseg.artefact.header import calibration_facts, named_highest, read_floats, read_header
+from edgeseg.contract.metadata import MODEL_SUFFIXES, Thresholds
+from edgeseg.contract.operating_point import (
+    RATES,
+    OperatingPoint,
+    conformal_threshold,
+    operating_point,
+)
+from edgeseg.errors import ArtefactError, RuntimeFailure
+from edgeseg.evaluation.deciding import DecidingImage, deciding_images
+from edgeseg.runtime.backends.model_file import file_metadata
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The stored choice, and the scores that this and every other one rests on."""
+
+    name: str
+    chosen: Thresholds
+    scores: tuple[float, ...]  # of good images
+    peaks: tuple[float, ...]
+    images: tuple[str, ...] = ()  # of the highest scores, the highest first, as far as known
+    planted: tuple[float, ...] = ()  # scores of planted defects
+    earlier: bool = False  # the planted ones were scored before the good images of this computer
+    labelled: tuple[float, ...] = ()  # scores of known defects
+
+    @cached_property
+    def points(self) -> tuple[OperatingPoint, ...]:
+        """What usual rates and the stored one promise and cost."""
+        return tuple(
+            operating_point(self.scores, self.peaks, rate=rate, planted=self.planted)
+            for rate in sorted({*RATES, self.chosen.requested_rate or RATES[0]})
+        )
+
+    @cached_property
+    def deciding(self) -> tuple[DecidingImage, ...]:
+        """Good images that set the threshold; none where it was not chosen by its rate."""
+        rate = self.chosen.requested_rate
+        if rate is None or not 0 < rate < 1:
+            return ()
+        if conformal_threshold(self.scores, false_alarm_rate=rate).value != self.chosen.score:
+            return ()
+        return deciding_images(self.scores, self.images, rate=rate)
+
+
+def read_evidence(model: Path) -> Evidence:
+    """Of an .edgeseg, .onnx or .plan file."""
+    return _of_graph(model) if model.suffix in MODEL_SUFFIXES else _of_artefact(model)
+
+
+def _of_graph(model: Path) -> Evidence:
+    metadata = file_metadata(model)
+    good = metadata.good_scores
+    if not good.scores:
+        raise RuntimeFailure(
+            f"{model}: it has no scores of good images to choose a threshold from; run "
+            f"`edgeseg calibrate {model} GOOD_IMAGES`"
+        )
+    return Evidence(
+        name=metadata.name,
+        chosen=metadata.threshold,
+        scores=good.scores,
+        peaks=good.peaks,
+        planted=metadata.planted_scores,
+        earlier=any(decision.action != "threshold" for decision in metadata.history),
+    )
+
+
+def _of_artefact(model: Path) -> Evidence:
+    header = read_header(model)
+    chosen = calibration_facts(header).thresholds
+    scores, peaks = read_floats(model, "good.scores"), read_floats(model, "good.peaks")
+    if scores is None or peaks is None or not scores.size or chosen.false_alarm_rate >= 1:
+        raise ArtefactError(
+            f"{model}: it has no scores of good images that it was not fitted on; export it and "
+            "run `edgeseg calibrate MODEL.onnx GOOD_IMAGES`"
+        )
+    planted = read_floats(model, "planted.scores")
+    named = named_highest(model, header)
+    highest = sorted(scores.tolist(), reverse=True)[: len(named)]
+    known = [each.score for each in named] == highest  # or they are of other scores than these
+    return Evidence(
+        name=str(header["data"].get("name", model.stem)),
+        chosen=chosen,
+        scores=tuple(sorted(scores.tolist())),
+        peaks=tuple(sorted(peaks.tolist())),
+        images=tuple(each.image for each in named) if known else (),
+        planted=() if planted is None else tuple(planted.tolist()),
+    )
