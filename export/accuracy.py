@@ -14,6 +14,7 @@ from edgeseg.export.onnx_export import save_described
 from edgeseg.export.sessions import installed_backends
 from edgeseg.model.predictor import Predictor, frame_predictor, torch_predictor
 from edgeseg.progress import Note
+from edgeseg.runtime.backends.choose import AUTO
 from edgeseg.tables import aligned
 
 
@@ -30,6 +31,7 @@ def measure_accuracy(
         precision=stated.precision,
         target=stated.target,
         batch=stated.input.batch,
+        backend=stated.calibrated_in or AUTO,
         head=artefact.head() if "grid" in stated.outputs else None,
     )
     name, candidate = next(iter(backends.items()))
@@ -41,9 +43,7 @@ def measure_accuracy(
             size_hw=artefact.config.image_hw,
             geometry=artefact.config.geometry,
             grid_hw=artefact.config.grid_hw,
-            threshold=thresholds.score,
-            pixel_threshold=thresholds.pixel,
-            threshold_method=thresholds.method,
+            thresholds=thresholds,
             batch_size=1,
         )
 

@@ -30,7 +30,7 @@ from edgeseg.export.precision.refit import (
     with_embedding,
 )
 from edgeseg.export.precision.tolerances import TOLERANCES
-from edgeseg.export.sessions import Run, installed_backends, installed_runs
+from edgeseg.export.sessions import NAMES, Run, installed_backends, installed_runs
 from edgeseg.export.verify import Agreement, Verified, agreement, head_error, table
 from edgeseg.files import temporary_folder
 from edgeseg.model.predictor import Embedder, torch_predictor
@@ -79,15 +79,17 @@ class Trial:
             graph = candidate.finished(Head(model=model, embed=model.embeddings))
             return self._judged(candidate, graph, self.artefact)
         with self._opened(cut(candidate.rounded), self.artefact, (EMBEDDING,)) as runs:
-            embed = embedder(next(iter(runs.values()))())
-            artefact = self._refitted(self.good, embed)
+            backend, opener = next(iter(runs.items()))
+            embed = embedder(opener())
+            artefact = self._refitted(self.good, embed, backend=backend)
             graph = candidate.finished(Head(model=artefact.model(), embed=embed))
-        return self._judged(candidate, graph, artefact)
+        return self._judged(candidate, graph, artefact, calibrated_in=backend)
 
-    def _refitted(self, good: Dataset, embed: Embedder) -> Artefact:
+    def _refitted(self, good: Dataset, embed: Embedder, *, backend: str) -> Artefact:
         precision = self.options.precision
         fitted, count = int(self.artefact.data["fitted"]), len(good.train)
-        self.note(f"taking the moments again through the {precision} graph")
+        through = f"through the {precision} graph in {NAMES[backend]}"
+        self.note(f"taking the moments again {through}")
         if count < fitted:
             self.note(
                 f"the model was fitted on {fitted} images, and there are {count} of them now: it "
@@ -95,14 +97,21 @@ class Trial:
             )
         artefact = refitted(self.artefact, embed, good, note=self.note, progress=self.progress)
         calibration = artefact.calibration
-        method = f"{calibration.method}, through the {precision} graph"
+        method = f"{calibration.method}, {through}"
         artefact = replace(artefact, calibration=replace(calibration, method=method))
         self.note(_thresholds(self.artefact, artefact, precision=precision))
         return artefact
 
-    def _judged(self, candidate: Candidate, graph: ModelProto, artefact: Artefact) -> Made:
+    def _judged(
+        self,
+        candidate: Candidate,
+        graph: ModelProto,
+        artefact: Artefact,
+        *,
+        calibrated_in: str | None = None,
+    ) -> Made:
         names = [output.name for output in graph.graph.output]
-        metadata = self._metadata(artefact, outputs=names)
+        metadata = self._metadata(artefact, outputs=names, calibrated_in=calibrated_in)
         set_metadata(graph, metadata)
         rows: tuple[Agreement, ...] = ()
         if self.options.verify:
@@ -122,7 +131,9 @@ class Trial:
             probe = with_embedding(graph, tensor)
             looked_at = frames.images[:: -(-len(frames.images) // _HEADS)]
             with self._opened(probe, artefact, (EMBEDDING, "map")) as runs:
-                heads = {name: head_error(model, run(), looked_at) for name, run in runs.items()}
+                heads = {
+                    NAMES[name]: head_error(model, run(), looked_at) for name, run in runs.items()
+                }
         reference = torch_predictor(self.artefact.model())
         thresholds = (
             self.artefact.calibration.score_threshold,
@@ -134,6 +145,7 @@ class Trial:
                 precision=self.options.precision,
                 target=self.options.target,
                 batch=self.options.batch,
+                backend=self.options.backend,
             )
             return tuple(
                 agreement(
@@ -164,7 +176,9 @@ class Trial:
             refitted=True,
         )
 
-    def _metadata(self, artefact: Artefact, *, outputs: Sequence[str]) -> ModelMetadata:
+    def _metadata(
+        self, artefact: Artefact, *, outputs: Sequence[str], calibrated_in: str | None = None
+    ) -> ModelMetadata:
         return describe_model(
             artefact,
             artefact_sha256=self.artefact_sha256,
@@ -172,6 +186,7 @@ class Trial:
             target=self.options.target,
             batch=self.options.batch,
             outputs=list(outputs),
+            calibrated_in=calibrated_in,
         )
 
     @contextmanager
@@ -195,6 +210,7 @@ class Trial:
                 precision=self.options.precision,
                 target=self.options.target,
                 batch=self.options.batch,
+                backend=self.options.backend,
                 outputs=outputs,
             )
 

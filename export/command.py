@@ -12,11 +12,12 @@ import click
 from edgeseg.artefact.header import read_config
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.precisions import PRECISIONS, Precision
+from edgeseg.contract.signature import admit, note_stale
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.errors import UsageError
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import import_package
-from edgeseg.export.options import TARGETS, ExportOptions
+from edgeseg.export.options import SESSIONS, TARGETS, ExportOptions
 from edgeseg.files import check_writable, file_sha256, size_text
 from edgeseg.options import (
     FILE,
@@ -29,6 +30,7 @@ from edgeseg.options import (
     graph_option,
     listeners,
     quiet_option,
+    trust_option,
 )
 from edgeseg.progress import Note, Progress
 
@@ -64,6 +66,7 @@ def _graph(
     *,
     precision: str,
     target: str | None,
+    backend: str,
     fixed_batch: int,
     batch: tuple[int, int, int] | None,
     no_grid: bool,
@@ -76,6 +79,7 @@ def _graph(
     return ExportOptions(
         precision=precision,
         target=target or ("trt" if with_plan else ExportOptions.target),
+        backend=backend,
         batch=batch or (fixed_batch, fixed_batch, fixed_batch),
         grid_output=not no_grid,
         verify=not no_verify,
@@ -98,6 +102,14 @@ graph_options = gathered(
         "target",
         type=click.Choice(TARGETS),
         help="Which int8 form; the default is trt with --trt, else cpu.",
+    ),
+    click.option(
+        "--backend",
+        type=click.Choice(SESSIONS),
+        default=ExportOptions.backend,
+        show_default=True,
+        help="That will run a rounded file: --calibrate takes moments, threshold and drift "
+        "baseline through it. auto is ONNX Runtime, and OpenVINO for bf16.",
     ),
     click.option(
         "--batch",
@@ -200,6 +212,7 @@ engine_options = gathered(
     help="Also write a model repository for NVIDIA Triton into this folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was made as JSON.")
+@trust_option
 @quiet_option
 def export(
     artefact: Path,
@@ -211,6 +224,7 @@ def export(
     engine: EngineOptions | None,
     triton: Path | None,
     as_json: bool,
+    trust: tuple[Path, ...],
     quiet: bool,
 ) -> None:
     """Turn ARTEFACT into one graph for the device.
@@ -218,6 +232,7 @@ def export(
     \b
     edgeseg export bottle.edgeseg --out bottle.onnx
     edgeseg export bottle.edgeseg --out b8.onnx --precision int8 --calibrate mvtec_ad/bottle
+    edgeseg export bottle.edgeseg --precision int8 --calibrate good/ --backend openvino
     edgeseg export bottle.edgeseg --graph lite0.onnx
     edgeseg export bottle.edgeseg --trt --precision fp16
     edgeseg export bottle.edgeseg --trt --builder rtx --target sm86,sm89
@@ -227,6 +242,7 @@ def export(
     # All that was asked for is looked at before the work starts, and before torch is loaded.
     if engine is not None:
         import_package(BUILDERS[engine.builder])
+    admit(artefact, trust)
     seed = read_config(artefact).seed
     out = out or artefact.with_suffix(".onnx")
     if out.suffix != ".onnx":
@@ -246,10 +262,11 @@ def export(
     if as_json:
         click.echo(json.dumps(facts, indent=2, sort_keys=True, allow_nan=False))
     model = out.with_suffix(".plan") if engine else out
+    note_stale(model, note)
     note(
         f"wrote {model} ({size_text(model.stat().st_size)}) in "
         f"{time.perf_counter() - started:.1f} s; "
-        f"next: edgeseg stream --model {model} --source 0"
+        f"next: edgeseg stream --model {model}{_backend(exported)} --source 0"
     )
 
 
@@ -310,9 +327,25 @@ def _export(
         progress=progress,
     )
     note(f"precision: {exported.report['precision']}")
+    if exported.metadata.calibrated_in is not None:
+        note(_calibrated(exported.metadata.calibrated_in))
     if labelled is not None:
         exported = measure_accuracy(exported, loaded, labelled, note=note)
     return exported
+
+
+def _calibrated(backend: str) -> str:
+    from edgeseg.export.sessions import NAMES
+
+    return (
+        f"threshold and drift baseline are of {NAMES[backend]}; for another backend or computer: "
+        "edgeseg calibrate MODEL GOOD_IMAGES --backend NAME"
+    )
+
+
+def _backend(exported: "Exported") -> str:
+    """What a stream has to be told: `auto` never takes OpenVINO."""
+    return " --backend openvino" if exported.metadata.calibrated_in == "openvino" else ""
 
 
 def _facts(exported: "Exported") -> dict[str, Any]:

@@ -21,8 +21,10 @@ from edgeseg.export.sessions import check_arithmetic
 from edgeseg.export.verify import Agreement
 from edgeseg.files import file_sha256
 from edgeseg.progress import Note, Progress, ignore, silent
+from edgeseg.runtime.backends.choose import AUTO
 from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
 from edgeseg.runtime.backends.onnx_properties import embedded_text
+from edgeseg.runtime.backends.openvino_session import check_installed
 
 
 def export_onnx(
@@ -94,7 +96,14 @@ def _check(artefact: Artefact, options: ExportOptions, good: Dataset | None) -> 
             f"precision={precision.name} needs good images to calibrate on; pass "
             "calibrate=FOLDER, the images the model was fitted on will do"
         )
+    if options.backend != AUTO and good is None:
+        raise UsageError(
+            f"backend={options.backend}: the session that good images go through, and there are "
+            "none; pass calibrate=FOLDER, or leave it out"
+        )
     check_arithmetic(precision)
+    if options.backend == "openvino":
+        check_installed()
 
 
 def _traced(artefact: Artefact, options: ExportOptions) -> ModelProto:
@@ -126,6 +135,8 @@ def _chosen(trial: Trial, task: Task) -> tuple[Made, dict[str, Any]]:
         refused[made.text] = made.failures
         trial.note(f"{made.text}: does not decide as {EXACT} does")
     report: dict[str, Any] = {"precision": made.text}
+    if made.metadata.calibrated_in is not None:
+        report["calibrated_in"] = made.metadata.calibrated_in
     return made, report | ({"refused": refused} if refused else {})
 
 

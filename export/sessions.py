@@ -15,6 +15,7 @@ from edgeseg.errors import ExportError
 from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.model.gaussian_head import GaussianHead, Insides, judge_inside
 from edgeseg.model.predictor import Predictor
+from edgeseg.runtime.backends.choose import AUTO
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
 from edgeseg.runtime.backends.openvino_session import arithmetic, compile_openvino, read_openvino
 from edgeseg.runtime.backends.session_options import SessionOptions
@@ -23,6 +24,13 @@ Maps = NDArray[np.float32]
 Frames = NDArray[np.uint8]
 Run = Callable[[Frames], tuple[Maps, ...]]  # frames (N, H, W, 3) to the outputs that were named
 MAP_AND_SCORE = ("map", "score")
+# By what a file says of its calibration: names of backends, and a CPU that does as TensorRT does.
+AS_WRITTEN = "cpu, as written"
+NAMES = {
+    "cpu": "ONNX Runtime",
+    AS_WRITTEN: "ONNX Runtime, as written",
+    "openvino": "OpenVINO",
+}
 _CAPABILITIES = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}  # OpenVINO's names
 
 
@@ -32,25 +40,26 @@ def installed_runs(
     precision: str,
     target: str,
     batch: tuple[int, int, int],
+    backend: str = AUTO,
     outputs: tuple[str, ...] = MAP_AND_SCORE,
 ) -> dict[str, Callable[[], Run]]:
-    """Every backend on this machine that can run the file, by name; any number of frames.
+    """Every backend on this machine that can run the file, by its entry of NAMES.
 
-    The first one is what the file is made for.
+    The first one is what the file is made for. They take any number of frames.
     """
     spec = precision_spec(precision)
     runs: dict[str, Callable[[], Run]] = {}
     if spec.arithmetic == "float32":
         # No CPU rounds as fp16 says, so that is for other devices whatever the target.
-        exact = target == "trt" or spec.needs_rounding
-        name = "ONNX Runtime, as written" if exact else "ONNX Runtime"
+        exact = target == "trt" or (spec.needs_rounding and backend != "cpu")
+        name = AS_WRITTEN if exact else "cpu"
         runs[name] = lambda: in_batches(_onnxruntime(path, outputs, exact=exact), batch)
     # OpenVINO has no mode for signed int8 as written; where it lacks VNNI, it saturates.
     if find_spec("openvino") is not None and (precision, target) != ("int8", "trt"):
-        runs["OpenVINO"] = lambda: in_batches(_openvino(path, outputs, spec), batch)
+        runs["openvino"] = lambda: in_batches(_openvino(path, outputs, spec), batch)
     if not runs:
         raise _no_openvino(spec)
-    return runs
+    return {name: runs[name] for name in sorted(runs, key=lambda name: name != backend)}
 
 
 def installed_backends(
@@ -59,15 +68,18 @@ def installed_backends(
     precision: str,
     target: str,
     batch: tuple[int, int, int],
+    backend: str = AUTO,
     head: GaussianHead | None = None,
 ) -> dict[str, Callable[[], Predictor]]:
-    """The same as predictors of maps and scores.
+    """The same as predictors of maps and scores, by the names that people know.
 
     Of a file with its grid `head` says how parts that reach beyond their picture are judged.
     """
     outputs = MAP_AND_SCORE if head is None else (*MAP_AND_SCORE, "grid")
-    runs = installed_runs(path, precision=precision, target=target, batch=batch, outputs=outputs)
-    return {name: _predictor(opener, head) for name, opener in runs.items()}
+    runs = installed_runs(
+        path, precision=precision, target=target, batch=batch, backend=backend, outputs=outputs
+    )
+    return {NAMES[name]: _predictor(opener, head) for name, opener in runs.items()}
 
 
 def _predictor(opener: Callable[[], Run], head: GaussianHead | None) -> Callable[[], Predictor]:

@@ -15,13 +15,13 @@ from edgeseg.contract.operating_point import (
     percent,
     with_band,
 )
-from edgeseg.contract.signature import no_longer_fits
-from edgeseg.options import FILE, PATH, listeners, note, quiet_option, trust_option
+from edgeseg.contract.signature import note_stale
+from edgeseg.options import FILE, PATH, listeners, note, quiet_option
 from edgeseg.progress import Note, Progress
-from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
-from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.capture.image_files import image_paths
+from edgeseg.runtime.golden.open_judge import Opening
+from edgeseg.runtime.opening_options import opening_options
 from edgeseg.runtime.options import StreamOptions
 from edgeseg.runtime.scoring.detector import Detector, open_detector
 from edgeseg.runtime.scoring.good_images import GoodImages, score_good_images
@@ -32,38 +32,20 @@ from edgeseg.runtime.scoring.good_images import GoodImages, score_good_images
 @click.argument("good_images", type=PATH)
 @click.option("--rate", type=float, help="False-alarm rate; default: the stored one.")
 @click.option(
-    "--backend",
-    type=click.Choice(backend_names()),
-    default=StreamOptions.backend,
-    show_default=True,
-    help="That will run it: auto is TensorRT, else CUDA, else CPU.",
-)
-@click.option("--threads", type=int, help="Processor threads; default: all cores.")
-@click.option(
-    "--spin/--no-spin",
-    default=StreamOptions.spin,
-    help="Let ONNX Runtime's idle threads watch for the next frame, awake.",
-)
-@click.option(
     "--max-pixels",
     type=click.IntRange(1),
     default=StreamOptions.max_pixels,
     show_default=True,
     help="Of a picture by its header; a larger one is not decoded.",
 )
-@click.option("--allow-random-weights", is_flag=True, help="Run a model that was never trained.")
-@trust_option
+@opening_options
 @quiet_option
 def calibrate(
     model: Path,
     good_images: Path,
     rate: float | None,
-    backend: str,
-    threads: int | None,
-    spin: bool,
     max_pixels: int,
-    allow_random_weights: bool,
-    trust: tuple[Path, ...],
+    opening: Opening,
     quiet: bool,
 ) -> None:
     """Choose the threshold of MODEL on this computer, from its scores of GOOD_IMAGES.
@@ -82,10 +64,10 @@ def calibrate(
     note_to, progress = listeners(quiet=quiet)
     with open_detector(
         model,
-        backend=backend,
-        options=SessionOptions(threads=threads, spin=spin, trust=trust),
+        backend=opening.backend,
+        options=opening.session,
         threshold=None,
-        allow_random_weights=allow_random_weights,
+        allow_random_weights=opening.allow_random_weights,
         note=note_to,
     ) as detector:
         click.echo(
@@ -99,8 +81,7 @@ def calibrate(
                 progress=progress,
             )
         )
-    if stale := no_longer_fits(model):
-        note(stale)
+    note_stale(model, note)
     note(f"wrote {model.with_suffix('.json')}; see it with: edgeseg threshold {model}")
 
 
@@ -126,7 +107,8 @@ def calibrate_here(
     if good.drift is None:
         note("the model gives no grid of the whole frame: its drift baseline stays")
     chosen = _chosen(before, good, wish, backend=detector.backend, note=note)
-    write_sidecar(model, _decided(metadata, good, chosen, backend=detector.backend))
+    decided = _decided(metadata, good, chosen, backend=detector.backend)
+    write_sidecar(model, replace(decided, calibrated_in=detector.entry))
     return (
         f"threshold {chosen.score:.4f} (was {before.score:.4f}), {chosen.method}; answers for "
         f"{percent(chosen.false_alarm_rate)} false alarms"
@@ -166,7 +148,6 @@ def _decided(
         threshold=chosen,
         good_scores=good.statistics,
         drift=good.drift or metadata.drift,
-        planted_scores=(),  # they were of other numerics
         history=(*metadata.history, decision),
     )
 

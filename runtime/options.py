@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeseg.contract.picture_size import MAX_PIXELS
+from edgeseg.contract.threshold_bounds import check_threshold
 from edgeseg.errors import UsageError
 from edgeseg.runtime.adapter_kinds import ADAPTERS, AdapterKind
 from edgeseg.runtime.backends.choose import AUTO
@@ -66,6 +67,7 @@ class StreamOptions:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"{name}={value}: expected more than 0")
+        check_threshold(self.threshold)
         if not 0 <= self.min_area < math.inf:
             raise UsageError(f"min_area={self.min_area}: expected 0 or more pixels of the camera")
         if not 0 <= self.tile_overlap < 1:

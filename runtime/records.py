@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.geometry import Pose, View
 from edgeseg.contract.judgement import Severity, Verdict, severity_of
+from edgeseg.contract.precisions import runs_on
 from edgeseg.contract.prediction import Prediction, Region
 from edgeseg.runtime.station.codes import Refusal
 
@@ -194,6 +195,13 @@ class PipelineSnapshot:
     errors: Mapping[str, int] = field(default_factory=dict)  # by sink or cause
     last_scored_monotonic_s: float | None = None  # of the last verdict; None before the first
     on_demand: bool = False  # frames are scored when somebody triggers: none is no fault
+    arithmetic: str = "float32"  # of the session, as is `spin`
+    spin: bool | None = None
+
+    @property
+    def runs_on(self) -> str:
+        """For people, beside the stages."""
+        return runs_on(self.backend, arithmetic=self.arithmetic, spin=self.spin)
 
 
 class StateView(Protocol):

@@ -14,7 +14,7 @@ import click
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.options import FILE, FOLDER, Entry, in_flags, note
 from edgeseg.progress import Note
-from edgeseg.runtime.backends.choose import backend_names
+from edgeseg.runtime.opening_options import opening_params
 from edgeseg.runtime.options import StreamOptions, option_kinds, read_options
 from edgeseg.runtime.sinks.log_options import EventOptions
 from edgeseg.runtime.station_file import read_station
@@ -144,29 +144,7 @@ stream = StreamCommand(
             "USB3 Vision; see `edgeseg cameras`), or synthetic:fps=30,defects=0.1,frames=0,seed=0. "
             "May be given several times.",
         ),
-        click.Option(
-            ["--backend"],
-            type=click.Choice(backend_names()),
-            default=StreamOptions.backend,
-            help="auto: TensorRT, else CUDA, else CPU, and says why.",
-        ),
-        click.Option(["--threads"], type=int, help="Processor threads; default: all cores."),
-        click.Option(
-            ["--spin/--no-spin"],
-            default=StreamOptions.spin,
-            help="Let ONNX Runtime's idle threads watch for the next frame, awake.",
-        ),
-        click.Option(
-            ["--allow-random-weights"], is_flag=True, help="Run a model that was never trained."
-        ),
-        click.Option(
-            ["--trust"],
-            multiple=True,
-            type=FILE,
-            envvar="EDGESEG_TRUST",
-            show_envvar=True,
-            help="Public key: refuse what was not signed by one of these; see `edgeseg sign`.",
-        ),
+        *opening_params(),
         click.Option(["--threshold"], type=float, help="Instead of the model's own."),
         click.Option(
             ["--policy"],

@@ -17,7 +17,8 @@ from edgeseg.bench.cli.options import (
 from edgeseg.bench.compare.options import SmallOptions
 from edgeseg.config import PRESETS
 from edgeseg.contract.precisions import PRECISIONS
-from edgeseg.options import FILE, PATH, note
+from edgeseg.contract.signature import admit
+from edgeseg.options import FILE, PATH, note, trust_option
 from edgeseg.progress import bar
 from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.backends.session_options import SessionOptions
@@ -61,6 +62,7 @@ for command in (compare, paper, peers, fit_cost):
     show_default=True,
     help="Let ONNX Runtime's idle threads watch for the next frame, awake.",
 )
+@trust_option
 @timed_run_options
 def latency(
     models: tuple[Path, ...],
@@ -68,6 +70,7 @@ def latency(
     backends: tuple[str, ...],
     size_hw: tuple[int, int],
     spin: bool,
+    trust: tuple[Path, ...],
     run: Run,
 ) -> None:
     """Time model files, ours and anyone's, in interleaved rounds.
@@ -76,6 +79,9 @@ def latency(
     edgeseg bench latency --models *.onnx --out out
     edgeseg bench latency ours.onnx theirs.onnx --backend cpu --backend openvino --out out
     """
+    for path in (*models, *more):
+        admit(path, trust)
+
     from edgeseg.bench.latency.report import candidates_of, run_latency, runnable
 
     report = run_latency(

@@ -23,7 +23,13 @@ from edgeseg.bench.harness.figures import Dot, dot_of, pareto, pareto_front
 from edgeseg.bench.harness.report import Figure, Report
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.harness.units import FAILED, Done, Result
-from edgeseg.bench.latency.report import STREAMED_COLUMNS, speed_table, streamed, timing_facts
+from edgeseg.bench.latency.report import (
+    STREAMED_COLUMNS,
+    computed,
+    speed_table,
+    streamed,
+    timing_facts,
+)
 
 NOTABLE = 0.005  # of PRO or AUROC: less is not worth a sentence
 PROMISED = ("pro", "image_auroc")  # what sentences compare
@@ -42,6 +48,7 @@ class Row:
     pro_std: float | None = field(metadata=column("std of PRO", digits=4))
     p50_ms: float = field(metadata=column("p50 ms", digits=2, better="low"))
     streamed: dict[str, float | None] = field(metadata=STREAMED_COLUMNS)
+    computed: dict[str, str | None] = field(metadata=column("{}"))  # of these times
     megabytes: float = field(metadata=column("MB", digits=1))
 
 
@@ -107,7 +114,7 @@ class Measurements:
             categories = self.accuracy(recipe, precision)
             means = {
                 key: group_means({c: v[key][0] for c, v in categories.items() if key in v})
-                for key in self.metrics
+                for key in LABELS  # a dash where an older run did not measure it
             }
             overall = {key: groups["overall"] for key, groups in means.items()}
             spreads = [s for values in categories.values() if (s := values["pro"][1]) is not None]
@@ -121,6 +128,7 @@ class Measurements:
                 pro_std=sum(spreads) / len(spreads) if spreads else None,
                 p50_ms=float(timing["host_ms"]["p50"]),
                 streamed=streamed(timing),
+                computed=computed(timing),
                 megabytes=timing["size_bytes"] / 1e6,
             )
 

@@ -11,6 +11,7 @@ from edgeseg.bench.harness.accuracy import Accuracy, Predict, measure_accuracy
 from edgeseg.bench.harness.units import FAILED, Result
 from edgeseg.bench.latency.runners import OrtRunner, size_on_disk
 from edgeseg.contract.images import write_image
+from edgeseg.contract.judgement import verdict_on
 from edgeseg.contract.precisions import precision_spec
 from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.errors import ExportError
@@ -20,7 +21,7 @@ from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.base import Session
-from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.choose import AUTO, open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 SHIPPED = "verified"  # in a unit's settings: earlier runs measured what no export had checked
@@ -60,10 +61,18 @@ def export_and_measure(
 
 
 def export_as_shipped(
-    artefact: Artefact, good: Dataset, path: Path, *, precision: str, note: Note = ignore
+    artefact: Artefact,
+    good: Dataset,
+    path: Path,
+    *,
+    precision: str,
+    backend: str = AUTO,
+    note: Note = ignore,
 ) -> Exported:
     """The product's own export: its calibration images, its refit, its verification."""
-    options = ExportOptions(precision=precision, allow_random_weights=artefact.origin.random)
+    options = ExportOptions(
+        precision=precision, backend=backend, allow_random_weights=artefact.origin.random
+    )
     return export_onnx(artefact, path, options=options, good=good, note=note)
 
 
@@ -131,7 +140,7 @@ def draw_decisions(artefact: Artefact, path: Path, dataset: Dataset, target: Pat
     panels = []
     for sample in _one_of_each_kind(dataset.test)[:_PANELS]:
         frame, mask = read_sample(sample, artefact.config.size_hw, artefact.config.geometry)
-        maps, _ = predict(frame[None])
+        maps, scores = predict(frame[None])
         panels.append(
             render_panel(
                 frame,
@@ -139,6 +148,7 @@ def draw_decisions(artefact: Artefact, path: Path, dataset: Dataset, target: Pat
                 mask_hw=mask,
                 pixel_threshold=calibration.pixel_threshold,
                 value_range=(0.0, 2 * max(calibration.pixel_threshold, 1e-6)),
+                verdict=verdict_on(float(scores[0]), calibration.thresholds, map_hw=maps[0]),
                 caption=f"{dataset.name}: {sample.kind}",
             )
         )

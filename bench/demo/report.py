@@ -11,11 +11,12 @@ from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.sampling import percentiles
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.bench.latency.report import candidates_of
+from edgeseg.bench.latency.report import SPIN, candidates_of
 from edgeseg.bench.latency.turns import Schedule, Timing, measure_latency
 from edgeseg.contract.images import read_image, write_image
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.metrics import stored_metrics
+from edgeseg.contract.precisions import runs_on
 from edgeseg.evaluation.panels import contact_sheet, headed
 from edgeseg.runtime.backends.session_options import SessionOptions, available_cores
 from edgeseg.runtime.records import STAGES
@@ -35,6 +36,9 @@ class ModelRow:
     megabytes: float = field(metadata=column("MB", digits=1, better="low"))
     p50_ms: float = field(metadata=column("p50 ms", digits=1, better="low"))
     p99_ms: float = field(metadata=column("p99 ms", digits=1))
+    streamed_ms: float = field(metadata=column("streamed p50 ms", digits=1, better="low"))
+    arithmetic: str = field(metadata=column("arithmetic"))
+    spin: str | None = field(metadata=column("spin"))
     accuracy: dict[str, float | None] = field(metadata=column("{}", better="high", titles=HITS))
     errors: dict[str, float | None] = field(metadata=column("{}", better="low", titles=ERRORS))
 
@@ -96,6 +100,9 @@ def _model_row(name: str, path: Path, timing: Timing) -> ModelRow:
         megabytes=timing.size_bytes / 1e6,
         p50_ms=milliseconds["p50"],
         p99_ms=milliseconds["p99"],
+        streamed_ms=percentiles(timing.streamed_ms)["p50"],
+        arithmetic=timing.arithmetic,
+        spin=SPIN[timing.spin],
         accuracy={key: known.get(key) for key in by_category(HITS)},
         errors={key: known.get(key) for key in ERRORS},
     )
@@ -127,11 +134,13 @@ def _findings(out: Path, stream: dict[str, Any], plan: dict[str, Any] | None) ->
 
 def _model_table(rows: list[ModelRow]) -> Table:
     note = (
-        "Milliseconds of one frame, the models in turns in one process. PRO: the share of each "
-        "defect that is marked, averaged over thresholds that mark little else; 1 is best. AUROC: "
-        "how well scores tell good from bad; 0.5 is a guess. At the threshold: F1 of the verdicts, "
-        "1 is no mistake; recall, the share of defects that raise an alarm; false alarms, the "
-        "share of good parts that are flagged. edge: our settings; paper: the published method."
+        "Milliseconds of one frame, the models in turns in one process, back to back and at the "
+        "pace of a camera; spin: whether idle threads stay awake between frames. PRO: the share of "
+        "each defect that is marked, averaged over thresholds that mark little else; 1 is best. "
+        "AUROC: how well scores tell good from bad; 0.5 is a guess. At the threshold: F1 of the "
+        "verdicts, 1 is no mistake; recall, the share of defects that raise an alarm; false "
+        "alarms, the share of good parts that are flagged. edge: our settings; paper: the "
+        "published method."
     )
     return table_of("The exported models", rows, note=note)
 
@@ -164,8 +173,9 @@ def _stage_table(stream: dict[str, Any]) -> Table:
         for stage in (*STAGES, "sinks")
         if stage in measured
     ]
+    where = runs_on(stream["backend"], arithmetic=stream["arithmetic"], spin=stream["spin"])
     note = (
-        f"On {stream['backend']}. Capture age: from the camera to the start of scoring; pre: crop "
+        f"On {where}. Capture age: from the camera to the start of scoring; pre: crop "
         "and resize; infer: the model; post: verdict and regions; end to end is their sum. Sinks "
         "write events and pictures after the verdict."
     )

@@ -195,6 +195,13 @@ def streamed(timing: Result | None) -> dict[str, float | None]:
     return dict(zip(_STREAMED, map(float, values), strict=True))
 
 
+def computed(timing: Result) -> dict[str, str | None]:
+    """What stands beside its milliseconds; older results did not say it."""
+    if "arithmetic" not in timing:
+        return {}
+    return {"arithmetic": timing["arithmetic"], "spin": SPIN[timing["spin"]]}
+
+
 def run_latency(
     candidates: Sequence[Candidate],
     out: Path,

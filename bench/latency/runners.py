@@ -159,6 +159,7 @@ class SessionRunner(Runner):
             path, backend=backend, options=options, allow_random_weights=True
         )
         self.backend, self.arithmetic = self._session.backend, self._session.arithmetic
+        self.spin = self._session.spin
         self.precision = self._session.metadata.precision
         self.inputs = {"frames": ((1, *self._session.metadata.size_hw, 3), np.uint8)}
 

@@ -17,9 +17,11 @@ from edgeseg.bench.harness.tabular import Table
 SHOWN = {
     "model": ("model", 0),
     "PRO": ("PRO", 3),
+    "PRO 0.05": ("PRO .05", 3),
     "image AUROC": ("image AUROC", 3),
     "recall": ("recall", 2),
     "false alarms": ("false alarms", 2),
+    "F1": ("F1", 2),
     "fit s": ("fit s", 0),
     "peak MB": ("fit MB", 0),
     "p50 ms": ("ms", 1),

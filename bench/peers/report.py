@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.bench.compare.forms import forms_table
+from edgeseg.bench.compare.trial import backends_of
 from edgeseg.bench.harness.accuracy import (
     ACCURACY_COLUMNS,
     DECISION_COLUMNS,
@@ -19,7 +20,14 @@ from edgeseg.bench.harness.figures import dot_of, pareto
 from edgeseg.bench.harness.report import Figure, Report
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.harness.units import FAILED, Done, Result
-from edgeseg.bench.latency.report import STREAMED_COLUMNS, speed_table, streamed, timing_facts
+from edgeseg.bench.latency.report import (
+    STREAMED_COLUMNS,
+    computed,
+    speed_table,
+    streamed,
+    timing_facts,
+)
+from edgeseg.bench.peers.by_backend import SHOWN, Means, backend_table
 from edgeseg.bench.peers.options import PEERS, PeerOptions
 from edgeseg.errors import EdgesegError
 
@@ -94,6 +102,18 @@ class PeerResults:
         for peer in self.options.peers:
             if peer != "efficientad":
                 yield PEERS[peer], [result.get("accuracy", {}) for result in self.of(peer)]
+
+    def answered(self) -> dict[str, Means]:
+        """Mean accuracy of exported files, by the key of the session that was asked."""
+        asked: dict[str, list[Result]] = {}
+        for recipe in self.options.recipes:
+            for precision in recipe.precisions:
+                (backend, *_) = backends_of(precision)
+                key = f"edgeseg {recipe.name} {precision} on {backend}"
+                asked[key] = _models(self.of(recipe.name), precision)
+        for peer in self.options.peers:
+            asked[f"{PEERS[peer]} on cpu"] = [r.get("exported", {}) for r in self.of(peer)]
+        return {key: {m: _mean(known, m) for m in SHOWN} for key, known in asked.items()}
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -190,20 +210,21 @@ def _streamed(timing: Result | None, suffix: str) -> dict[str, float | None]:
 
 
 def computed_in(name: str, timings: Sequence[Result | None]) -> dict[str, str | None]:
-    """The one arithmetic of a row's times, and whether idle threads span.
+    """The one arithmetic of a row's times, and whether idle threads spin in all or in none.
 
     A row that mixes them would set a time of bfloat16 beside an accuracy of float32.
     """
-    timed = [timing for timing in timings if timing is not None]
-    arithmetics = sorted({timing["arithmetic"] for timing in timed})
-    if len(arithmetics) > 1:
-        raise EdgesegError(
-            f"{name}: times in {' and '.join(arithmetics)}, expected one arithmetic in a row; "
-            "time each in a row of its own"
-        )
-    spins = {timing["spin"] for timing in timed} - {None}
-    spin = " and ".join("yes" if each else "no" for each in sorted(spins))
-    return {"arithmetic": arithmetics[0] if arithmetics else None, "spin": spin or None}
+    timed = [computed(timing) for timing in timings if timing is not None]
+    stated: dict[str, str | None] = {}
+    for key in ("arithmetic", "spin"):
+        values = sorted({value for cells in timed if (value := cells[key]) is not None})
+        if len(values) > 1:
+            raise EdgesegError(
+                f"{name}: times of {key} {' and '.join(values)}, expected one in a row; time each "
+                "in a row of its own"
+            )
+        stated[key] = values[0] if values else None
+    return stated
 
 
 def _models(results: Sequence[Result], precision: str) -> list[Result]:
@@ -240,7 +261,7 @@ def _state(results: Sequence[Result]) -> str:
 
 
 def accuracy_tables(results: PeerResults, rows: Sequence[Row]) -> Iterator[Table]:
-    """Means over the categories, and every category."""
+    """Means over the categories, every backend, and every category."""
     yield table_of(
         "Ours and theirs",
         rows,
@@ -248,6 +269,7 @@ def accuracy_tables(results: PeerResults, rows: Sequence[Row]) -> Iterator[Table
         f"{results.options.threads} threads, of the models of {results.categories[0]}; OpenVINO "
         "runs our ONNX file and the peers' own IR.",
     )
+    yield backend_table(results.timed.results["rounds"]["timings"], results.answered())
     ours = ((model, known) for model, known in results.accuracies() if model.startswith(OURS))
     yield from forms_table(ours)
     categories = [

@@ -74,7 +74,7 @@ class Row:
 
 
 def row_of(exported: Result, timing: Result, *, backend: str) -> Row:
-    """A file's judgement beside its times."""
+    """The judgement of a backend's own file beside its times."""
     streamed = timing["streamed_ms"]
     return Row(
         backbone=exported["backbone"],

@@ -111,8 +111,9 @@ def tune(
     """Find the most accurate model that this computer runs within a budget.
 
     Backbones, precisions and backends are fitted, exported, verified and timed as a stream runs
-    them. They are judged on the good images of DATA and on defects planted on copies of them: no
-    defective image is looked at.
+    them; a rounded model is fitted again and judged in each backend's own session. All are judged
+    on the good images of DATA and on defects planted on copies of them: no defective image is
+    looked at.
 
     \b
     edgeseg tune photos/good --budget-ms 5
@@ -172,7 +173,7 @@ def run_tune(
             f"budget_ms={options.budget_ms:g}: no model is fast enough; {out / 'report.md'} has "
             "all of them, allow more or try a smaller image size"
         )
-    model = keep_best(best, search.file(best.backbone, best.precision), out)
+    model = keep_best(search.file(best.backbone, best.precision, best.backend), out)
     note(
         f"wrote {model} ({size_text(model.stat().st_size)}), report.md, report.json, table.csv and "
         f"pareto.png; next: edgeseg stream --model {model} --backend {best.backend} --source 0"

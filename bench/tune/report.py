@@ -16,8 +16,10 @@ from edgeseg.files import atomic_path, write_text
 
 NOTE = (
     "planted found: share of defects planted on copies of good images that are above the file's "
-    "own threshold; AUROC: of them against the good images; both by models without those images, "
-    "through the rounded graph where there is one. streamed: at the pace of a camera, the 95th "
+    "own threshold; AUROC: of them against the good images; both by models without those images. A "
+    "rounded graph is fitted again for each backend, and judged through that backend's session; on "
+    "a GPU through ONNX Runtime's, and wants `edgeseg calibrate` there. fp32 is judged as it was "
+    "fitted. streamed: at the pace of a camera, the 95th "
     "percentile is what the budget is for. processor: of all threads for such a frame."
 )
 
@@ -28,8 +30,8 @@ def rows_of(found: Found, *, budget_ms: float) -> list[Row]:
         return []
     rows = []
     for timing in found.timed.results["rounds"]["timings"]:
-        name, _, backend = timing["key"].rpartition(" on ")
-        rows.append(row_of(found.exported[name], timing, backend=backend))
+        key = timing["key"]
+        rows.append(row_of(found.exported[key], timing, backend=key.rpartition(" on ")[2]))
     return chosen(rows, budget_ms=budget_ms)
 
 
@@ -68,7 +70,7 @@ def write_results(
     return report
 
 
-def keep_best(row: Row, file: Path, out: Path) -> Path:
+def keep_best(file: Path, out: Path) -> Path:
     """The chosen graph as best.onnx, with its sidecar."""
     target = out / "best.onnx"
     for suffix in (".json", ".onnx"):

@@ -2,7 +2,8 @@
 
 each backbone -> a few images, fp32, timed: far too slow ones are not fitted     glance
 each other one -> fitted on all good images                                      fit
-each precision -> exported and verified, judged by the scores the file carries   export
+each precision -> exported and verified, judged by the scores the file carries;
+    a rounded one for each backend, through the session that will run it         export
 all files in all backends -> timed in interleaved rounds                         rounds
 """
 
@@ -19,12 +20,14 @@ from edgeseg.bench.latency.turns import Candidate, measure_latency
 from edgeseg.bench.tune.choice import Judgement
 from edgeseg.bench.tune.options import TuneOptions
 from edgeseg.config import FitConfig
+from edgeseg.contract.precisions import EXACT
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.export.onnx_export import export_onnx
-from edgeseg.export.options import ExportOptions
+from edgeseg.export.options import SESSIONS, ExportOptions
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.progress import Note, Progress
+from edgeseg.runtime.backends.choose import AUTO
 
 # No precision here is faster than fp32 by more: what takes longer cannot come within the budget.
 MOST_GAIN = 4.0
@@ -45,7 +48,7 @@ class Grid:
 class Found:
     """All results of a search."""
 
-    exported: dict[str, Result]  # by name of candidate
+    exported: dict[str, Result]  # by key of candidate: a file in a backend
     timed: Done | None  # None: nothing was exported
     left_out: tuple[str, ...]
     commits: tuple[str, ...]
@@ -71,9 +74,9 @@ class Search:
         left_out += slow.values()
         names = [name for name in self.grid.backbones if name not in slow]
         self._units(store, [self._fit(name) for name in names])
-        tried = [self._export(name, p) for name in names for p in self.grid.precisions]
+        tried = [self._export(*each) for each in self._files(names)]
         results = self._units(store, tried)
-        exported = {name: each for name, each in results.items() if "form" in each}
+        exported = {key: each for each in results.values() for key in self._keys(each)}
         left_out += [sentence for each in results.values() for sentence in _refusals(each)]
         timed = self._time(store, exported) if exported else None
         return Found(
@@ -164,17 +167,36 @@ class Search:
         """Where a fitted model is kept."""
         return self.out / "models" / f"{backbone}.edgeseg"
 
-    def file(self, backbone: str, precision: str) -> Path:
-        """Where a graph is kept."""
-        return self.out / "models" / f"{backbone}-{precision}.onnx"
+    def _files(self, backbones: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+        """Backbone, precision and the session that a graph is calibrated in, of every graph."""
+        for backbone in backbones:
+            for precision in self.grid.precisions:
+                backends = backends_of(precision, self.grid.backends)
+                for session in dict.fromkeys(calibrating(precision, each) for each in backends):
+                    yield backbone, precision, session
 
-    def _export(self, backbone: str, precision: str) -> Unit:
+    def _keys(self, exported: Result) -> Iterator[str]:
+        """The candidates that run a graph; of one that was refused, none."""
+        precision = exported["precision"]
+        for backend in backends_of(precision, self.grid.backends) if "form" in exported else ():
+            if calibrating(precision, backend) == exported["session"]:
+                yield f"{exported['backbone']} {precision} on {backend}"
+
+    def file(self, backbone: str, precision: str, backend: str) -> Path:
+        """Where the graph is kept that a backend runs."""
+        session = calibrating(precision, backend)
+        own = "" if session == AUTO else f"-{session}"
+        return self.out / "models" / f"{backbone}-{precision}{own}.onnx"
+
+    def _export(self, backbone: str, precision: str, session: str) -> Unit:
         def run() -> Result:
-            path = self.file(backbone, precision)
-            facts: Result = {"backbone": backbone, "precision": precision}
+            path = self.file(backbone, precision, session)
+            facts: Result = {"backbone": backbone, "precision": precision, "session": session}
             artefact = load_artefact(_there(self.artefact(backbone)))
             try:
-                exported = export_as_shipped(artefact, self.dataset, path, precision=precision)
+                exported = export_as_shipped(
+                    artefact, self.dataset, path, precision=precision, backend=session
+                )
             except ExportError as error:
                 path.with_name(f"{path.name}.failed").unlink(missing_ok=True)
                 return facts | {"why": str(error).replace(f"{path.parent}/", "")}
@@ -184,16 +206,18 @@ class Search:
         settings = self._settings(backbone) | {
             "planted": self.options.planted,
             "precision": precision,
+            "session": session,
         }
-        name = f"export {backbone} {precision}"
+        name = f"export {backbone} {precision} {session}"
         return Unit(name=name, settings=settings, run=run, weight=10.0)
 
     def _time(self, store: Store, exported: dict[str, Result]) -> Done:
-        candidates = [
-            Candidate(name=name, path=_there(self.file(*name.split(" "))), backend=backend)
-            for name in exported
-            for backend in backends_of(exported[name]["precision"], self.grid.backends)
-        ]
+        candidates = []
+        for key in exported:
+            name, _, backend = key.rpartition(" on ")
+            backbone, precision = name.split(" ")
+            path = _there(self.file(backbone, precision, backend))
+            candidates.append(Candidate(name=name, path=path, backend=backend))
         rounds, *_ = timing_units(
             candidates,
             schedule=self.options.schedule,
@@ -206,6 +230,14 @@ class Search:
         return timed
 
 
+def calibrating(precision: str, backend: str) -> str:
+    """The session that a file for a backend is calibrated in.
+
+    fp32 is the same in all, and an export has no session of a GPU: those get what is shipped.
+    """
+    return backend if precision != EXACT and backend in SESSIONS else AUTO
+
+
 def _there(path: Path) -> Path:
     if not path.is_file():
         raise UsageError(f"{path}: deleted since it was made; give fresh=True to start again")
@@ -213,7 +245,8 @@ def _there(path: Path) -> Path:
 
 
 def _refusals(result: Result) -> Iterator[str]:
-    name = f"{result['backbone']} {result['precision']}"
+    own = "" if result["session"] == AUTO else f" for {result['session']}"
+    name = f"{result['backbone']} {result['precision']}{own}"
     if "why" in result:
         yield f"{name}: refused, {result['why'].rstrip('.')}."
     for form, failures in result.get("refused", {}).items():

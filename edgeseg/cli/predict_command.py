@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from edgeseg.artefact.header import read_config
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.contract.images import is_image_file, read_image, resize_image, write_image
-from edgeseg.contract.judgement import JudgedPrediction, words_of
+from edgeseg.contract.judgement import JudgedPrediction, is_alarming, words_of
 from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.contract.picture_names import PictureNames
 from edgeseg.contract.prediction import Region
-from edgeseg.contract.signature import check_signature
+from edgeseg.contract.signature import admit
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.files import check_writable, write_text
-from edgeseg.options import FILE, FOLDER, PATH, listeners, quiet_option, trust_option
+from edgeseg.options import FILE, FOLDER, PATH, given, listeners, quiet_option
 from edgeseg.progress import Note
-from edgeseg.runtime.backends.choose import AUTO
-from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.golden.open_judge import Opening
+from edgeseg.runtime.opening_options import opening_options
 from edgeseg.runtime.scoring.detector import open_detector
 
 COLUMNS = ("path", "score", "threshold", "p_value", "verdict", "regions", "error")
@@ -81,9 +81,7 @@ class Row:
         score = "no number" if self.score is None else f"{self.score:.3f}"
         foreign = self.verdict == "invalid" and self.score is not None
         verdict = "invalid, not this part" if foreign else self.verdict
-        # A good part is as odd as some of the others; only of what is not one this says anything.
-        odd = "" if self.verdict == "good" else f", {words_of(self.p_value)}"
-        odd = "" if self.p_value is None else odd
+        odd = "" if self.p_value is None else f", {words_of(self.p_value)}"
         return f"{self.path}: {verdict}, {score}{odd} (threshold {self.threshold:.3f})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,7 +92,7 @@ class Row:
             "threshold": self.threshold,
             "p_value": self.p_value,
             "verdict": self.verdict,
-            "anomalous": self.verdict in ("defect", "invalid", "not_found"),
+            "anomalous": is_alarming(self.verdict),
             "regions": [_finite(asdict(region)) for region in self.regions],
         }
         if self.picture is not None:
@@ -133,6 +131,7 @@ class Drawings:
             result.map_hw,
             pixel_threshold=limit,
             value_range=(0.0, 2.0 * max(limit, 1e-6)),  # as in the pictures of `edgeseg eval`
+            verdict=result.verdict,
         )
         target = self._names.free(self.folder, path)
         write_image(target, panel)
@@ -147,8 +146,7 @@ class Drawings:
 @click.option("--sort", "worst_first", is_flag=True, help="The worst first, when all are scored.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per image.")
 @max_pixels_option
-@click.option("--allow-random-weights", is_flag=True, help="Run a graph that was never trained.")
-@trust_option
+@opening_options
 @quiet_option
 def predict(
     model: Path,
@@ -158,14 +156,14 @@ def predict(
     worst_first: bool,
     as_json: bool,
     max_pixels: int,
-    allow_random_weights: bool,
-    trust: tuple[Path, ...],
+    opening: Opening,
     quiet: bool,
 ) -> None:
     """Score IMAGES and draw where they are wrong.
 
     MODEL is an .edgeseg, .onnx or .plan file; IMAGES are pictures, or folders of pictures. One
-    that cannot be read, or does not show this part at all, is `invalid`, never good.
+    that cannot be read, or does not show this part at all, is `invalid`, never good. Backend,
+    threads and spin are those of `edgeseg stream`, for .onnx and .plan files.
 
     \b
     edgeseg predict bottle.edgeseg part1.png part2.png --out out/
@@ -173,15 +171,13 @@ def predict(
     """
     paths = pictures_in(images)
     if model.suffix not in MODEL_SUFFIXES:
-        if trust:
-            check_signature(model, trust)
-        read_config(model)
+        _check_fitted(model, opening)
     for target in (table, out and out / "picture.png"):
         if target is not None:
             check_writable(target)
     note, progress = listeners(quiet=quiet)
     started = time.perf_counter()
-    with opened_judge(model, trust, allow_random_weights=allow_random_weights, note=note) as judge:
+    with opened_judge(model, opening, note=note) as judge:
         drawings = None if out is None else Drawings(out)
         judged = (_judge(judge, path, drawings, max_pixels=max_pixels) for path in paths)
         scored = progress(judged, length=len(paths), label="Scoring")
@@ -213,10 +209,20 @@ def pictures_in(given: Sequence[Path]) -> list[Path]:
     return paths
 
 
+def _check_fitted(model: Path, opening: Opening) -> None:
+    """Whether a fitted model may be used here, as it was asked for."""
+    typed = next(filter(given, ("backend", "threads", "spin")), None)
+    if typed is not None:
+        raise UsageError(
+            f"{typed}=: is for .onnx and .plan files, and {model} is a fitted model; export it, or "
+            f"leave {typed}= out"
+        )
+    admit(model, opening.session.trust)
+    read_config(model)
+
+
 @contextmanager
-def opened_judge(
-    model: Path, trust: tuple[Path, ...], *, allow_random_weights: bool, note: Note
-) -> Iterator[Judge]:
+def opened_judge(model: Path, opening: Opening, *, note: Note) -> Iterator[Judge]:
     """A model of any kind, ready to predict."""
     if model.suffix not in MODEL_SUFFIXES:
         from edgeseg.api import load
@@ -225,10 +231,10 @@ def opened_judge(
         return
     with open_detector(
         model,
-        backend=AUTO,
-        options=SessionOptions(trust=trust),
+        backend=opening.backend,
+        options=opening.session,
         threshold=None,
-        allow_random_weights=allow_random_weights,
+        allow_random_weights=opening.allow_random_weights,
         note=note,
     ) as detector:
         yield detector

@@ -41,6 +41,12 @@ PRECISIONS = {
 EXACT = "fp32"  # every other one is held against it
 
 
+def runs_on(backend: str, *, arithmetic: str, spin: bool | None) -> str:
+    """What stands beside milliseconds: the backend, its floating point, and if threads spin."""
+    words = {True: ", spin", False: ", no spin", None: ""}[spin]
+    return f"{backend}, {arithmetic}{words}"
+
+
 def precision_spec(name: str) -> Precision:
     """The registry entry of a precision."""
     if name not in PRECISIONS:

@@ -135,7 +135,7 @@ def _lite(
         # first BatchNorm agree with that and not with ImageNet's mean: see the tests.
         mean=(127 / 255,) * 3,
         std=(128 / 255,) * 3,
-        exact_layers=2,  # rounding then adds a third of the noise to the embedding
+        exact_layers=2,  # rounding then adds less than half of the noise to the embedding
     )
 
 

@@ -23,9 +23,8 @@ class Tolerance:
 # By the names of PRECISIONS. fp32 differs by the order of additions alone. fp16 rounds features and
 # factors to eleven bits, bf16 to eight. int8 has factors of seven bits and features of eight; among
 # good images alone, whose scores are close together, that also shuffles ranks. 1e-4 of a head is
-# for exact factors: eight bits of the embedding alone are some 1e-3 of the map's range, nearly all
-# of it one shift of all distances, and seven bits of the factors half of that
-# (bench/studies/precision/int8_head). On seven categories int8 heads were off by up to 4.4e-3.
+# for exact factors: eight bits of the embedding alone are ten times that, most of it one shift of
+# all distances (docs/method.md; bench/studies/precision/int8_head has each part by itself).
 TOLERANCES = {
     "fp32": Tolerance(max_error=1e-3, mean_error=1e-4, min_rank_correlation=0.9999, max_flips=0.0),
     "fp16": Tolerance(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.precisions import runs_on
 from edgeseg.contract.prediction import Prediction
 from edgeseg.errors import UsageError
 
@@ -21,9 +22,17 @@ class Session(ABC):
 
     metadata: ModelMetadata
     backend: str  # for people: "ONNX Runtime CPU, 2 threads"
+    entry: str = ""  # of BACKENDS; `open_session` fills it
     model_sha256: str | None = None  # of the file that runs; `open_session` fills it
     # What is computed where the file itself does not round: float32, or what the device has.
     arithmetic: str = "float32"
+    spin: bool | None = None  # of idle threads; None: the library has no such option
+    on_processor: bool = False  # which does not round as some precisions say
+
+    @property
+    def runs_on(self) -> str:
+        """All that times depend on, for people."""
+        return runs_on(self.backend, arithmetic=self.arithmetic, spin=self.spin)
 
     @abstractmethod
     def _run(self, frames_nhwc: NDArray[np.uint8]) -> Outputs:

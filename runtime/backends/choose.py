@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeseg.contract.precisions import PRECISIONS
+from edgeseg.contract.precisions import EXACT, PRECISIONS
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
@@ -93,18 +93,39 @@ def open_session(
     except RuntimeFailure:
         session.close()
         raise
-    session.model_sha256 = opened_sha256(file)
+    session.model_sha256, session.entry = opened_sha256(file), name
     if not session.metadata.sealed:
         note(f"{model.name} was made before hashes: damage to it may go unnoticed; export it again")
-    note(f"{model.name} runs on {session.backend}")
+    note(f"{model.name} runs on {session.runs_on}")
+    _note_precision(session, model.name, note=note)
+    return session
+
+
+def _note_precision(session: "Session", name: str, *, note: Note) -> None:
+    """Say so where this computer does not compute as the file says."""
     precision = PRECISIONS.get(session.metadata.precision)
-    if precision is not None and precision.arithmetic != session.arithmetic:
+    if precision is None:
+        return
+    if precision.arithmetic != session.arithmetic:
         note(
-            f"{model.name} is a {precision.name} file, and here it is computed in "
+            f"{name} is a {precision.name} file, and here it is computed in "
             f"{session.arithmetic}: its threshold was found in {precision.arithmetic}; run it in "
             f"OpenVINO on a processor that has {precision.arithmetic}, or export fp32"
         )
-    return session
+    elif session.metadata.calibrated_in == session.entry:
+        return  # its threshold is of these very numbers
+    elif precision.needs_rounding and session.on_processor:
+        note(
+            f"{name} is a {precision.name} file, and here a processor runs it, which does not "
+            f"round as {precision.name} says and as it was verified; run it on a GPU, or export "
+            "fp32"
+        )
+    elif precision.name != EXACT and session.metadata.calibrated_in is not None:
+        note(
+            f"{name}: its threshold was found on {session.metadata.calibrated_in}, and "
+            f"{session.entry} rounds {precision.name} in its own way; to find it here: edgeseg "
+            f"calibrate {name} GOOD_IMAGES --backend {session.entry}"
+        )
 
 
 def _opened(name: str, file: Path, options: SessionOptions) -> "Session":

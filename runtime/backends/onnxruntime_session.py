@@ -71,10 +71,10 @@ class OrtSession(Session):
         self.metadata = file_metadata(model)
         self._session = open_onnxruntime(model, options, device=device)
         self.backend = f"ONNX Runtime {_NAMES[device]}"
-        if device == "cpu":
+        self.spin, self.on_processor = options.spin, device == "cpu"
+        if self.on_processor:
             count = options.thread_count
             self.backend += f", {count} thread{'s' if count > 1 else ''}"
-            self.backend += ", spinning" if options.spin else ""
         self._input = self.metadata.input.name
         self._outputs = ["map", "score"] + ["grid"] * ("grid" in self.metadata.outputs)
 

@@ -21,7 +21,7 @@ _HINTS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 def read_openvino(model: Path) -> Any:
     """OpenVINO's own graph of anyone's ONNX or IR file, not compiled yet."""
-    _check_installed()
+    check_installed()
     import openvino
 
     try:
@@ -65,8 +65,10 @@ def arithmetic(compiled: Any) -> str:
 class OpenVinoSession(Session):
     """An exported ONNX file on the CPU."""
 
+    on_processor = True
+
     def __init__(self, model: Path, options: SessionOptions) -> None:
-        _check_installed()
+        check_installed()
         self.metadata = file_metadata(model)
         graph = read_openvino(model)
         compiled = compile_openvino(graph, options, model=model)
@@ -88,7 +90,8 @@ class OpenVinoSession(Session):
         return outputs["map"], outputs["score"], outputs["grid"] if self._has_grid else None
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """Refuse before any work where it is not here."""
     if importlib.util.find_spec("openvino") is None:
         raise BackendUnavailable("OpenVINO is not installed; `pip install edgeseg[openvino]`")
 

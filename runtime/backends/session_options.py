@@ -13,9 +13,9 @@ class SessionOptions:
 
     threads: int | None = None  # of the processor; None: all cores that this process may use
     # Idle threads of ONNX Runtime watch for the next run instead of sleeping; OpenVINO has no such
-    # option. With nothing else to do that saves a millisecond or two of a frame, at a multiple of
-    # the processor's time, which cores that decode or run a second camera do not have: so it is
-    # off. `python -m edgeseg.bench.studies.precision.spin MODEL` measures it.
+    # option. That saves half a millisecond to two of a frame, for 1.6 to 7 times the processor's
+    # time of a streamed one, and a large model pays beside a second camera: resnet18 on two cores
+    # takes 1.8 times as long. So it is off; see bench/results/precision/spin.md.
     spin: bool = False
     # Public keys: only files that one of them has signed are opened. None: whatever is there.
     trust: tuple[Path, ...] = ()

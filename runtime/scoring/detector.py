@@ -33,6 +33,16 @@ class Detector:
         return self._session.backend
 
     @property
+    def runs_on(self) -> str:
+        """The same with what times depend on: "..., float32, no spin"."""
+        return self._session.runs_on
+
+    @property
+    def entry(self) -> str:
+        """The same for programs: cpu, openvino, cuda or tensorrt."""
+        return self._session.entry
+
+    @property
     def metadata(self) -> ModelMetadata:
         """What the file says of itself."""
         return self._session.metadata

@@ -316,6 +316,8 @@ class Pipeline:
             errors=self.faults.totals(),
             last_scored_monotonic_s=self.meters.last_scored_s,
             on_demand=self.on_demand,
+            arithmetic=self.session.arithmetic,
+            spin=self.session.spin,
         )
 
     def _source_state(self, reader: Reader) -> SourceState:

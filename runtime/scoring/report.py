@@ -14,6 +14,7 @@ from typing import Any
 from edgeseg.computer import processor_name
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.metrics import stored_metrics
+from edgeseg.contract.precisions import runs_on
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import write_json, write_text
 from edgeseg.runtime.backends.session_options import available_cores
@@ -78,6 +79,8 @@ def build_report(
             "threshold_score": snapshot.threshold_score,
         },
         "backend": snapshot.backend,
+        "arithmetic": snapshot.arithmetic,
+        "spin": snapshot.spin,
         "machine": _machine(),
         "seconds": round(snapshot.uptime_s, 3),
         "frames": _frames(snapshot),
@@ -143,9 +146,10 @@ def report_text(report: dict[str, Any]) -> str:
     columns = max(map(len, rows))
     table = aligned([(*row, *("" for _ in range(columns - len(row)))) for row in rows])
     causes = _counts(frames["dropped"])
+    where = runs_on(report["backend"], arithmetic=report["arithmetic"], spin=report["spin"])
     lines = [
         f"{model['name']} ({model['backbone']}, {model['precision']}, "
-        f"{model['size_hw'][1]}x{model['size_hw'][0]}) on {report['backend']}",
+        f"{model['size_hw'][1]}x{model['size_hw'][0]}) on {where}",
         *table,
         f"frames: {frames['in']} in = {frames['scored']} scored + "
         f"{sum(frames['dropped'].values())} dropped{f' ({causes})' if causes else ''}",

@@ -18,6 +18,7 @@ from edgeseg.bench.paper.results import Findings
 from edgeseg.bench.paper.tables import tables_of
 from edgeseg.bench.peers import report as peer_report
 from edgeseg.bench.peers.options import PeerOptions
+from edgeseg.bench.studies.precision import precision_tables, spin
 from edgeseg.bench.studies.scale import large, scaling
 from tests.support import REPO
 
@@ -97,18 +98,36 @@ def test_paper() -> None:
     assert tuple(findings.sentences()) == report.findings
 
 
-@pytest.mark.parametrize("name", ["compare", "peers", "paper"])
+def test_precision() -> None:
+    report, tables = read("precision")
+    results = dict(report.raw)
+    measured = precision_tables.Measured(
+        heads=results.pop("rounds")["rows"],
+        categories=("bottle",),
+        backbones=BACKBONES,
+        precisions=("fp32", "int8"),
+        results=results,
+    )
+    assert as_written(precision_tables.tables_of(measured)) == tables
+    assert tuple(measured.findings()) == report.findings
+
+
+@pytest.mark.parametrize("name", ["compare", "peers", "paper", "precision"])
 def test_the_text_is_that_of_the_values(name: str) -> None:
     report, _ = read(name)
-    text = (RESULTS / name / "report.md").read_text(encoding="utf-8")
-    for table in report.tables:
-        assert table.markdown() in text
+    assert (RESULTS / name / "report.md").read_text(encoding="utf-8") == report.markdown()
 
 
 def test_large() -> None:
     values = json.loads((RESULTS / "large" / "report.json").read_text(encoding="utf-8"))
     text = (RESULTS / "large" / "report.md").read_text(encoding="utf-8")
     assert "\n".join(large.table(values["rows"]).lines()) in text
+
+
+def test_spin() -> None:
+    written = json.loads((RESULTS / "precision" / "spin.json").read_text(encoding="utf-8"))
+    text = (RESULTS / "precision" / "spin.md").read_text(encoding="utf-8")
+    assert text == spin.report_of(written).markdown()
 
 
 def test_scaling() -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ from edgeseg.api import load
 from edgeseg.artefact.artefact import load_artefact
 from edgeseg.cli.predict_command import Row
 from edgeseg.contract.images import read_image, write_image
-from tests.support.brightness_model import write_brightness_model
+from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, run, succeed
+from tests.support.decision_tile import outlined
 
 
 def test_predict(plate, artefact_copy, tmp_path):
@@ -122,6 +124,39 @@ def test_a_picture_that_cannot_be_read_is_never_good(graph, today):
     assert "Error: none of the 1 pictures can be read: " in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--backend", "cpu", "--threads", 1), "ONNX Runtime CPU, 1 thread, float32, no spin"),
+        (
+            ("--backend", "cpu", "--threads", 2, "--spin"),
+            "ONNX Runtime CPU, 2 threads, float32, spin",
+        ),
+        (("--backend", "openvino", "--threads", 1), "OpenVINO CPU, 1 thread, float32"),
+    ],
+)
+def test_the_backend_of_a_graph_is_chosen_as_in_the_stream(graph, today, words, named):
+    result = succeed("predict", graph, today / "b.png", *words)
+    assert f"part.onnx runs on {named}" in result.stderr.splitlines()
+    assert result.stdout.startswith(f"{today / 'b.png'}: defect, 230.000")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("--backend", "auto"), "--backend"),
+        (("--threads", 2), "--threads"),
+        (("--no-spin",), "--spin"),
+    ],
+)
+def test_a_fitted_model_has_no_backend_to_choose(artefact_copy, today, words, option):
+    sentence = fail("predict", artefact_copy, today / "a.png", *words, code=2)
+    assert sentence == (
+        f"{option}: is for .onnx and .plan files, and {artefact_copy} is a fitted model; export "
+        f"it, or leave {option} out"
+    )
+
+
 def test_a_graph_needs_no_torch(graph, today, tmp_path):
     code = (
         "import sys; from click.testing import CliRunner; from edgeseg.cli.group import cli\n"
@@ -138,10 +173,38 @@ def test_a_graph_needs_no_torch(graph, today, tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.png", "b.png", "d.png"]
 
 
+def test_an_alarm_is_outlined_though_no_pixel_is_above(today, tmp_path):
+    """A whole picture of 230, and one with a spot of 210, below a pixel threshold of 250."""
+    high = brightness_metadata()
+    high = replace(high, threshold=replace(high.threshold, pixel=250.0))
+    write_brightness_model(tmp_path / "part.onnx", metadata=high)
+    spot = np.full((32, 48, 3), 50, np.uint8)
+    spot[8:20, 12:30] = 210
+    write_image(today / "spot.png", spot)
+    pictures = tmp_path / "out"
+    done = succeed("predict", tmp_path / "part.onnx", today, "--out", pictures, "--json", "-q")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    seen = {
+        Path(row["image"]).name: outlined(read_image(Path(row["picture"]))).any()
+        for row in rows
+        if "picture" in row
+    }
+    assert seen == {"a.png": False, "b.png": True, "d.png": True, "spot.png": True}
+    assert all(row["regions"] for row in rows if row["verdict"] == "defect")
+
+
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        ({"verdict": "good", "p_value": 0.5}, "good, 9.000 (threshold 5.000)"),
+        (
+            {"verdict": "good", "p_value": 0.5},
+            "good, 9.000, one good part in 2 looks this odd (threshold 5.000)",
+        ),
+        (
+            {"verdict": "good", "p_value": 0.9},
+            "good, 9.000, as a good part looks (threshold 5.000)",
+        ),
+        ({"verdict": "good", "p_value": None}, "good, 9.000 (threshold 5.000)"),
         (
             {"verdict": "defect", "p_value": 0.01},
             "defect, 9.000, one good part in 100 looks this odd (threshold 5.000)",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgeseg.contract.precisions import EXACT, PRECISIONS, precision_spec
+from edgeseg.contract.precisions import EXACT, PRECISIONS, precision_spec, runs_on
 from edgeseg.errors import UsageError
 
 
@@ -16,6 +16,14 @@ def test_the_exact_one_needs_nothing():
     exact = precision_spec(EXACT)
     assert not exact.needs_images
     assert not exact.needs_rounding
+
+
+@pytest.mark.parametrize(
+    ("spin", "text"),
+    [(True, "ours, float32, spin"), (False, "ours, float32, no spin"), (None, "ours, float32")],
+)
+def test_what_times_depend_on(spin, text):
+    assert runs_on("ours", arithmetic="float32", spin=spin) == text
 
 
 def test_an_unknown_one():

@@ -174,6 +174,30 @@ def test_accuracy_of_each_precision_is_marked(fitted: Path) -> None:
     assert "{" not in result.stderr, "sentences and tables, no dictionaries"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--data", "DATA"),
+        ("--precision", "int8", "--calibrate", "DATA", "--batch", "2"),
+        ("--precision", "fp16", "--no-grid"),
+        ("--builder", "rtx", "--trt", "--target", "sm86"),
+        ("--refused",),
+    ],
+)
+def test_sentences_and_tables_no_values_of_python(
+    fitted: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "--trt" in words:
+        pytest.importorskip("tensorrt_rtx", reason="needs TensorRT-RTX: edgeseg[trt-rtx]")
+    if words == ("--refused",):
+        monkeypatch.setitem(api.TOLERANCES, "fp32", IMPOSSIBLE)
+        words = ()
+    typed = [data() if word == "DATA" else word for word in words]
+    result = run("export", fitted, *typed)
+    assert result.stderr.strip(), "a report"
+    assert not re.search(r"[{}\[\]]|\(\w+=|\bNone\b|\bTrue\b|\bFalse\b", result.output)
+
+
 def test_accuracy_of_a_fixed_batch(fitted: Path) -> None:
     succeed("export", fitted, "--data", data(), "--batch", "4", "--no-verify")
     (row,) = sidecar(fitted.with_suffix(".onnx")).accuracy

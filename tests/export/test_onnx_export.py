@@ -232,7 +232,7 @@ def test_threshold_and_baseline_are_those_of_the_rounded_graph(tmp_path: Path) -
     exported = export(tmp_path / "b8.onnx", options=ExportOptions(precision="int8"), notes=notes)
     fitted, told = artefact(SHORT).calibration, exported.metadata
     assert told.threshold.score != fitted.score_threshold
-    assert told.threshold.method == f"{fitted.method}, through the int8 graph"
+    assert told.threshold.method == f"{fitted.method}, through the int8 graph in ONNX Runtime"
     assert told.good_scores.count == fitted.good.count
     assert told.drift.frame_mean != pytest.approx(float(fitted.good.frame_d2.mean()), rel=1e-6)
     (lines,) = [note.splitlines() for note in notes if "held out" in note]
@@ -248,7 +248,7 @@ def test_images_in_memory_are_fitted_on_as_well(tmp_path: Path) -> None:
         tmp_path / "b8.onnx", precision="int8", calibrate=list(good_frames(8))
     )
     told = embedded(out)
-    assert told.threshold.method.endswith("8 good images, through the int8 graph")
+    assert told.threshold.method.endswith("8 good images, through the int8 graph in ONNX Runtime")
     assert told.good_scores.count == 8
 
 

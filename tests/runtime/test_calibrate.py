@@ -17,6 +17,7 @@ from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.runtime.backends.model_file import file_metadata
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, succeed
+from tests.support.fake_tensorrt_runtime import install_fakes, write_plan
 
 COUNT = 30
 CPU = ("--backend", "cpu", "--threads", 1)
@@ -66,12 +67,28 @@ def test_scores_threshold_and_baseline_are_those_of_the_images(model: Path, good
     assert stored.drift.frame_mean == pytest.approx((cells**2).mean(), rel=0.02)
 
 
-def test_what_it_writes_is_what_runs_and_what_it_says(model: Path, good: Path):
-    printed = succeed("calibrate", model, good, "--rate", 0.1, *CPU)
-    assert "split-conformal on ONNX Runtime CPU, 1 thread, 30 good images" in printed.stdout
+@pytest.mark.parametrize(
+    ("backend", "named"),
+    [
+        ("cpu", "ONNX Runtime CPU, 1 thread"),
+        ("openvino", "OpenVINO CPU, 1 thread"),
+        ("tensorrt", "TensorRT 10.3.0, sm86, CUDA graph"),
+    ],
+)
+def test_what_it_writes_is_what_runs_and_what_it_says(
+    tmp_path: Path, good: Path, backend: str, named: str, monkeypatch: pytest.MonkeyPatch
+):
+    install_fakes(monkeypatch)
+    plan = write_plan(tmp_path)
+    model = plan if backend == "tensorrt" else plan.with_suffix(".onnx")
+    told = file_metadata(plan).plan
+    words = ("--backend", backend, "--threads", 1)
+    printed = succeed("calibrate", model, good, "--rate", 0.1, *words)
+    assert f"split-conformal on {named}, 30 good images" in printed.stdout
     assert "calibrate on others" in printed.stderr
+    assert file_metadata(plan).plan == told, "the plan beside it still is what it was"
     paths = images_in(good)
-    with runtime.open(model, backend="cpu", threads=1) as detector:
+    with runtime.open(model, backend=backend, threads=1) as detector:
         results = [detector.predict(read_image(path)) for path in paths]
         stored = detector.metadata
     assert sorted(result.score for result in results) == list(stored.good_scores.scores)
@@ -81,7 +98,7 @@ def test_what_it_writes_is_what_runs_and_what_it_says(model: Path, good: Path):
     assert [result.p_value for result in results] == expected
     (decision,) = stored.history
     assert (decision.action, decision.images, decision.precision) == ("calibrate", COUNT, "fp32")
-    assert decision.backend == "ONNX Runtime CPU, 1 thread"
+    assert decision.backend == named
     assert (decision.before, decision.after) == (200.0, stored.threshold.score)
 
 
@@ -92,6 +109,23 @@ def test_another_rate_needs_no_images(model: Path, good: Path):
     stored = file_metadata(model)
     assert stored.threshold.requested_rate == 0.2, "the stored one"
     assert [entry.action for entry in stored.history] == ["calibrate", "threshold", "calibrate"]
+
+
+def test_the_numbers_of_the_backend_that_runs_decide(
+    tmp_path: Path, good: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A device that scores lower than the reference gets a lower threshold."""
+    _, trt = install_fakes(monkeypatch)
+    plan = write_plan(tmp_path)
+    words = ("--rate", 0.1, "--backend", "tensorrt")
+    succeed("calibrate", plan, good, *words)
+    usual = file_metadata(plan)
+    trt.gain = 0.5
+    succeed("calibrate", plan, good, *words)
+    halved = file_metadata(plan)
+    assert halved.threshold.score == pytest.approx(usual.threshold.score / 2, abs=1e-3)
+    assert halved.drift.frame_mean == pytest.approx(usual.drift.frame_mean / 4, rel=1e-3)
+    assert [entry.action for entry in halved.history] == ["calibrate", "calibrate"]
 
 
 def test_too_few_images_are_told_and_answer_for_what_they_can(model: Path, good: Path):

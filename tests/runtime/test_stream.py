@@ -26,6 +26,7 @@ from edgeseg.runtime.station_file import NOT_IN_A_FILE
 from edgeseg.runtime.stream import stream
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.clips import write_clip
 
 SCRIPT = REPO / "runtime" / "stream.py"
 SYNTHETIC = "synthetic:fps=0,frames=12,defects=0.3,height=64,width=96"
@@ -76,6 +77,28 @@ def test_every_output_at_once(model: Path, tmp_path: Path) -> None:
     alarms = sum(bool(frame["alarm"]) for frame in frames)
     assert bool(alarms) == bool(list(snapshots.glob("*.jpg")))
     assert figures["errors"] == {}
+
+
+def test_larger_frames_than_allowed_are_not_decoded(model: Path, tmp_path: Path) -> None:
+    clip, report = tmp_path / "clip.avi", tmp_path / "latency.json"
+    write_clip(clip, size_hw=(48, 64), frames=3)
+    done = run(model, "--source", clip, "--max-pixels", 48 * 64, "--report", report)
+    assert done.exit_code == 0, done.output
+    assert json.loads(report.read_text())["frames"]["scored"] == 3
+    done = run(model, "--source", clip, "--max-pixels", 48 * 64 - 1)
+    assert done.exit_code == 1
+    assert "frames of 3072 pixels, more than --max-pixels 3071; if they are real" in done.output
+
+
+def test_of_a_folder_the_larger_images_are_not_decoded(model: Path, tmp_path: Path) -> None:
+    folder, report = tmp_path / "images", tmp_path / "latency.json"
+    folder.mkdir()
+    for name, side in (("a", 40), ("b", 400), ("c", 40)):
+        assert cv2.imwrite(str(folder / f"{name}.png"), np.zeros((side, side, 3), np.uint8))
+    run(model, "--source", folder, "--max-pixels", 40 * 40, "--report", report)
+    frames = json.loads(report.read_text())["frames"]
+    assert (frames["in"], frames["scored"]) == (3, 2)
+    assert sum(frames["dropped"].values()) == 1
 
 
 def test_a_real_clip(model: Path, tmp_path: Path, shared: Path) -> None:
@@ -148,6 +171,8 @@ def test_a_report_that_cannot_be_written_is_an_error_after_the_run(
         (["--source", SYNTHETIC, "--serve", "99999"], 1, "--serve 99999: cannot listen on"),
         (["--source", SYNTHETIC, "--threshold", "nan"], 2, "--threshold nan: expected a finite"),
         (["--source", SYNTHETIC, "--threshold", "-inf"], 2, "--threshold -inf: expected a finite"),
+        (["--source", SYNTHETIC, "--threshold", "1e6"], 2, "over 1000 times the highest score"),
+        (["--source", SYNTHETIC, "--threshold", "nan", "--dry-run"], 2, "--threshold nan: expe"),
         ([], 2, "Missing option '--source'"),
     ],
 )

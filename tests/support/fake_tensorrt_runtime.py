@@ -6,10 +6,49 @@ must be instantiated before it is launched, and nothing may be freed twice.
 
 import ctypes
 import enum
+import hashlib
+import sys
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
+
+from tests.support.brightness_model import PLAN, brightness_metadata, write_brightness_model
+
+
+def write_plan(
+    folder: Path, *, batch: tuple[int, int, int] = (1, 1, 1), content: bytes = b"plan", **plan: Any
+) -> Path:
+    """A plan, its sidecar and the graph it was built from."""
+    metadata = write_brightness_model(
+        folder / "part.onnx", metadata=brightness_metadata(batch=batch)
+    )
+    path = folder / "part.plan"
+    path.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    sidecar = replace(metadata, plan=replace(PLAN, **({"plan_sha256": digest} | plan)))
+    path.with_suffix(".json").write_text(sidecar.to_json())
+    return path
+
+
+def install_fakes(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    batch: int = 1,
+    capability: tuple[int, int] = (8, 6),
+    driver: bool = True,
+    **options: Any,
+) -> "tuple[FakeCuda, FakeTrt]":
+    """Let TensorRT and CUDA be these stand-ins, with the given properties."""
+    cuda = FakeCuda(capability=capability, driver=driver)
+    trt = FakeTrt(cuda, batch=batch, **options)
+    for name, module in (("tensorrt", trt), ("cuda.bindings.runtime", cuda)):
+        module.__spec__ = object()  # type: ignore[attr-defined]  # what find_spec looks for
+        monkeypatch.setitem(sys.modules, name, module)
+    return cuda, trt
 
 
 class Status(enum.IntEnum):
@@ -128,13 +167,21 @@ class FakeTrt:
             "grid": (batch, 4, 6),
         }
         self.enqueued = 0
+        self.gain = 1.0  # how this device computes the map, beside the graph
+        self.told: list[dict[str, Any]] = []  # when each engine was loaded, and made ready to run
 
     def nptype(self, dtype: str) -> type:
         return np.uint8 if dtype == "uint8" else np.float32
 
     def Runtime(self, log: Any) -> Any:
         runtime = SimpleNamespace(engine_host_code_allowed=False)
-        runtime.deserialize_cuda_engine = lambda data: self._engine(runtime, log)
+        self.told.append({})
+
+        def deserialize(data: bytes) -> Any:
+            self.told[-1]["plan"] = data
+            return self._engine(runtime, log)
+
+        runtime.deserialize_cuda_engine = deserialize
         return runtime
 
     def _engine(self, runtime: Any, log: Any) -> Any:
@@ -143,6 +190,7 @@ class FakeTrt:
             log.log(self.ILogger.ERROR, "Serialization assertion failed")
             return None
         names = list(self.shapes)
+        self.told[-1]["host code"] = runtime.engine_host_code_allowed
         return SimpleNamespace(
             num_io_tensors=len(names),
             get_tensor_name=lambda index: names[index],
@@ -156,7 +204,7 @@ class FakeContext:
     """IExecutionContext: computes where the addresses say."""
 
     def __init__(self, trt: FakeTrt) -> None:
-        self._trt = trt
+        self._trt, self._told = trt, trt.told[-1]
         self._addresses: dict[str, int] = {}
         self.shape: tuple[int, ...] | None = None
 
@@ -166,6 +214,7 @@ class FakeContext:
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
         self.shape = shape
+        self._told.setdefault("shapes", []).append((name, shape))
         return True
 
     def is_stream_capturable(self, stream: int) -> bool:
@@ -175,6 +224,7 @@ class FakeContext:
         if self.shape is None or set(self._addresses) != set(self._trt.shapes):
             return False
         self._trt.enqueued += 1
+        self._told["enqueued"] = self._told.get("enqueued", 0) + 1
         shape = self.shape
         self._trt.cuda._enqueue(lambda: self._compute(shape))
         return True
@@ -186,6 +236,7 @@ class FakeContext:
     def _compute(self, shape: tuple[int, ...]) -> None:
         count = shape[0]
         maps = self._view("frames", np.uint8, shape).mean(axis=3, dtype=np.float32)
+        maps *= self._trt.gain
         self._view("map", np.float32, (count, 32, 48))[:] = maps
         self._view("score", np.float32, (count,))[:] = maps.max(axis=(1, 2))
         cells = maps.reshape(count, 4, 8, 6, 8).mean(axis=(2, 4))

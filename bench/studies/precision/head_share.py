@@ -13,6 +13,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from edgeseg.bench.harness.sampling import Ratio, ratio_of
 from edgeseg.bench.harness.tabular import column
+from edgeseg.bench.latency.report import SPIN
 from edgeseg.bench.latency.turns import Candidate, Schedule, Timing, measure_latency
 from edgeseg.errors import ExportError
 from edgeseg.export.graph import ancestors, checked
@@ -32,6 +33,8 @@ class HeadRow:
     model: str = field(metadata=column("model"))
     backend: str = field(metadata=column("backend"))
     arithmetic: str = field(metadata=column("arithmetic"))
+    # Older results did not say it.
+    spin: dict[str, str | None] = field(default_factory=dict, metadata=column("{}"))
     frame_ms: float = field(metadata=column("frame ms", digits=2))
     backbone_ms: float = field(metadata=column("backbone ms", digits=2))
     head: str = field(metadata=column("head's share of the frame (95 %)"))
@@ -106,6 +109,7 @@ def _row(whole: Timing, backbone: Timing) -> HeadRow:
         model=name,
         backend=whole.backend,
         arithmetic=whole.arithmetic,
+        spin={"spin": SPIN[whole.spin]},
         frame_ms=float(host),
         backbone_ms=float(alone),
         head=share.text,

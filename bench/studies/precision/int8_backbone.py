@@ -1,210 +1,57 @@
 """Where a backbone breaks in int8: ways of rounding it, one at a time.
 
-    python -m edgeseg.bench.studies.precision.int8_backbone mvtec_ad/cable \
-        --backbone mobilenet_v3_small
+    python -m edgeseg.bench.studies.precision.int8_backbone mvtec_ad/cable mvtec_ad/screw \
+        --backbone mobilenet_v3_small --rounds 30 --out out
 
 Noise is what rounding adds to the embedding of good images, as a share of how much they vary around
 their mean at each cell: above 1 the model sees more of the rounding than of the parts. The rest is
-of the model fitted again through the rounded graph, with an exact head.
+of the model fitted again through the rounded graph, with an exact head. A run that was killed goes
+on.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
 import click
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto
-from onnxruntime.quantization.calibrate import CalibrationMethod
+from onnx import ModelProto
 
-from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.model_metadata import describe_model
-from edgeseg.bench.harness.accuracy import open_limited
-from edgeseg.bench.harness.tabular import column, table_of
-from edgeseg.bench.latency.report import runnable
-from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
+from edgeseg.bench.harness.accuracy import LABELS, fingerprint, open_limited
+from edgeseg.bench.harness.machine import describe
+from edgeseg.bench.harness.report import Report, write_report
+from edgeseg.bench.harness.units import Done, Result, Store, Unit, run_units
+from edgeseg.bench.latency.report import runnable, timing_facts, timing_notes, timing_units
+from edgeseg.bench.latency.turns import Candidate, Schedule
+from edgeseg.bench.studies.precision.int8_tables import Rounded
+from edgeseg.bench.studies.precision.int8_variants import VARIANTS
+from edgeseg.bench.studies.precision.kept_models import kept_fit
 from edgeseg.config import FitConfig
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.data.datasets import Dataset
 from edgeseg.evaluation.evaluate import evaluate
 from edgeseg.export.calibration_frames import calibration_frames
-from edgeseg.export.graph import GraphOptions, ancestors, build_graph, set_metadata
-from edgeseg.export.precision.int8 import (
-    AS_SHIPPED,
-    Quantiser,
-    Rounding,
-    first_layers,
-    quantise_form,
-)
+from edgeseg.export.graph import GraphOptions, build_graph, set_metadata
+from edgeseg.export.precision.int8 import Quantiser, quantise_form
 from edgeseg.export.precision.refit import EMBEDDING, cut, embedder, refitted
 from edgeseg.export.sessions import installed_runs
-from edgeseg.files import write_json
 from edgeseg.fitting.feature_space import with_context
-from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.predictor import Embedder
 from edgeseg.model.reference import ReferenceModel
-from edgeseg.options import FILE, FOLDER, note
-from edgeseg.progress import ignore, silent
+from edgeseg.options import FOLDER, note
+from edgeseg.progress import bar, ignore, silent
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 Arrays = tuple[NDArray[np.float32], NDArray[np.float32]]  # maps and scores
 _REACH = 1.0  # of int8 embeddings, where only time is asked for
 _LOOKED_AT = 24  # good images whose embeddings are compared
 _FRAMES = 32  # that ranges are taken from: histograms keep all activations of them at once
-
-
-def _makers_of(proto: ModelProto, kinds: Collection[str]) -> list[NodeProto]:
-    """Convolutions whose output goes into one of these operations."""
-    readers = {name: node for node in proto.graph.node for name in node.input}
-    return [
-        node
-        for node in proto.graph.node
-        if node.op_type == "Conv" and _kind(readers.get(node.output[0])) in kinds
-    ]
-
-
-def _kind(node: NodeProto | None) -> str:
-    return "" if node is None else str(node.op_type)
-
-
-def before_hard_swish(proto: ModelProto) -> list[str]:
-    """Convolutions in front of a hard-swish, whose negative side is a narrow dip."""
-    return [node.name for node in _makers_of(proto, ("HardSwish",))]
-
-
-def squeeze_excite(proto: ModelProto) -> list[str]:
-    """The two layers that scale channels by the mean of the picture."""
-    fully = ("fc1.weight", "fc2.weight")
-    nodes = [n for n in proto.graph.node if n.op_type == "Conv" and n.input[1].endswith(fully)]
-    outputs = {node.output[0] for node in nodes}
-    relus = [n for n in proto.graph.node if n.op_type == "Relu" and n.input[0] in outputs]
-    return [node.name for node in (*nodes, *relus)]
-
-
-def depthwise(proto: ModelProto) -> list[str]:
-    """Convolutions of each channel by itself: one range for channels of very different size."""
-    return [node.name for node in proto.graph.node if _groups(node) > 1]
-
-
-def _groups(node: NodeProto) -> int:
-    return next((int(item.i) for item in node.attribute if item.name == "group"), 1)
-
-
-def all_but_pointwise(proto: ModelProto) -> list[str]:
-    """All but the 1x1 convolutions that do most of the work."""
-    return several(depthwise, squeeze_excite, stem(1), additions)(proto)
-
-
-def additions(proto: ModelProto) -> list[str]:
-    """The sums of residual blocks, and of the parts of the embedding."""
-    return [node.name for node in proto.graph.node if node.op_type == "Add"]
-
-
-def sum_of_projections(proto: ModelProto) -> list[str]:
-    """The sum of the projections alone."""
-    return [n.name for n in proto.graph.node if n.op_type == "Add" and _is_head(n, proto)]
-
-
-def projections(proto: ModelProto) -> list[str]:
-    """The projection of each tap, and the sum of the projections."""
-    convolutions = [node.name for node in proto.graph.node if _is_projection(node)]
-    return [*convolutions, *sum_of_projections(proto)]
-
-
-def _is_projection(node: NodeProto) -> bool:
-    return node.op_type == "Conv" and node.input[1].startswith("embedding.kernel_")
-
-
-def _is_head(node: NodeProto, proto: ModelProto) -> bool:
-    """Whether what is added comes from a projection."""
-    return any(_is_projection(each) for name in node.input for each in ancestors(proto, name))
-
-
-def residual_sums(proto: ModelProto) -> list[str]:
-    """The sums of residual blocks alone."""
-    return [n.name for n in proto.graph.node if n.op_type == "Add" and not _is_head(n, proto)]
-
-
-def stem(count: int) -> Callable[[ModelProto], list[str]]:
-    """The first convolutions, and what is between them."""
-    return lambda proto: first_layers(proto, count)
-
-
-def several(*parts: Callable[[ModelProto], list[str]]) -> Callable[[ModelProto], list[str]]:
-    """All of these together."""
-    return lambda proto: [name for part in parts for name in part(proto)]
-
-
-VARIANTS: dict[str, Rounding | None] = {
-    "fp32": None,
-    "as shipped": AS_SHIPPED,
-    "ranges: percentile 99.99": Rounding(ranges=CalibrationMethod.Percentile),
-    "ranges: percentile 99.9": Rounding(ranges=CalibrationMethod.Percentile, percentile=99.9),
-    "ranges: entropy": Rounding(ranges=CalibrationMethod.Entropy),
-    "weights: eight bits": Rounding(seven_bits=False),
-    "weights: one scale a layer": Rounding(per_channel=False),
-    "fp32: squeeze-excite": Rounding(spared=squeeze_excite),
-    "fp32: before hard-swish": Rounding(spared=before_hard_swish),
-    "fp32: depthwise": Rounding(spared=depthwise),
-    "fp32: first layer": Rounding(spared=stem(1)),
-    "fp32: first two layers": Rounding(spared=stem(2)),
-    "fp32: first block": Rounding(spared=stem(5)),
-    "fp32: first two blocks": Rounding(spared=stem(8)),
-    "fp32: squeeze-excite, depthwise": Rounding(spared=several(squeeze_excite, depthwise)),
-    "fp32: residual sums": Rounding(spared=residual_sums),
-    "fp32: sum of the projections": Rounding(spared=sum_of_projections),
-    "fp32: projections and their sum": Rounding(spared=projections),
-    "fp32: all sums": Rounding(spared=additions),
-    "fp32: all but 1x1": Rounding(spared=all_but_pointwise),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One way of rounding on one category."""
-
-    category: str = field(metadata=column("category"))
-    variant: str = field(metadata=column("rounding"))
-    noise: float = field(metadata=column("noise / variation", digits=4, better="low"))
-    pro: float | None = field(metadata=column("PRO", better="high"))
-    image_auroc: float | None = field(metadata=column("image AUROC", better="high"))
-    recall: float | None = field(metadata=column("recall"))
-    times: dict[str, float] = field(
-        metadata=column("{}", digits=2, better="low"), default_factory=dict
-    )
-
-
-def timed(files: dict[str, Path], *, rounds: int, threads: int) -> dict[str, dict[str, float]]:
-    """Milliseconds of the whole graphs, by way of rounding: all in the same rounds."""
-    candidates = [
-        Candidate(name=name, path=path, backend=backend)
-        for name, path in files.items()
-        for backend in runnable(("auto",))
-    ]
-    options = SessionOptions(threads=threads)
-    timings = measure_latency(candidates, schedule=Schedule(rounds=rounds), options=options)
-    found: dict[str, dict[str, float]] = {name: {} for name in files}
-    for candidate, timing in zip(candidates, timings, strict=True):
-        cells = found[candidate.name]
-        cells[f"p50 ms {candidate.backend}"] = float(np.median(timing.host_ms))
-        cells[f"processor ms {candidate.backend}"] = float(np.median(timing.processor_ms))
-    return found
-
-
-def embedding_of(proto: ModelProto, metadata: ModelMetadata, folder: Path) -> Embedder:
-    """The rounded graph up to its embedding, in ONNX Runtime as a stream opens it."""
-    probe = cut(proto)
-    set_metadata(probe, metadata)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "probe.onnx"
-    path.write_bytes(probe.SerializeToString())
-    runs = installed_runs(
-        path, precision="int8", target="cpu", batch=(1, 1, 1), outputs=(EMBEDDING,)
-    )
-    return embedder(runs["ONNX Runtime"]())
 
 
 def noise(model: ReferenceModel, embed: Embedder, images: NDArray[np.uint8]) -> float:
@@ -217,73 +64,178 @@ def noise(model: ReferenceModel, embed: Embedder, images: NDArray[np.uint8]) -> 
     return changed / spread
 
 
-def variant_rows(
-    artefact: Artefact, dataset: Dataset, variants: Sequence[str], *, folder: Path, accuracy: bool
-) -> Iterator[Row]:
-    """Every way of rounding on one category."""
-    config, model = artefact.config, artefact.model()
-    graph = build_graph(model, GraphOptions(), size_hw=config.size_hw)
-    images = calibration_frames(dataset, config)
-    metadata = describe_model(
-        artefact,
-        artefact_sha256="",
-        precision="int8",
-        target="cpu",
-        batch=(1, 1, 1),
-        outputs=["map", "score", "grid"],
-    )
-    for name in variants:
-        rounding = VARIANTS[name]
-        frames = images[:: -(-len(images) // _FRAMES)]
-        proto = graph
+class Category:
+    """A model of one category, its graph and its images; made when the first variant asks."""
+
+    def __init__(self, dataset: Dataset, fitted: Callable[[], Artefact], folder: Path) -> None:
+        self._dataset, self._fitted, self._folder = dataset, fitted, folder
+
+    @cached_property
+    def _artefact(self) -> Artefact:
+        return self._fitted()
+
+    @cached_property
+    def _model(self) -> ReferenceModel:
+        return self._artefact.model()
+
+    @cached_property
+    def _graph(self) -> ModelProto:
+        return build_graph(self._model, GraphOptions(), size_hw=self._artefact.config.size_hw)
+
+    @cached_property
+    def _images(self) -> NDArray[np.uint8]:
+        return calibration_frames(self._dataset, self._artefact.config)
+
+    @cached_property
+    def _metadata(self) -> ModelMetadata:
+        return describe_model(
+            self._artefact,
+            artefact_sha256="",
+            precision="int8",
+            target="cpu",
+            batch=(1, 1, 1),
+            outputs=["map", "score", "grid"],
+        )
+
+    def rounded(self, variant: str, *, accuracy: bool, keep: bool) -> Result:
+        """Noise, and what the model finds when it is fitted again; the graph is kept for timing."""
+        rounding, proto = VARIANTS[variant], self._graph
         if rounding is not None:
-            proto = Quantiser(graph, frames, target="cpu", rounding=rounding).quantise()
+            frames = self._images[:: -(-len(self._images) // _FRAMES)]
+            proto = Quantiser(proto, frames, target="cpu", rounding=rounding).quantise()
+        if keep:
+            self._keep(proto, self.file(variant))
+        embed = self._embedder(proto)
+        found: Result = {"noise": noise(self._model, embed, self._images[:_LOOKED_AT])}
+        return found | (self._judged(embed) if accuracy else {})
+
+    def file(self, variant: str) -> Path:
+        """Where the whole graph of a way of rounding is, for timing: its map means nothing."""
+        slug = re.sub("[^a-z0-9]+", "-", variant)
+        return self._folder / f"{self._dataset.name}-{slug}.onnx"
+
+    def _keep(self, proto: ModelProto, path: Path) -> None:
         whole = ModelProto()
         whole.CopyFrom(proto)
         whole = quantise_form(whole, largest=_REACH)
-        set_metadata(whole, metadata)
-        graph_file(folder, name).write_bytes(whole.SerializeToString())
-        embed = embedding_of(proto, metadata, folder)
-        row = Row(
-            category=dataset.name,
-            variant=name,
-            noise=noise(model, embed, images[:_LOOKED_AT]),
-            pro=None,
-            image_auroc=None,
-            recall=None,
+        set_metadata(whole, self._metadata)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(whole.SerializeToString())
+
+    def _embedder(self, proto: ModelProto) -> Embedder:
+        """The rounded graph up to its embedding, in ONNX Runtime as a stream opens it."""
+        probe = cut(proto)
+        set_metadata(probe, self._metadata)
+        path = self._folder / "probe.onnx"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(probe.SerializeToString())
+        runs = installed_runs(
+            path, precision="int8", target="cpu", batch=(1, 1, 1), outputs=(EMBEDDING,)
         )
-        yield _judged(row, artefact, dataset, embed) if accuracy else row
+        return embedder(runs["cpu"]())
+
+    def _judged(self, embed: Embedder) -> Result:
+        """The model fitted again through the rounded graph, on the test images."""
+        fitted = refitted(self._artefact, embed, self._dataset, note=ignore, progress=silent)
+        head = fitted.head()
+
+        def predict(frames: NDArray[np.uint8]) -> Arrays:
+            embedded = np.concatenate([embed(frame[None]) for frame in frames])
+            return head.judge(embedded.reshape(len(frames), -1, *head.windows.grid_hw))
+
+        evaluation = evaluate(
+            predict,
+            self._dataset,
+            size_hw=self._artefact.config.size_hw,
+            thresholds=fitted.calibration.thresholds,
+        )
+        return {key: evaluation.figures[key] for key in LABELS}
 
 
-def graph_file(folder: Path, variant: str) -> Path:
-    """Where the whole graph of a way of rounding is, for timing: its map means nothing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{re.sub('[^a-z0-9]+', '-', variant)}.onnx"
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What is rounded, and where the files are."""
+
+    out: Path
+    datasets: tuple[Dataset, ...]
+    variants: tuple[str, ...]
+    config: FitConfig
+    weights: str | None
+    threads: int
+    accuracy: bool = True
+
+    def category(self, dataset: Dataset) -> Category:
+        """With a fit that is kept."""
+        models = self.out / "models"
+        return Category(
+            dataset,
+            lambda: kept_fit(dataset, self.config, models, weights=self.weights),
+            models / self.config.backbone,
+        )
+
+    def units(self) -> Iterator[Unit]:
+        """Every way of rounding on every category."""
+        for dataset in self.datasets:
+            category = self.category(dataset)
+            settings = {
+                "data": fingerprint(dataset),
+                "config": self.config.to_dict(),
+                "weights": self.weights,
+                "accuracy": self.accuracy,
+            }
+            for variant in self.variants:
+                run = partial(
+                    category.rounded,
+                    variant,
+                    accuracy=self.accuracy,
+                    keep=dataset is self.datasets[0],
+                )
+                yield Unit(name=f"{dataset.name}, {variant}", settings=settings, run=run)
+
+    def timed(self, store: Store, schedule: Schedule) -> Done:
+        """Of the first category's graphs: time depends on the category not at all."""
+        category = self.category(self.datasets[0])
+        candidates = [
+            Candidate(name=variant, path=category.file(variant), backend=backend)
+            for variant in self.variants
+            for backend in runnable(("auto",))
+        ]
+        rounds, *_ = timing_units(
+            candidates,
+            schedule=schedule,
+            options=SessionOptions(threads=self.threads),
+            size_hw=self.config.size_hw,
+            progress=bar,
+        )
+        return run_units([rounds], store, note=note)
 
 
-def _judged(row: Row, artefact: Artefact, dataset: Dataset, embed: Embedder) -> Row:
-    """The model fitted again through the rounded graph, on the test images."""
-    fitted = refitted(artefact, embed, dataset, note=ignore, progress=silent)
-    head, calibration = fitted.head(), fitted.calibration
-
-    def predict(frames: NDArray[np.uint8]) -> Arrays:
-        embedded = np.concatenate([embed(frame[None]) for frame in frames])
-        return head.judge(embedded.reshape(len(frames), -1, *head.windows.grid_hw))
-
-    evaluation = evaluate(
-        predict,
-        dataset,
-        size_hw=artefact.config.size_hw,
-        threshold=calibration.score_threshold,
-        pixel_threshold=calibration.pixel_threshold,
-        threshold_method=calibration.method,
+def run_study(study: Study, schedule: Schedule | None, *, fresh: bool) -> Report:
+    """Measure, write the report and return it."""
+    store = Store(study.out, fresh=fresh)
+    done = run_units(list(study.units()), store, note=note)
+    timed = study.timed(store, schedule) if schedule is not None else None
+    rounded = Rounded(
+        backbone=study.config.backbone,
+        categories=tuple(dataset.name for dataset in study.datasets),
+        variants=study.variants,
+        results=done.results,
+        timings=timed.results["rounds"]["timings"] if timed else (),
     )
-    return replace(
-        row,
-        pro=evaluation.pro,
-        image_auroc=evaluation.image_auroc,
-        recall=evaluation.recall,
+    facts = describe(threads=study.threads, seeds=(study.config.seed,))
+    known = {"commits": list(done.commits), "work_seconds": done.seconds}
+    report = Report(
+        name="int8 backbone",
+        title=f"Ways of rounding {study.config.backbone} to int8",
+        findings=tuple(rounded.findings()),
+        tables=tuple(rounded.tables()),
+        figures=(),
+        facts=facts | (timing_facts(timed, done) if timed else known),
+        notes=tuple(timing_notes(timed, note=note)) if timed else (),
+        raw=done.results | (timed.results if timed else {}),
     )
+    write_report(report, study.out)
+    return report
 
 
 @click.command()
@@ -296,8 +248,8 @@ def _judged(row: Row, artefact: Artefact, dataset: Dataset, embed: Embedder) -> 
 @click.option("--limit", type=click.IntRange(2), help="Images of each kind, for a rehearsal.")
 @click.option("--size", type=int, default=FitConfig.size_hw[0], show_default=True)
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--models", type=FOLDER, default="int8-models", show_default=True, help="Fits.")
-@click.option("--out", type=FILE, help="JSON with all rows.")
+@click.option("--fresh", is_flag=True, help="Forget results in the folder.")
+@click.option("--out", "-o", type=FOLDER, required=True, help="Folder of the report.")
 def main(
     data: tuple[Path, ...],
     backbone: str,
@@ -308,32 +260,24 @@ def main(
     limit: int | None,
     size: int,
     threads: int,
-    models: Path,
-    out: Path | None,
+    fresh: bool,
+    out: Path,
 ) -> None:
     """Round a backbone in every way of VARIANTS on the categories in DATA."""
     torch.set_num_threads(threads)
-    config = with_context(FitConfig(backbone=backbone, size_hw=(size, size)))
-    measured: list[Row] = []
-    for path in data:
-        dataset = open_limited(path, limit=limit)
-        file = models / f"{dataset.name}-{backbone}.edgeseg"
-        if not file.is_file() or load_artefact(file).config != config:
-            options = FitOptions(weights=weights, keep_moments=False)
-            save_artefact(fit(dataset, config, options), file)
-        wanted = variants or tuple(VARIANTS)
-        artefact = load_artefact(file)
-        for row in variant_rows(artefact, dataset, wanted, folder=models, accuracy=not noise_only):
-            measured.append(row)
-            note(f"{row.category}, {row.variant}: noise {row.noise:.4f}")
-    if rounds:  # of the last category's graphs: time depends on the category not at all
-        files = {name: graph_file(models, name) for name in variants or VARIANTS}
-        times = timed(files, rounds=rounds, threads=threads)
-        measured = [replace(row, times=times[row.variant]) for row in measured]
-    click.echo(table_of(f"{backbone} in int8", measured).markdown())
-    if out is not None:
-        write_json(out, [asdict(row) for row in measured])
-        note(f"wrote {out}")
+    study = Study(
+        out=out,
+        datasets=tuple(open_limited(path, limit=limit) for path in data),
+        variants=variants or tuple(VARIANTS),
+        config=with_context(FitConfig(backbone=backbone, size_hw=(size, size))),
+        weights=weights,
+        threads=threads,
+        accuracy=not noise_only,
+    )
+    report = run_study(study, Schedule(rounds=rounds) if rounds else None, fresh=fresh)
+    for table in report.tables:
+        click.echo(table.markdown())
+    note(f"wrote {out / 'report.md'}, report.json and report.html")
 
 
 if __name__ == "__main__":

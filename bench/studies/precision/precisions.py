@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 
-from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.bench.compare.options import BACKBONES
 from edgeseg.bench.compare.trial import backends_of, export_as_shipped, facts_of, measure_file
 from edgeseg.bench.harness.accuracy import fingerprint, open_limited
@@ -23,6 +22,7 @@ from edgeseg.bench.harness.units import FAILED, Result, Store, Unit, run_units
 from edgeseg.bench.latency.report import runnable, timing_notes
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.bench.studies.precision.head_share import head_rows
+from edgeseg.bench.studies.precision.kept_models import kept_fit
 from edgeseg.bench.studies.precision.precision_tables import Measured, tables_of
 from edgeseg.config import FitConfig
 from edgeseg.contract.precisions import PRECISIONS
@@ -30,7 +30,6 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ExportError
 from edgeseg.files import file_sha256
 from edgeseg.fitting.feature_space import with_context
-from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.options import FOLDER, Entry, note
 from edgeseg.progress import bar
 from edgeseg.runtime.backends.choose import backend_names
@@ -61,7 +60,7 @@ class Study:
         config = with_context(replace(self.config, backbone=backbone))
 
         def run() -> Result:
-            artefact = self._fitted(dataset, config)
+            artefact = kept_fit(dataset, config, self.out / "models", weights=self.weights)
             path = self.file(dataset.name, backbone, precision)
             try:
                 exported = export_as_shipped(artefact, dataset, path, precision=precision)
@@ -87,16 +86,6 @@ class Study:
             run=run,
             weight=float(len(dataset.train) + len(dataset.test)),
         )
-
-    def _fitted(self, dataset: Dataset, config: FitConfig) -> Artefact:
-        path = self.out / "models" / f"{dataset.name}-{config.backbone}.edgeseg"
-        if path.is_file():
-            artefact = load_artefact(path)
-            if artefact.config == config and artefact.data["fitted"] == len(dataset.train):
-                return artefact
-        artefact = fit(dataset, config, FitOptions(weights=self.weights, keep_moments=False))
-        save_artefact(artefact, path)
-        return artefact
 
     def file(self, category: str, backbone: str, precision: str) -> Path:
         """Where an exported graph is kept."""

@@ -3,12 +3,13 @@
     python -m edgeseg.bench.studies.precision.score_numbers --count 1000
 
 A small model is fitted on synthetic parts and exported in every precision that this computer can
-run. Half of the frames are good parts, half have a planted spot. Bounds are those that `export`
-holds files to (TOLERANCES), and for equal numbers those of fp32.
+run; one that cannot be exported or opened breaks a bound. Half of the frames are good parts, half
+have a planted spot. Bounds are those that `export` holds files to (TOLERANCES).
 """
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -19,15 +20,15 @@ from numpy.typing import NDArray
 from edgeseg.artefact.artefact import Artefact, save_artefact
 from edgeseg.bench.studies.trust.report import OUT, markdown, write_rows
 from edgeseg.config import FitConfig
-from edgeseg.contract.precisions import PRECISIONS
+from edgeseg.contract.precisions import EXACT, PRECISIONS, Precision
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.synthetic.scene import SceneGenerator, write_dataset
-from edgeseg.errors import EdgesegError
+from edgeseg.errors import EdgesegError, ExportError
 from edgeseg.export.exported import Exported
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.tolerances import TOLERANCES
-from edgeseg.export.sessions import installed_backends
+from edgeseg.export.sessions import check_arithmetic, installed_backends
 from edgeseg.export.verify import Verified, agreement
 from edgeseg.files import temporary_folder
 from edgeseg.fitting.fitting import fit
@@ -55,6 +56,30 @@ class Row:
     def kept(self) -> bool:
         """NaN keeps nothing."""
         return self.worst <= self.bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A model in one precision, for one frame at a time and for four."""
+
+    single: Exported
+    batched: Exported
+
+    @property
+    def precision(self) -> str:
+        """Of both."""
+        return self.single.metadata.precision
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """That compute as its file says, of those that are here."""
+        plain = ("cpu",) if PRECISIONS[self.precision].arithmetic == "float32" else ()
+        return (*plain, *(("openvino",) if find_spec("openvino") is not None else ()))
+
+
+def failed(what: str, error: EdgesegError) -> Row:
+    """What should have run, and did not."""
+    return Row(what=f"{what}: {error}", frames=0, worst=1, bound=0)
 
 
 def spotted(frame_hwc: Frames, *, radius: int, rng: np.random.Generator) -> Frames:
@@ -86,48 +111,45 @@ def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     return float(np.abs(one - other).max() / max(np.ptp(one), 1e-9))
 
 
-def equal_rows(single: Path, batched: Path, frames: Frames) -> Iterator[Row]:
+def equal_rows(made: Made, backend: str, frames: Frames) -> Iterator[Row]:
     """The same scores however frames are put to the file."""
-    bound, count = TOLERANCES["fp32"].max_error, len(frames)
-    for backend in ("cpu", "openvino"):
-        try:
-            scores = scores_of(single, frames, backend=backend, threads=1)
-        except EdgesegError as error:
-            note(f"{backend}: {error}")
-            continue
-        finite = float(np.count_nonzero(~np.isfinite(scores)))
-        yield Row(
-            what=f"{backend}: scores that are not finite", frames=count, worst=finite, bound=0
-        )
-        order = np.random.default_rng(1).permutation(count)
-        again = np.empty_like(scores)
-        again[order] = scores_of(single, frames[order], backend=backend, threads=1)
-        worst = difference(scores, again)
-        yield Row(what=f"{backend}: another order", frames=count, worst=worst, bound=0)
-        threaded = scores_of(single, frames, backend=backend, threads=2)
-        worst = difference(scores, threaded)
-        yield Row(what=f"{backend}: two threads and one", frames=count, worst=worst, bound=bound)
-        together = scores_of(batched, frames, backend=backend, threads=1)
-        worst = difference(scores, together)
-        yield Row(what=f"{backend}: batches of 4 and of 1", frames=count, worst=worst, bound=bound)
+    bound, count = TOLERANCES[made.precision].max_error, len(frames)
+    single, name = made.single.path, f"{made.precision}, {backend}"
+    scores = scores_of(single, frames, backend=backend, threads=1)
+    finite = float(np.count_nonzero(~np.isfinite(scores)))
+    yield Row(what=f"{name}: scores that are not finite", frames=count, worst=finite, bound=0)
+    order = np.random.default_rng(1).permutation(count)
+    again = np.empty_like(scores)
+    again[order] = scores_of(single, frames[order], backend=backend, threads=1)
+    worst = difference(scores, again)
+    yield Row(what=f"{name}: another order", frames=count, worst=worst, bound=0)
+    threaded = scores_of(single, frames, backend=backend, threads=2)
+    worst = difference(scores, threaded)
+    yield Row(what=f"{name}: two threads and one", frames=count, worst=worst, bound=bound)
+    together = scores_of(made.batched.path, frames, backend=backend, threads=1)
+    worst = difference(scores, together)
+    yield Row(what=f"{name}: batches of 4 and of 1", frames=count, worst=worst, bound=bound)
 
 
-def growth_row(path: Path, count: int, *, seed: int) -> Row:
+def growth_row(made: Made, backend: str, count: int, *, seed: int) -> Row:
     """Mean score by the size of the spot; the worst step down, as a share of the whole rise."""
+    name, precision = f"{made.precision}, {backend}", made.precision
     scene, rng = SceneGenerator(size_hw=SIZE_HW), np.random.default_rng(seed)
     parts = [scene.good(80_000 + index) for index in range(max(1, count // len(RADII)))]
     means = []
     for radius in RADII:
         frames = np.stack([spotted(part, radius=radius, rng=rng) for part in parts])
-        means.append(float(scores_of(path, frames, backend="cpu", threads=1).mean()))
+        scores = scores_of(made.single.path, frames, backend=backend, threads=1)
+        means.append(float(scores.mean()))
     note(
-        "mean score by radius: "
+        f"{name}: mean score by radius: "
         + ", ".join(f"{r}: {m:.3g}" for r, m in zip(RADII, means, strict=True))
     )
     worst = float(max(-np.diff(means).min(), 0.0) / max(np.ptp(means), 1e-9))
     frames_seen = len(parts) * len(RADII)
-    what = "mean score falls while the spot grows"
-    return Row(what=what, frames=frames_seen, worst=worst, bound=0.0)
+    what = f"{name}: mean score falls while the spot grows"
+    bound = 0.0 if precision == EXACT else TOLERANCES[precision].mean_error
+    return Row(what=what, frames=frames_seen, worst=worst, bound=bound)
 
 
 def precision_rows(artefact: Artefact, exported: Exported, frames: Verified) -> Iterator[Row]:
@@ -153,23 +175,39 @@ def precision_rows(artefact: Artefact, exported: Exported, frames: Verified) -> 
         yield Row(what=what, frames=count, worst=len(row.failures), bound=0)
 
 
-def export_all(artefact: Artefact, good: Dataset, folder: Path) -> dict[str, Exported]:
-    """The model in every precision that can be made here, and in batches of four."""
-    save_artefact(artefact, folder / "m.edgeseg")
-    made: dict[str, Exported] = {}
-    for name, precision in PRECISIONS.items():
+def is_computed_here(precision: Precision) -> bool:
+    """Whether this processor has its arithmetic: nothing could be said of it elsewhere."""
+    try:
+        check_arithmetic(precision)
+    except ExportError as error:
+        note(f"not tried: {error}")
+        return False
+    return True
+
+
+def exported(artefact: Artefact, good: Dataset, folder: Path, precision: Precision) -> Made:
+    """The model in one precision."""
+
+    def export(batch: int) -> Exported:
+        return export_onnx(
+            artefact,
+            folder / f"{precision.name}-{batch}.onnx",
+            options=ExportOptions(precision=precision.name, batch=(batch,) * 3, verify=False),
+            good=good if precision.needs_images else None,
+        )
+
+    return Made(single=export(1), batched=export(4))
+
+
+def rows_of(made: Made, artefact: Artefact, frames: Verified, *, seed: int) -> Iterator[Row]:
+    """All properties of one precision."""
+    for backend in made.backends:
         try:
-            made[name] = export_onnx(
-                artefact,
-                folder / f"{name}.onnx",
-                options=ExportOptions(precision=name, verify=False),
-                good=good if precision.needs_images else None,
-            )
+            yield from equal_rows(made, backend, frames.images)
+            yield growth_row(made, backend, len(frames.images), seed=seed)
         except EdgesegError as error:
-            note(f"{name}: {error}")
-    four = ExportOptions(batch=(4, 4, 4), verify=False)
-    made["batched"] = export_onnx(artefact, folder / "batched.onnx", options=four)
-    return made
+            yield failed(f"{made.precision}, {backend}", error)
+    yield from precision_rows(artefact, made.single, frames)
 
 
 def study(count: int, *, folder: Path, backbone: str, seed: int) -> list[Row]:
@@ -178,12 +216,16 @@ def study(count: int, *, folder: Path, backbone: str, seed: int) -> list[Row]:
     good = open_dataset(folder / "plate")
     config = FitConfig(backbone=backbone, size_hw=SIZE_HW, k=64, folds=4, false_alarm_rate=0.1)
     artefact = fit(good, config, FitOptions(planted=0))
-    made = export_all(artefact, good, folder)
-    batched, frames = made.pop("batched"), frames_of(count, seed=seed)
-    rows = list(equal_rows(made["fp32"].path, batched.path, frames.images))
-    rows.append(growth_row(made["fp32"].path, count, seed=seed))
-    for exported in made.values():
-        rows += precision_rows(artefact, exported, frames)
+    save_artefact(artefact, folder / "m.edgeseg")
+    frames, rows = frames_of(count, seed=seed), list[Row]()
+    for name, precision in PRECISIONS.items():
+        if not is_computed_here(precision):
+            continue
+        try:
+            made = exported(artefact, good, folder, precision)
+            rows += rows_of(made, artefact, frames, seed=seed)
+        except EdgesegError as error:
+            rows.append(failed(f"{name}, export", error))
     return rows
 
 

@@ -3,26 +3,31 @@
     python -m edgeseg.bench.studies.precision.spin resnet18.onnx mobilenet.onnx --out spin.json
 
 Each file has two sessions, opened as a stream opens them but for this option. They take turns: back
-to back; at a camera's pace; the same beside a second camera on the same cores, and beside a thread
-that decodes pictures as a camera's driver does. Run it on an idle machine: it says if it was not.
+to back; at a camera's pace; the same beside a second camera on the same cores, beside a thread that
+decodes pictures as a camera's driver does, and with the live page in a browser. Run it on an idle
+machine: it says if it was not. The table goes beside the JSON, as Markdown.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.bench.harness.machine import CoreWatch, describe
+from edgeseg.bench.harness.machine import CoreWatch, describe, disturbance
+from edgeseg.bench.harness.report import Report
 from edgeseg.bench.harness.sampling import ratio_of
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.files import write_json
+from edgeseg.bench.studies.precision.watched_page import watched_page
+from edgeseg.contract.prediction import Prediction
+from edgeseg.files import write_json, write_text
 from edgeseg.options import FILE, note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
@@ -31,6 +36,9 @@ from edgeseg.runtime.backends.session_options import SessionOptions
 _UNCOUNTED = 3
 _PICTURE_HW = (720, 1280)
 Frames = NDArray[np.uint8]
+Show = Callable[[Prediction], object]
+# Of the second session of a kind: what runs beside the first, and who is shown its predictions.
+Beside = Callable[[Session], AbstractContextManager[Show]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +72,7 @@ class Row:
     awake_processor_ms: float = field(metadata=column("processor ms, spin", digits=2))
 
 
-def take(session: Session, frames: Frames, *, count: int, period_s: float) -> Turn:
+def take(session: Session, frames: Frames, *, count: int, period_s: float, show: Show) -> Turn:
     """Some frames, one every `period_s` or as soon as the last is done."""
     samples: list[float] = []
     busy_s = time.process_time()
@@ -72,20 +80,22 @@ def take(session: Session, frames: Frames, *, count: int, period_s: float) -> Tu
         if number == _UNCOUNTED:
             busy_s = time.process_time()
         started = time.perf_counter()
-        session.infer(frames)
+        (prediction,) = session.infer(frames)
         took_s = time.perf_counter() - started
+        show(prediction)
         if number >= _UNCOUNTED:
             samples.append(took_s * 1e3)
         time.sleep(max(0.0, period_s - took_s))
     return Turn(ms=samples, processor_ms=(time.process_time() - busy_s) * 1e3 / count)
 
 
+def _nobody(prediction: Prediction) -> None:
+    pass
+
+
 @contextmanager
-def meanwhile(work: Callable[[], object] | None, *, period_s: float) -> Iterator[None]:
+def meanwhile(work: Callable[[], object], *, period_s: float) -> Iterator[Show]:
     """Something else on the same cores, once every `period_s`."""
-    if work is None:
-        yield
-        return
     stop = threading.Event()
 
     def repeat() -> None:
@@ -97,7 +107,7 @@ def meanwhile(work: Callable[[], object] | None, *, period_s: float) -> Iterator
     thread = threading.Thread(target=repeat, daemon=True)
     thread.start()
     try:
-        yield
+        yield _nobody
     finally:
         stop.set()
         thread.join()
@@ -113,29 +123,40 @@ class Pair:
 
     def rows(self) -> Iterator[Row]:
         """Every situation."""
-        sessions = {spin: [self._open(spin), self._open(spin)] for spin in (False, True)}
+        sessions = {spin: (self._open(spin), self._open(spin)) for spin in (False, True)}
         size_hw = sessions[False][0].metadata.size_hw
-        rng = np.random.default_rng(0)
-        frames = rng.integers(0, 256, (1, *size_hw, 3), np.uint8)
-        picture = rng.integers(0, 256, (*_PICTURE_HW, 3), np.uint8)
-        encoded = cv2.imencode(".jpg", cv2.GaussianBlur(picture, (9, 9), 4))[1]
-        period_s = 1 / self.pace.fps
-        situations: dict[str, tuple[float, Callable[[Session], Callable[[], object]] | None]] = {
-            "back to back": (0.0, None),
-            "streamed": (period_s, None),
-            "streamed, second camera": (period_s, lambda other: lambda: other.infer(frames)),
-            "streamed, decoding": (period_s, lambda _: lambda: cv2.imdecode(encoded, 1)),
-        }
-        for name, (pause_s, other) in situations.items():
+        frames = np.random.default_rng(0).integers(0, 256, (1, *size_hw, 3), np.uint8)
+        for name, (pause_s, beside) in self._situations(frames).items():
             turns: dict[bool, list[Turn]] = {False: [], True: []}
             for number in range(self.pace.rounds):
                 for spin in (bool(number % 2), not number % 2):
                     first, second = sessions[spin]
-                    work = None if other is None else other(second)
-                    with meanwhile(work, period_s=period_s):
-                        turn = take(first, frames, count=self.pace.frames, period_s=pause_s)
-                    turns[spin].append(turn)
+                    with beside(second) as show:
+                        turns[spin].append(
+                            take(first, frames, count=self.pace.frames, period_s=pause_s, show=show)
+                        )
             yield row_of(self.model.stem, name, turns)
+
+    def _situations(self, frames: Frames) -> dict[str, tuple[float, Beside]]:
+        """Seconds from frame to frame, and what else goes on."""
+        period_s = 1 / self.pace.fps
+        picture = np.random.default_rng(1).integers(0, 256, (*_PICTURE_HW, 3), np.uint8)
+        smooth = np.asarray(cv2.GaussianBlur(picture, (9, 9), 4), np.uint8)
+        encoded = cv2.imencode(".jpg", smooth)[1]
+
+        def second_camera(other: Session) -> AbstractContextManager[Show]:
+            return meanwhile(lambda: other.infer(frames), period_s=period_s)
+
+        def decoding(_: Session) -> AbstractContextManager[Show]:
+            return meanwhile(lambda: cv2.imdecode(encoded, 1), period_s=period_s)
+
+        return {
+            "back to back": (0.0, lambda _: nullcontext(_nobody)),
+            "streamed": (period_s, lambda _: nullcontext(_nobody)),
+            "streamed, second camera": (period_s, second_camera),
+            "streamed, decoding": (period_s, decoding),
+            "streamed, live page": (period_s, lambda other: watched_page(other.metadata, smooth)),
+        }
 
     def _open(self, spin: bool) -> Session:
         options = SessionOptions(threads=self.threads, spin=spin)
@@ -164,17 +185,32 @@ def row_of(model: str, beside: str, turns: dict[bool, list[Turn]]) -> Row:
 def table(rows: Sequence[Row]) -> Table:
     """For people."""
     text = (
-        "processor: of all threads of the process for a frame, the second camera's and the "
-        "decoder's included."
+        "processor: of all threads of the process for a frame, those of what runs beside it "
+        "included: second camera, decoder, or the live page and its one viewer."
     )
     return table_of("Idle threads awake or asleep, ONNX Runtime", rows, note=text)
+
+
+def report_of(written: dict[str, Any]) -> Report:
+    """What the JSON says, for people."""
+    taken = written["cores_taken"]
+    warning = disturbance(**taken)
+    return Report(
+        name="spin",
+        title="What it saves and costs that idle threads stay awake",
+        findings=(),
+        tables=(table([Row(**row) for row in written["rows"]]),),
+        figures=(),
+        facts=written["facts"] | {"cores_taken": taken},
+        notes=() if warning is None else (f"While timing, {warning}.",),
+    )
 
 
 @click.command()
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--rounds", type=click.IntRange(2), default=Pace.rounds, show_default=True)
 @click.option("--threads", type=click.IntRange(1), help="Of each session. [default: all cores]")
-@click.option("--out", type=FILE, help="JSON with all rows.")
+@click.option("--out", type=FILE, help="JSON with all rows; a table goes beside it.")
 def main(models: tuple[Path, ...], rounds: int, threads: int | None, out: Path | None) -> None:
     """Time MODELS, exported by edgeseg, with and without spinning threads."""
     pace = Pace(rounds=rounds)
@@ -189,8 +225,11 @@ def main(models: tuple[Path, ...], rounds: int, threads: int | None, out: Path |
         facts = describe(threads=SessionOptions(threads=threads).thread_count)
         taken = {"others": cores.others, "stolen": cores.stolen}
         rows = [asdict(row) for row in measured]
-        write_json(out, {"rows": rows, "facts": facts, "cores_taken": taken})
-        note(f"wrote {out}")
+        written = {"rows": rows, "facts": facts, "cores_taken": taken}
+        write_json(out, written)
+        readable = out.with_suffix(".md")
+        write_text(readable, report_of(written).markdown())
+        note(f"wrote {out} and {readable}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from edgeseg.bench.cli.options import threads_option, threads_or_all
+from edgeseg.bench.harness.accuracy import LABELS
 from edgeseg.bench.harness.fit_worker import fit_in_process
 from edgeseg.bench.harness.machine import busy_warning, describe
 from edgeseg.bench.harness.processes import in_process
@@ -82,6 +83,8 @@ REHEARSAL = Study(
     ),
 )
 PRECISIONS = ("fp32", "int8")
+# Of the test boards, as the table shows it; earlier runs measured PRO alone.
+ACCURACY = ("pro", "pro_05", "f1", "recall", "false_alarm_rate")
 
 
 def measure(
@@ -138,7 +141,7 @@ class TableRow:
     gaussians: int = field(metadata=column("Gaussians"))
     fit_s: float = field(metadata=column("fit s", digits=0))
     fit_gb: float = field(metadata=column("fit GB", digits=1))
-    pro: float | None = field(metadata=column("PRO"))
+    accuracy: dict[str, float | None] = field(metadata=column("{}", titles=LABELS))
     by_precision: dict[str, PrecisionCells]
 
 
@@ -160,7 +163,7 @@ def _table_row(row: dict[str, Any]) -> TableRow:
         gaussians=row["gaussians"],
         fit_s=row["fit"]["fit_s"],
         fit_gb=row["fit"]["peak_mb"] / 1000,
-        pro=row["eval"]["pro"],
+        accuracy={key: row["eval"].get(key) for key in ACCURACY},
         by_precision={precision: _cells(row[precision]) for precision in PRECISIONS},
     )
 

@@ -61,14 +61,14 @@ def stream(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def evaluate(request: dict[str, Any]) -> dict[str, Any]:
-    """PRO and AUROC of the reference on the test boards."""
+    """The metrics of the reference on the test boards."""
     import torch
 
     from edgeseg.api import load
 
     torch.set_num_threads(int(request["threads"]))
     result = load(request["artefact"]).evaluate(request["data"])
-    return {"pro": result.pro, "pixel_auroc": result.pixel_auroc, "seconds": result.seconds}
+    return {**result.figures, "seconds": result.seconds}
 
 
 STAGES = {"export": export, "stream": stream, "eval": evaluate}

@@ -49,6 +49,7 @@ def test_compare_end_to_end_and_again(plate: Path, tmp_path: Path) -> None:
     row = by_column(report.tables[0])[0]
     names = [row.pop(name) for name in ("backbone", "preset", "precision", "backend")]
     assert names == ["mobilenet_v3_small", "edge", "fp32", "cpu"]
+    assert [row.pop(name) for name in ("arithmetic", "spin")] == ["float32", "no"]
     assert list(row) == [
         *("PRO", "PRO 0.05", "pixel AUROC", "image AUROC", "F1", "recall", "false alarms"),
         *("std of PRO", "p50 ms", "streamed p50 ms", "processor ms", "MB"),

@@ -1,8 +1,21 @@
 """What the report of a comparison says of the presets and of the precisions."""
 
+from pathlib import Path
+
 import pytest
 
-from edgeseg.bench.compare.report import Row, costs_of_precision, edge_beside_paper, findings_of
+from edgeseg.bench.compare.options import CompareOptions, Recipe
+from edgeseg.bench.compare.report import (
+    Measurements,
+    Row,
+    accuracy_tables,
+    costs_of_precision,
+    edge_beside_paper,
+    findings_of,
+)
+from edgeseg.bench.harness.tabular import Table
+from edgeseg.bench.harness.units import Done
+from tests.support.bench_tables import by_column
 
 
 def row(
@@ -18,6 +31,7 @@ def row(
         pro_std=None,
         p50_ms=p50_ms,
         streamed={},
+        computed={},
         megabytes=27.0,
     )
 
@@ -60,3 +74,33 @@ def test_what_was_not_measured_is_not_compared() -> None:
     assert sentences[1:] == [
         "net fp32, preset edge against paper: 1.0 ms against 25.0; better in all of it."
     ]
+
+
+TIMING = {
+    "key": "resnet18 edge fp32 on cpu",
+    "host_ms": {"p50": 20.0},
+    "size_bytes": 1_000_000,
+    "streamed_ms": {"p50": 21.0},
+    "streamed_processor_ms": 40.0,
+}
+
+
+@pytest.mark.parametrize("spin", [True, False, None])
+def test_the_summary_says_in_what_its_times_were_computed(spin: bool | None) -> None:
+    timed = TIMING | {"arithmetic": "bfloat16", "spin": spin}
+    (row,) = by_column(summary(timed))
+    assert (row["p50 ms"], row["streamed p50 ms"], row["arithmetic"]) == (20.0, 21.0, "bfloat16")
+    assert row["spin"] == {True: "yes", False: "no", None: None}[spin]
+    (older,) = by_column(summary(TIMING))
+    assert "spin" not in older, "a run of version 0.1.0 did not say it"
+
+
+def summary(timing: dict[str, object]) -> Table:
+    recipe = Recipe(backbone="resnet18", preset="edge", precisions=("fp32",))
+    measured = Measurements(
+        options=CompareOptions(data=Path(), recipes=(recipe,)),
+        categories=("bottle",),
+        done=Done(results={}, commits=(), seconds=0.0),
+        timed=Done(results={"rounds": {"timings": [timing]}}, commits=(), seconds=0.0),
+    )
+    return next(accuracy_tables(measured, list(measured.rows())))

@@ -97,6 +97,9 @@ def test_the_page_says_what_was_found(made):
     assert "A TensorRT-RTX plan of 10.3 MB was built in 0.7 s" in text
     assert "synthetic part" in text
     assert "Accuracy against time" in text
+    assert text.count("<td>float32</td><td>no</td>") == 2, "beside the times of each model"
+    assert text.count("streamed p50 ms") >= 1
+    assert "On ONNX Runtime CPU, 1 thread, float32, no spin. Capture age" in text
     assert text.index("capture age") < text.index("<td>infer") < text.index("<td>end to end")
     height = cv2.imread(str(made / "found.png")).shape[0]
     assert (MOST_KINDS + 1) * 90 < height < (MOST_KINDS + 2.5) * 90 + MOST_KINDS * 40

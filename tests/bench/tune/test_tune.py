@@ -14,7 +14,7 @@ from onnx import ModelProto
 from torch import nn
 
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.bench.tune import command, here
+from edgeseg.bench.tune import command, here, search
 from edgeseg.bench.tune.choice import BEST, SLOW, WITHIN, Judgement, Row, chosen
 from edgeseg.bench.tune.here import grid_here
 from edgeseg.bench.tune.options import TuneOptions
@@ -184,6 +184,49 @@ def test_a_search_writes_the_best_model_and_goes_on_where_it_was(
         tune(options(plate, precisions=("fp32",), backends=("openvino",)))
 
 
+def test_a_rounded_model_is_judged_in_each_backends_own_session(
+    plate: Path, toy: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("openvino", reason="needs OpenVINO: pip install edgeseg[openvino]")
+    recalls = {None: 0.25, "cpu": 0.5, "openvino": 0.75}
+
+    def judged(metadata: ModelMetadata) -> Judgement:
+        recall = recalls[metadata.calibrated_in]
+        return Judgement(recall=recall, auroc=0.9, planted=100, good=3)
+
+    monkeypatch.setattr(search.Judgement, "of", judged)
+    lines: list[str] = []
+    both = options(plate, backends=("cpu", "openvino"))
+    command.run_tune(both, tmp_path, fresh=False, note=lines.append, progress=silent)
+    with (tmp_path / "table.csv").open(newline="") as file:
+        table = {
+            (row["precision"], row["backend"]): float(row["planted found"])
+            for row in csv.DictReader(file)
+        }
+    assert table == {
+        ("fp32", "cpu"): 0.25,
+        ("fp32", "openvino"): 0.25,
+        ("int8", "cpu"): 0.5,
+        ("int8", "openvino"): 0.75,
+    }
+    assert file_metadata(tmp_path / "best.onnx").calibrated_in == "openvino"
+    assert lines[-1].endswith("best.onnx --backend openvino --source 0")
+
+
+@pytest.mark.parametrize(
+    ("precision", "backend", "session"),
+    [
+        ("fp32", "openvino", "auto"),
+        ("int8", "openvino", "openvino"),
+        ("fp16", "cpu", "cpu"),
+        ("fp16", "cuda", "auto"),
+        ("int8", "tensorrt", "auto"),
+    ],
+)
+def test_which_session_calibrates(precision: str, backend: str, session: str) -> None:
+    assert search.calibrating(precision, backend) == session
+
+
 def test_what_the_verification_refuses_is_said(
     plate: Path, toy: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +235,8 @@ def test_what_the_verification_refuses_is_said(
     lines: list[str] = []
     command.run_tune(options(plate), tmp_path, fresh=False, note=lines.append, progress=silent)
     said = "\n".join(lines)
-    assert "toy int8: refused, toy-int8.onnx: disagrees with the reference in ONNX Runtime" in said
+    refusal = "toy int8 for cpu: refused, toy-int8-cpu.onnx: disagrees with the reference in ONNX"
+    assert refusal in said
     assert str(tmp_path) not in (tmp_path / "report.json").read_text()
 
 

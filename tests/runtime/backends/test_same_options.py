@@ -5,7 +5,8 @@ Each is run as its user runs it, and what reaches the library is written down.
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,30 @@ import edgeseg.runtime
 from edgeseg.bench.cli.command import bench
 from edgeseg.bench.latency import report
 from edgeseg.bench.latency.runners import open_runner
+from edgeseg.contract.images import write_image
 from edgeseg.contract.precisions import PRECISIONS
-from edgeseg.export.sessions import installed_backends
+from edgeseg.export import sessions
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
 from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions, available_cores
 from edgeseg.runtime.stream import stream
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.commands import succeed
+from tests.support.fake_tensorrt_runtime import install_fakes, write_plan
 
 FRAME = np.zeros((32, 48, 3), np.uint8)
 SOURCE = "synthetic:fps=0,frames=2,height=64,width=96"
 SPINNING = "session.intra_op.allow_spinning"
 CORES = "session.intra_op_thread_affinities"
+PLAN = "a plan"  # by TensorRT itself, beside the backends that run a graph
+OTHER_THREADS = DEFAULTS.thread_count + 1
+# Another value of each option, as it is typed and as it is given to a function.
+CHANGES: dict[str, tuple[tuple[str, ...], SessionOptions]] = {
+    "threads": (("--threads", str(OTHER_THREADS)), SessionOptions(threads=OTHER_THREADS)),
+    "spin": (("--spin",), SessionOptions(spin=True)),
+}
+UNHEARD = {"trust"}  # whether a file may be opened at all: no library is told
+# What means nothing to a library: OpenVINO's threads have rules of their own, a plan has none.
+DEAF = {("openvino", "spin"), (PLAN, "threads"), (PLAN, "spin")}
 Written = list[dict[str, Any]]
 
 
@@ -47,33 +61,36 @@ def onnxruntime_calls(monkeypatch: pytest.MonkeyPatch) -> Written:
     providers = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: providers)
 
+    class Options(onnxruntime.SessionOptions):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self._by_key: dict[str, str] = {}
+
+        def add_session_config_entry(self, key: str, value: str) -> None:
+            self._by_key[key] = value
+            super().add_session_config_entry(key, value)
+
+        def named(self) -> dict[str, Any]:
+            names = [name for name in dir(onnxruntime.SessionOptions) if not name.startswith("_")]
+            plain = {name: getattr(self, name) for name in names}
+            return {name: value for name, value in plain.items() if not callable(value)} | (
+                self._by_key
+            )
+
     class Recording(onnxruntime.InferenceSession):  # type: ignore[misc]
-        def __init__(self, source: Any, options: Any, providers: Any, enable_fallback: int) -> None:
-            written.append({"providers": providers, **_named(options)})
+        def __init__(
+            self, source: Any, options: Options, providers: Any, enable_fallback: int
+        ) -> None:
+            written.append({"providers": providers, **options.named()})
             self._claimed = [name for name, _ in providers]
             super().__init__(source, options, providers=["CPUExecutionProvider"])
 
         def get_providers(self) -> list[str]:
             return self._claimed
 
+    monkeypatch.setattr(onnxruntime, "SessionOptions", Options)
     monkeypatch.setattr(onnxruntime, "InferenceSession", Recording)
     return written
-
-
-def _named(options: Any) -> dict[str, Any]:
-    """Every option by name; those that are set by key, by their keys."""
-    names = [name for name in dir(options) if not name.startswith("_")]
-    plain = {name: getattr(options, name) for name in names}
-    by_key = {key: _entry(options, key) for key in (SPINNING, CORES)}
-    return {name: value for name, value in plain.items() if not callable(value)} | by_key
-
-
-def _entry(options: Any, key: str) -> str | None:
-    try:
-        value: str = options.get_session_config_entry(key)
-    except RuntimeError:  # it was not set
-        return None
-    return value
 
 
 @pytest.fixture
@@ -93,44 +110,62 @@ def openvino_calls(monkeypatch: pytest.MonkeyPatch) -> Written:
 
 
 @pytest.fixture
+def tensorrt_calls(monkeypatch: pytest.MonkeyPatch) -> Written:
+    """All that TensorRT is told of a plan, until it runs."""
+    _, trt = install_fakes(monkeypatch)
+    return trt.told
+
+
+@pytest.fixture
 def calls(backend: str, request: pytest.FixtureRequest) -> Written:
-    library = "openvino" if backend == "openvino" else "onnxruntime"
+    library = {"openvino": "openvino", PLAN: "tensorrt"}.get(backend, "onnxruntime")
     written: Written = request.getfixturevalue(f"{library}_calls")
     return written
 
 
-def verified(model: Path, backend: str) -> None:
+def verified(model: Path, backend: str, *_: str) -> None:
     title = {"cpu": "ONNX Runtime", "openvino": "OpenVINO"}[backend]
-    predictors = installed_backends(model, precision="fp32", target="cpu", batch=(1, 1, 1))
+    predictors = sessions.installed_backends(model, precision="fp32", target="cpu", batch=(1, 1, 1))
     predictors[title]()(FRAME[None])
 
 
-def timed(model: Path, backend: str) -> None:
-    out = model.parent / "out"
-    words = ["latency", str(model), "--backend", backend, "--rounds", "2", "--out", str(out)]
-    done = CliRunner().invoke(bench, words)
+def timed(model: Path, backend: str, *words: str) -> None:
+    out = ["--rounds", "2", "--fresh", "--out", str(model.parent / "out")]
+    done = CliRunner().invoke(bench, ["latency", str(model), "--backend", backend, *out, *words])
     assert done.exit_code == 0, done.output
 
 
-def predicted(model: Path, backend: str) -> None:
-    with edgeseg.runtime.open(model, backend=backend) as detector:
-        detector.predict(FRAME)
+def predicted(model: Path, backend: str, *words: str) -> None:
+    write_image(model.parent / "frame.png", FRAME)
+    succeed("predict", model, model.parent / "frame.png", "--backend", backend, *words)
 
 
-def streamed(model: Path, backend: str) -> None:
-    words = [
-        "--model",
-        str(model),
-        "--source",
-        "synthetic:fps=0,frames=2,height=64,width=96",
-        "--backend",
-        backend,
-    ]
-    done = CliRunner().invoke(stream, words)
+def streamed(model: Path, backend: str, *words: str) -> None:
+    named = ["--model", str(model), "--source", SOURCE, "--backend", backend]
+    done = CliRunner().invoke(stream, [*named, *words])
     assert done.exit_code == 0, done.output
 
 
-USERS: tuple[Callable[[Path, str], None], ...] = (verified, timed, predicted, streamed)
+User = Callable[..., None]
+USERS: tuple[User, ...] = (verified, timed, predicted, streamed)
+
+
+def users_of(backend: str) -> tuple[User, ...]:
+    """A GPU's rounding is not verified here: an export runs on computers without one."""
+    return USERS if backend in ("cpu", "openvino") else USERS[1:]
+
+
+def file_of(backend: str, model: Path) -> tuple[Path, str]:
+    """What is run, and the backend that is asked for."""
+    return (write_plan(model.parent), "tensorrt") if backend == PLAN else (model, backend)
+
+
+def told(user: User, calls: Written) -> dict[str, Any]:
+    """What a user's one session was opened with."""
+    calls.clear()
+    user()
+    (only,) = calls
+    return dict(only)
 
 
 @pytest.fixture
@@ -141,47 +176,52 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgeseg.bench.latency.runners.OrtRunner.on_device", lambda *_: None)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, PLAN])
 @pytest.mark.usefixtures("in_this_process")
 def test_all_give_a_library_the_same_options(model: Path, backend: str, calls: Written) -> None:
-    # A GPU's rounding is not verified here: an export runs on computers without one.
-    users = USERS if backend in ("cpu", "openvino") else USERS[1:]
-    for user in users:
-        user(model, backend)
-    names = [user.__name__ for user in users]
-    assert dict(zip(names, calls, strict=True)) == dict.fromkeys(names, calls[0])
+    path, name = file_of(backend, model)
+    heard = {user.__name__: told(partial(user, path, name), calls) for user in users_of(backend)}
+    first = heard["streamed"]
+    assert first, "nothing was written down"
+    assert heard == dict.fromkeys(heard, first)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "openvino"])
+def test_every_option_is_changed_here() -> None:
+    assert {item.name for item in fields(SessionOptions)} == {*CHANGES, *UNHEARD}
+
+
+@pytest.mark.parametrize("option", CHANGES)
+@pytest.mark.parametrize("backend", [*BACKENDS, PLAN])
+@pytest.mark.usefixtures("in_this_process")
 def test_it_is_noticed_when_one_of_them_changes_alone(
-    model: Path, backend: str, calls: Written
+    model: Path, backend: str, option: str, calls: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for options in (DEFAULTS, SessionOptions(threads=DEFAULTS.thread_count + 1)):
-        open_session(model, backend=backend, options=options).close()
-        open_runner(model, backend=backend, options=options)
-    first, same, changed, changed_too = calls
-    assert first == same != changed == changed_too
+    """Every user in turn opens its session with another value, all others as they are."""
+    path, name = file_of(backend, model)
+    words, changed = CHANGES[option]
+    usual = told(partial(streamed, path, name), calls)
+    for user in users_of(backend):
+        with monkeypatch.context() as alone:
+            if user is verified:  # an export has no such options
+                alone.setattr(sessions, "SessionOptions", lambda: changed)
+            other = told(partial(user, path, name, *words), calls)
+        assert (other == usual) == ((backend, option) in DEAF), f"{user.__name__} alone"
 
 
 @pytest.mark.parametrize(("spin", "text"), [(False, "0"), (True, "1")])
+@pytest.mark.usefixtures("in_this_process")
 def test_spinning_is_one_option(
-    model: Path, onnxruntime_calls: Written, in_this_process: None, spin: bool, text: str
+    model: Path, onnxruntime_calls: Written, spin: bool, text: str
 ) -> None:
     flag = "--spin" if spin else "--no-spin"
-    rest = [
-        "--model",
-        str(model),
-        "--source",
-        "synthetic:fps=0,frames=1,height=64,width=96",
-        "--backend",
-        "cpu",
-    ]
-    assert CliRunner().invoke(stream, [flag, *rest]).exit_code == 0
-    words = ["latency", flag, str(model), "--rounds", "2", "--out", str(model.parent / "out")]
-    table = CliRunner().invoke(bench, words).output
+    for user in (streamed, predicted, timed):
+        user(model, "cpu", flag)
     with edgeseg.runtime.open(model, backend="cpu", threads=2, spin=spin) as detector:
-        assert detector.backend == "ONNX Runtime CPU, 2 threads" + spin * ", spinning"
-    assert [call[SPINNING] for call in onnxruntime_calls] == [text] * 3
+        assert detector.backend == "ONNX Runtime CPU, 2 threads"
+        words = "spin" if spin else "no spin"
+        assert detector.runs_on == f"ONNX Runtime CPU, 2 threads, float32, {words}"
+    assert [call[SPINNING] for call in onnxruntime_calls] == [text] * 4
+    table = (model.parent / "out" / "report.md").read_text(encoding="utf-8")
     assert f"| fp32 | float32 | {'yes' if spin else 'no'} |" in table
     assert SessionOptions.spin is False
 
@@ -233,4 +273,4 @@ def test_onnxruntime_is_told_the_cores_of_its_helping_threads(
         options = SessionOptions(threads=threads)
         open_session(model, backend="cpu", options=options).close()
     own = ";".join(str(core + 1) for core in DEFAULTS.helper_cores) or None
-    assert [call[CORES] for call in onnxruntime_calls] == [own, None]
+    assert [call.get(CORES) for call in onnxruntime_calls] == [own, None]

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgeseg.contract.images import write_image
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.files import file_sha256
 from edgeseg.runtime.backends.base import warm_up
-from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.choose import BACKENDS, open_session
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
 from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support.brightness_model import (
@@ -17,6 +18,7 @@ from tests.support.brightness_model import (
     brightness_metadata,
     write_brightness_model,
 )
+from tests.support.commands import succeed
 from tests.support.fakes import BrightnessSession
 
 FRAMES = np.random.default_rng(0).integers(0, 255, (5, 32, 48, 3), dtype=np.uint8)
@@ -103,7 +105,7 @@ def test_auto_says_what_it_takes_and_why(model: Path) -> None:
         "or use backend=cpu",
         f"{model}: this ONNX Runtime has no CUDA provider; install `edgeseg[gpu]`, "
         "or use backend=cpu",
-        "part.onnx runs on ONNX Runtime CPU, 2 threads",
+        "part.onnx runs on ONNX Runtime CPU, 2 threads, float32, no spin",
     ]
 
 
@@ -117,6 +119,44 @@ def test_a_precision_that_is_not_computed_here_is_mentioned_before_the_first_fra
             "part.onnx is a bf16 file, and here it is computed in float32: its threshold was "
             "found in bfloat16; run it in OpenVINO on a processor that has bfloat16, or export fp32"
         )
+
+
+ON_A_PROCESSOR = (
+    "part.onnx is a fp16 file, and here a processor runs it, which does not round as fp16 says and "
+    "as it was verified; run it on a GPU, or export fp32"
+)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "openvino"])
+def test_fp16_on_a_processor_is_mentioned_before_the_first_frame(
+    tmp_path: Path, backend: str
+) -> None:
+    path, notes = tmp_path / "part.onnx", []
+    write_brightness_model(path, metadata=replace(brightness_metadata(), precision="fp16"))
+    open_session(path, backend=backend, note=notes.append).close()
+    assert notes[-1] == ON_A_PROCESSOR
+    write_image(tmp_path / "frame.png", FRAMES[0])
+    source = ("--source", str(tmp_path / "frame.png"))
+    said = succeed("stream", "--model", path, *source, "--backend", backend).stderr.splitlines()
+    assert ON_A_PROCESSOR in said
+    said = succeed("predict", path, tmp_path / "frame.png", "--backend", backend).stderr
+    assert ON_A_PROCESSOR in said.splitlines()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_other_precisions_run_as_they_say(tmp_path: Path, precision: str) -> None:
+    path, notes = tmp_path / "part.onnx", []
+    write_brightness_model(path, metadata=replace(brightness_metadata(), precision=precision))
+    open_session(path, backend="cpu", note=notes.append).close()
+    assert len(notes) == 1
+
+
+def test_a_gpu_rounds_as_fp16_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, notes = BrightnessSession(replace(brightness_metadata(), precision="fp16")), []
+    monkeypatch.setitem(BACKENDS, "toy", lambda model, options: session)
+    write_brightness_model(tmp_path / "part.onnx")
+    open_session(tmp_path / "part.onnx", backend="toy", note=notes.append).close()
+    assert notes == ["part.onnx runs on numpy, float32"]
 
 
 def test_a_backend_that_was_asked_for_is_not_replaced(model: Path) -> None:

@@ -3,9 +3,9 @@
 A real TensorRT-RTX plan is built where the package is installed: building needs no GPU.
 """
 
-import hashlib
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,41 +18,15 @@ from edgeseg.runtime.backends.plan_check import _versions_fit, rebuild
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.backends.tensorrt_session import TensorRtSession
 from tests.support.brightness_model import PLAN, brightness_metadata, write_brightness_model
-from tests.support.fake_tensorrt_runtime import FakeCuda, FakeTrt
+from tests.support.fake_tensorrt_runtime import FakeCuda, install_fakes, write_plan
 
 FRAMES = np.random.default_rng(0).integers(0, 255, (5, 32, 48, 3), dtype=np.uint8)
-
-
-def write_plan(
-    folder: Path, *, batch: tuple[int, int, int] = (1, 1, 1), content: bytes = b"plan", **plan: Any
-) -> Path:
-    """A plan, its sidecar and the graph it was built from."""
-    metadata = write_brightness_model(
-        folder / "part.onnx", metadata=brightness_metadata(batch=batch)
-    )
-    path = folder / "part.plan"
-    path.write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    sidecar = replace(metadata, plan=replace(PLAN, **({"plan_sha256": digest} | plan)))
-    path.with_suffix(".json").write_text(sidecar.to_json())
-    return path
 
 
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Install stand-ins with the given properties."""
-
-    def install(*, batch: int = 1, **options: Any) -> tuple[FakeCuda, FakeTrt]:
-        cuda = FakeCuda(
-            capability=options.pop("capability", (8, 6)), driver=options.pop("driver", True)
-        )
-        trt = FakeTrt(cuda, batch=batch, **options)
-        for name, module in (("tensorrt", trt), ("cuda.bindings.runtime", cuda)):
-            module.__spec__ = object()  # type: ignore[attr-defined]  # what find_spec looks for
-            monkeypatch.setitem(sys.modules, name, module)
-        return cuda, trt
-
-    return install
+    return partial(install_fakes, monkeypatch)
 
 
 def check(session: Any, count: int) -> None:

@@ -63,7 +63,7 @@ def test_latency_and_accuracy_stand_in_one_table() -> None:
     assert [entry["drift"] for entry in report["sources"]] == [None, {"level": "warn"}]
     json.dumps(report, allow_nan=False)
     lines = report_text(report).splitlines()
-    assert lines[0] == "brightness (none, fp32, 48x32) on numpy"
+    assert lines[0] == "brightness (none, fp32, 48x32) on numpy, float32"
     assert lines[1].split() == ["latency,", "ms", "p50", "p95", "p99", "max"]
     assert lines[7].split() == ["end", "to", "end", "6.00", "6.00", "6.00", "6.00"]
     assert lines[10].split()[-7:] == [
@@ -73,6 +73,15 @@ def test_latency_and_accuracy_stand_in_one_table() -> None:
     assert len({len(line) for line in lines[9:11]}) == 1, "columns are aligned"
     assert lines[11] == "frames: 158 in = 150 scored + 8 dropped (replaced 7, stalled 1)"
     assert lines[13] == "errors: events 3"
+
+
+@pytest.mark.parametrize(("spin", "words"), [(True, "spin"), (False, "no spin")])
+def test_milliseconds_say_in_what_they_were_computed(spin: bool, words: str) -> None:
+    snapshot = replace(SNAPSHOT, arithmetic="bfloat16", spin=spin)
+    report = build_report(snapshot, brightness_metadata(), drift={})
+    assert (report["backend"], report["arithmetic"], report["spin"]) == ("numpy", "bfloat16", spin)
+    first = report_text(report).splitlines()[0]
+    assert first == f"brightness (none, fp32, 48x32) on numpy, bfloat16, {words}"
 
 
 def test_a_model_of_an_earlier_version_has_dashes_for_later_metrics() -> None:

@@ -6,20 +6,25 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.bench.studies.precision.int8_backbone import (
+from edgeseg.artefact.artefact import save_artefact
+from edgeseg.bench.harness.report import read_report
+from edgeseg.bench.latency.turns import Schedule
+from edgeseg.bench.studies.precision import int8_backbone
+from edgeseg.bench.studies.precision.int8_backbone import Study, noise, run_study
+from edgeseg.bench.studies.precision.int8_tables import Rounded
+from edgeseg.bench.studies.precision.int8_variants import (
     VARIANTS,
+    WHOLE,
     additions,
     depthwise,
-    graph_file,
-    noise,
     projections,
     residual_sums,
     sum_of_projections,
-    timed,
-    variant_rows,
 )
+from edgeseg.contract.metrics import stored_metrics
 from edgeseg.data.datasets import open_dataset
 from edgeseg.export.precision.int8 import first_layers
+from tests.support.bench_tables import by_column
 from tests.support.export_models import SHORT, artefact, data, good_frames, traced
 
 
@@ -42,18 +47,76 @@ def test_noise_is_a_share_of_the_variation() -> None:
     assert noise(model, to_the_mean, images) == pytest.approx(1.0)
 
 
-def test_fp32_is_the_model_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgeseg.bench.studies.precision import int8_backbone
-
+def test_a_small_run_leaves_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(int8_backbone, "note", lines.append)
     monkeypatch.setattr(int8_backbone, "build_graph", lambda *_, **__: traced(SHORT))
-    names = ("fp32", "as shipped", "fp32: first two layers")
+    dataset = open_dataset(data())
+    path = tmp_path / "models" / f"{dataset.name}-{SHORT.backbone}.edgeseg"
+    path.parent.mkdir()
+    save_artefact(artefact(SHORT), path)
+    names = ("fp32", WHOLE, "fp32: first two layers")
     assert set(names) < set(VARIANTS)
-    exact, shipped, spared = variant_rows(
-        artefact(SHORT), open_dataset(data()), names, folder=tmp_path, accuracy=False
+    study = Study(
+        out=tmp_path,
+        datasets=(dataset,),
+        variants=names,
+        config=artefact(SHORT).config,
+        weights=None,
+        threads=1,
     )
-    assert exact.noise < 1e-8 < spared.noise
-    assert shipped.noise > 1e-8
-    files = {name: graph_file(tmp_path, name) for name in names}
-    times = timed(files, rounds=2, threads=1)
-    assert all(ms > 0 for cells in times.values() for ms in cells.values())
-    assert set(times) == set(names)
+    schedule = Schedule(rounds=2, turn=1, warmup=1, streamed=1, fps=1000)
+    report = run_study(study, schedule, fresh=False)
+    exact, whole, spared = by_column(report.tables[0])
+    assert [row["rounding"] for row in (exact, whole, spared)] == list(names)
+    assert exact["noise / variation"] < 1e-8 < spared["noise / variation"]
+    assert whole["noise / variation"] > 1e-8
+    assert all(0 <= row["PRO"] <= 1 and row["p50 ms cpu"] > 0 for row in (exact, whole, spared))
+    assert [row["category"] for row in by_column(report.tables[1])] == [dataset.name] * 3
+    assert read_report(tmp_path).tables == report.tables
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert all(table.markdown() in text for table in report.tables)
+    assert "models/" in (tmp_path / ".gitignore").read_text(), "what is committed is the report"
+    lines.clear()
+    assert run_study(study, schedule, fresh=False).tables == report.tables
+    assert not any(line.startswith("[") for line in lines), "nothing is done twice"
+
+
+def test_what_is_found_of_means() -> None:
+    same = {metric.key: 0.9 for metric in stored_metrics()}
+    figures = {
+        "fp32": same | {"noise": 0.0},
+        "close": same | {"noise": 0.1, "pro": 0.898, "image_auroc": 0.96, "f1": 0.5},
+        "far": same | {"noise": 0.2, "pro": 0.95, "recall": 0.89},
+    }
+
+    def rounded(*timings: dict[str, object], backbone: str = "mobilenet_v3_small") -> Rounded:
+        return Rounded(
+            backbone=backbone,
+            categories=("a", "b"),
+            variants=tuple(figures),
+            results={f"{c}, {name}": each for c in "ab" for name, each in figures.items()},
+            timings=timings,
+        )
+
+    told = list(rounded().findings())
+    assert told == [
+        "`edgeseg export` leaves the backbone of mobilenet_v3_small in fp32 for CPUs.",
+        "Within 0.003 of fp32 or above it in mean PRO, image AUROC, recall: close.",
+    ]
+    timings = [
+        {
+            "key": f"{name} on cpu",
+            "host_ms": {"p50": ms},
+            "streamed_ms": {"p50": ms + 1},
+            "streamed_processor_ms": ms + 2,
+        }
+        for name, ms in (("fp32", 1.5), ("close", 2.0), ("far", 1.0))
+    ]
+    assert list(rounded(*timings).findings())[2:] == [
+        "p50 ms cpu: fp32 1.50, the fastest of these 2.00 (close).",
+        "streamed p50 ms cpu: fp32 2.50, the fastest of these 3.00 (close).",
+        "processor ms cpu: fp32 3.50, the fastest of these 4.00 (close).",
+    ]
+    lite, *_ = rounded(backbone="efficientnet_lite0").findings()
+    assert lite.endswith("for CPUs: with its first 2 layers in fp32.")

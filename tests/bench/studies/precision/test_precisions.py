@@ -97,6 +97,32 @@ def test_a_precision_is_compared_where_both_were_exported() -> None:
     assert [row["exported as"] for row in by_column(forms)] == ["all of it", "all of it", "refused"]
 
 
+def test_heads_of_an_earlier_run_did_not_say_whether_threads_spin() -> None:
+    row = {
+        **{"model": "net fp32", "backend": "onnxruntime cpu", "arithmetic": "float32"},
+        **{"frame_ms": 9.0, "backbone_ms": 8.0, "head": "0.11 (0.10 to 0.12)", "head_share": 0.11},
+    }
+    for heads, said in (((row,), False), ((row | {"spin": {"spin": "no"}},), True)):
+        measured = Measured(categories=(), backbones=(), precisions=(), results={}, heads=heads)
+        (shown,) = by_column(list(tables_of(measured))[-1])
+        assert ("spin" in shown) == said
+
+
+def test_the_share_of_a_head_is_held_against_its_goal() -> None:
+    shares = {"resnet18 fp32": 0.12, "resnet18 int8": 0.1248, "other fp32": 0.5}
+    heads = [
+        {"model": model, "backend": "onnxruntime cpu", "head_share": share}
+        for model, share in shares.items()
+    ]
+    measured = Measured(categories=(), backbones=(), precisions=(), results={}, heads=heads)
+    assert list(measured.findings()) == [
+        "resnet18 fp32 in onnxruntime cpu: the head takes 0.120 of the frame, goal at most 0.12: "
+        "met.",
+        "resnet18 int8 in onnxruntime cpu: the head takes 0.125 of the frame, goal at most 0.12: "
+        "missed.",
+    ]
+
+
 def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remember_traces(monkeypatch, SHORT)
     lines: list[str] = []
@@ -120,6 +146,7 @@ def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (row["precision"], row["categories"], row["PRO - fp32"]) == ("fp32", 1, 0.0)
     (head,) = by_column(report.tables[-1])
     assert (head["model"], head["arithmetic"]) == (f"{SHORT.backbone} fp32", "float32")
+    assert head["spin"] == "no"
     assert read_report(tmp_path).tables == report.tables
     lines.clear()
     assert run_study(study, schedule, fresh=False).tables == report.tables

@@ -1,6 +1,7 @@
 """Scores as numbers: the study sees what breaks a bound, on graphs of a few operations."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from edgeseg.bench.studies.precision import score_numbers
 from edgeseg.bench.studies.precision.score_numbers import (
     RADII,
+    Made,
     Row,
     difference,
     equal_rows,
@@ -16,6 +18,8 @@ from edgeseg.bench.studies.precision.score_numbers import (
     growth_row,
     spotted,
 )
+from edgeseg.errors import ExportError
+from edgeseg.export.exported import Exported
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 
 
@@ -30,14 +34,56 @@ def test_differences_are_shares_of_the_range() -> None:
     assert difference(one, np.array([0.0, 10.0, 6.0])) == pytest.approx(0.1)
 
 
+def both(folder: Path, *, precision: str = "fp32") -> Made:
+    written = []
+    for batch in (1, 4):
+        told = replace(brightness_metadata(batch=(batch,) * 3), precision=precision)
+        path = folder / f"{batch}.onnx"
+        write_brightness_model(path, metadata=told)
+        written.append(Exported(path=path, metadata=told, report={}, agreements=()))
+    return Made(single=written[0], batched=written[1])
+
+
+def test_what_computes_in_bfloat16_is_asked_of_openvino_alone(tmp_path: Path) -> None:
+    plain, short = both(tmp_path), both(tmp_path, precision="bf16")
+    assert set(plain.backends) - set(short.backends) == {"cpu"}
+
+
+def test_a_precision_that_cannot_be_exported_breaks_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> Exported:
+        raise ExportError("the graph is not valid ONNX")
+
+    monkeypatch.setattr(score_numbers, "fit", lambda *_: None)
+    monkeypatch.setattr(score_numbers, "save_artefact", lambda *_: None)
+    monkeypatch.setattr(score_numbers, "is_computed_here", lambda spec: spec.name != "bf16")
+    monkeypatch.setattr(score_numbers, "export_onnx", refuse)
+    rows = score_numbers.study(12, folder=tmp_path, backbone="resnet18", seed=0)
+    assert [row.what.partition(":")[0] for row in rows] == [
+        "fp32, export",
+        "fp16, export",
+        "int8, export",
+    ]
+    assert not any(row.kept for row in rows)
+
+
+def test_a_backend_that_cannot_open_a_file_breaks_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = both(tmp_path)
+    made.single.path.write_bytes(b"")
+    monkeypatch.setattr(score_numbers, "precision_rows", lambda *_: iter(()))
+    rows = list(score_numbers.rows_of(made, None, frames_of(2, seed=0), seed=0))
+    assert len(rows) == len(made.backends)
+    assert not any(row.kept for row in rows)
+
+
 def test_a_file_gives_the_same_scores_in_any_order_batch_and_thread(tmp_path: Path) -> None:
-    paths = {}
-    for name, batch in (("single", (1, 1, 1)), ("batched", (4, 4, 4))):
-        paths[name] = tmp_path / f"{name}.onnx"
-        write_brightness_model(paths[name], metadata=brightness_metadata(batch=batch))
+    made = both(tmp_path)
     size_hw = brightness_metadata().size_hw
     frames = np.random.default_rng(0).integers(0, 255, (6, *size_hw, 3), np.uint8)
-    rows = list(equal_rows(paths["single"], paths["batched"], frames))
+    rows = [row for backend in made.backends for row in equal_rows(made, backend, frames)]
     assert len(rows) in (4, 8), "of one backend, or of two"
     assert [row.what for row in rows if not row.kept] == []
     assert {row.frames for row in rows} == {6}
@@ -62,10 +108,10 @@ def test_half_of_the_frames_have_a_spot() -> None:
 
 @pytest.mark.parametrize(("sign", "kept"), [(1.0, True), (-1.0, False)])
 def test_a_score_that_falls_while_the_spot_grows_is_seen(
-    monkeypatch: pytest.MonkeyPatch, sign: float, kept: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: float, kept: bool
 ) -> None:
     def darkness(path: Path, frames: np.ndarray, *, backend: str, threads: int) -> np.ndarray:
         return sign * (frames < 25).mean(axis=(1, 2, 3))
 
     monkeypatch.setattr(score_numbers, "scores_of", darkness)
-    assert growth_row(Path("m.onnx"), 30, seed=0).kept == kept
+    assert growth_row(both(tmp_path), "cpu", 30, seed=0).kept == kept

@@ -1,14 +1,21 @@
 """Spinning threads beside sleeping ones: both take turns, and what runs beside them does run."""
 
 import json
+import threading
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from edgeseg.bench.studies.precision import spin
-from edgeseg.bench.studies.precision.spin import Turn, meanwhile, row_of
-from tests.support.brightness_model import write_brightness_model
+from edgeseg.bench.studies.precision.spin import Row, Turn, meanwhile, row_of
+from edgeseg.bench.studies.precision.watched_page import watched_page
+from edgeseg.contract.prediction import Prediction
+from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.web import live_view
+from tests.support.brightness_model import brightness_metadata, write_brightness_model
 
 
 def test_rows_are_medians_and_ratios_of_rounds() -> None:
@@ -28,9 +35,47 @@ def test_what_runs_beside_ends_with_it() -> None:
         while not calls:
             pass
     count = len(calls)
-    with meanwhile(None, period_s=0.0):
-        pass
+    time.sleep(0.01)
     assert len(calls) == count
+
+
+def test_somebody_looks_at_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its frames are drawn and sent while it is timed, and it is closed with it."""
+    metadata = brightness_metadata()
+    picture = np.full((72, 128, 3), 90, np.uint8)
+    prediction = Prediction(map_hw=np.zeros((32, 48), np.float32), score=1.0)
+    drawn: list[int] = []
+    monkeypatch.setattr(live_view, "encode_jpeg", lambda *_, **__: drawn.append(1) or b"jpeg")
+    before = pages_open()
+    with watched_page(metadata, picture) as show:
+        while len(drawn) < 2:
+            show(prediction)
+            time.sleep(0.01)
+        assert pages_open() > before
+    assert pages_open() == before
+
+
+def pages_open() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name.startswith("page")}
+
+
+def test_a_page_that_cannot_draw_gives_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = np.full((72, 128, 3), 90, np.uint8)
+    broken = Prediction(map_hw=np.zeros((0, 0), np.float32), score=1.0)
+    tried = threading.Event()
+
+    def fails(*_: object, **__: object) -> None:
+        tried.set()
+        raise ValueError
+
+    def watched() -> None:
+        with watched_page(brightness_metadata(), picture) as show:
+            show(broken)
+            assert tried.wait(30)
+
+    monkeypatch.setattr(live_view, "annotate_result", fails)
+    with pytest.raises(RuntimeFailure, match="the live page failed: a frame could not be drawn"):
+        watched()
 
 
 def test_every_situation_in_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,9 +89,13 @@ def test_every_situation_in_both_ways(tmp_path: Path, monkeypatch: pytest.Monkey
     situations = [row["beside"] for row in written["rows"]]
     assert situations == [
         *("back to back", "streamed", "streamed, second camera", "streamed, decoding"),
+        "streamed, live page",
     ]
     assert all(row["asleep_ms"] > 0 < row["awake_ms"] for row in written["rows"])
     assert set(written["cores_taken"]) == {"others", "stolen"}
+    readable = out.with_suffix(".md").read_text(encoding="utf-8")
+    assert spin.table([Row(**row) for row in written["rows"]]).markdown() in readable
+    assert written["facts"]["processor"] in readable
 
 
 _PACE = spin.Pace

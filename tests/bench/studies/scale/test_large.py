@@ -71,14 +71,16 @@ def test_the_table() -> None:
                 "gaussians": 1024,
                 "tiles": 45,
                 "fit": {"fit_s": 100.0, "peak_mb": 4000.0},
-                "eval": {"pro": 0.9},
+                "eval": {"pro": 0.9, "f1": 0.75, "recall": 0.6, "false_alarm_rate": 0.2},
                 "fp32": measured,
                 "int8": {"failed": "disagrees"},
             }
         ]
     ).markdown()
+    assert "| PRO | PRO 0.05 | F1 | recall | false alarms |" in found
+    accuracy = "0.900 | - | 0.750 | 0.600 | 0.200"  # a dash: not measured by an earlier run
     assert (
-        "| 2160x3840 in tiles of 512 | 45 of 64x64 | 1024 | 100 | 4.0 | 0.900 | 300 | 2.0 |"
+        f"| 2160x3840 in tiles of 512 | 45 of 64x64 | 1024 | 100 | 4.0 | {accuracy} | 300 | 2.0 |"
         in found
     )
     assert found.count("| failed | - | - | - |") == 1

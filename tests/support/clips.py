@@ -1,0 +1,14 @@
+"""Small videos."""
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+
+def write_clip(path: Path, *, size_hw: tuple[int, int], frames: int) -> None:
+    """So many grey frames, each a little brighter, as Motion JPEG."""
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10.0, size_hw[::-1])
+    for number in range(frames):
+        writer.write(np.full((*size_hw, 3), 100 + number, np.uint8))
+    writer.release()
