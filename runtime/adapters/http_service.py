@@ -75,8 +75,8 @@ class HttpService:
         with self._changed:
             while (found := self._results.get(trigger_id)) is None:
                 left_s = deadline_s - time.monotonic()
-                if left_s <= 0 or not self.station.waits_for(trigger_id):
-                    return self._results.get(trigger_id)
+                if left_s <= 0:  # a trigger that has ended may not be delivered yet: wait for it
+                    return None
                 self._changed.wait(left_s)
             return found
 

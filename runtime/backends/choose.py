@@ -120,6 +120,12 @@ def _note_precision(session: "Session", name: str, *, note: Note) -> None:
             f"round as {precision.name} says and as it was verified; run it on a GPU, or export "
             "fp32"
         )
+    elif precision.name != EXACT and session.metadata.target == "trt" and session.on_processor:
+        note(
+            f"{name} is an {precision.name} file for TensorRT, and here a processor runs it, whose "
+            "sums of its eight bits overflow where it has no VNNI: scores may be wrong; run it on "
+            "a GPU, or export it for CPUs"
+        )
     elif precision.name != EXACT and session.metadata.calibrated_in is not None:
         note(
             f"{name}: its threshold was found on {session.metadata.calibrated_in}, and "

@@ -3,7 +3,10 @@
 import http.client
 import json
 import socket
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,8 @@ import pytest
 from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapter_kinds import HttpOptions
+from edgeseg.runtime.adapters.http_service import HttpService
+from edgeseg.runtime.station.station import Station
 from tests.support.fakes import BrightnessSession
 
 TOKEN = "a-token-of-some-length"
@@ -87,6 +92,39 @@ def test_jobs(line: Rig) -> None:
     status, result = ask(line, "POST", "/trigger?wait=1", {})
     assert (status, result["verdict"], result["error"]) == (200, "no_inspection", "unknown_job")
     assert ask(line, "POST", "/job", {"job": 0}) == (202, {"accepted": True})
+
+
+def test_a_result_on_its_way_is_waited_for() -> None:
+    station = Station()
+    late = threading.Event()  # a listener before the service, which has not returned yet
+    station.subscribe(lambda result: late.wait(30))
+    service = HttpService(
+        station,
+        host="127.0.0.1",
+        port=0,
+        token=None,
+        may_trigger=True,
+        wait_s=30.0,
+        on_error=lambda name, message: None,
+    )
+    try:
+        station.start()
+        trigger_id = station.trigger(origin="test").trigger_id
+        ending = threading.Thread(target=station.stop)
+        ending.start()
+        with ThreadPoolExecutor(1) as pool:
+            while station.waits_for(trigger_id):
+                time.sleep(0.001)
+            asked = pool.submit(service.result, trigger_id, wait=True)
+            assert not asked.done()
+            late.set()
+            found = asked.result(timeout=30)
+        ending.join()
+        assert found is not None
+        assert found.trigger.trigger_id == trigger_id
+    finally:
+        late.set()
+        service.close()
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,19 @@ def test_other_precisions_run_as_they_say(tmp_path: Path, precision: str) -> Non
     assert len(notes) == 1
 
 
+@pytest.mark.parametrize("backend", ["cpu", "openvino"])
+def test_int8_for_tensorrt_on_a_processor_is_mentioned(tmp_path: Path, backend: str) -> None:
+    path, notes = tmp_path / "part.onnx", []
+    metadata = replace(brightness_metadata(), precision="int8", target="trt")
+    write_brightness_model(path, metadata=metadata)
+    open_session(path, backend=backend, note=notes.append).close()
+    assert notes[-1] == (
+        "part.onnx is an int8 file for TensorRT, and here a processor runs it, whose sums of its "
+        "eight bits overflow where it has no VNNI: scores may be wrong; run it on a GPU, or export "
+        "it for CPUs"
+    )
+
+
 def test_a_gpu_rounds_as_fp16_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session, notes = BrightnessSession(replace(brightness_metadata(), precision="fp16")), []
     monkeypatch.setitem(BACKENDS, "toy", lambda model, options: session)
