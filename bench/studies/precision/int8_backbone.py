@@ -23,12 +23,13 @@ from onnx import ModelProto
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.model_metadata import describe_model
-from edgeseg.bench.harness.accuracy import LABELS, fingerprint, open_limited
+from edgeseg.bench.harness.accuracy import LABELS, fingerprint
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report, write_report
 from edgeseg.bench.harness.units import Done, Result, Store, Unit, run_units
 from edgeseg.bench.latency.report import runnable, timing_facts, timing_notes, timing_units
 from edgeseg.bench.latency.turns import Candidate, Schedule
+from edgeseg.bench.studies.precision.asked import Asked, asked_options
 from edgeseg.bench.studies.precision.int8_tables import Rounded
 from edgeseg.bench.studies.precision.int8_variants import VARIANTS
 from edgeseg.bench.studies.precision.kept_models import kept_fit
@@ -44,7 +45,7 @@ from edgeseg.export.sessions import installed_runs
 from edgeseg.fitting.feature_space import with_context
 from edgeseg.model.predictor import Embedder
 from edgeseg.model.reference import ReferenceModel
-from edgeseg.options import FOLDER, note
+from edgeseg.options import note
 from edgeseg.progress import bar, ignore, silent
 from edgeseg.runtime.backends.session_options import SessionOptions
 
@@ -239,45 +240,32 @@ def run_study(study: Study, schedule: Schedule | None, *, fresh: bool) -> Report
 
 
 @click.command()
-@click.argument("data", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@asked_options()
 @click.option("--backbone", default="mobilenet_v3_small", show_default=True)
 @click.option("--variant", "variants", multiple=True, type=click.Choice(tuple(VARIANTS)))
 @click.option("--noise-only", is_flag=True, help="Do not fit again and test: seconds a variant.")
 @click.option("--rounds", type=click.IntRange(0), default=0, help="Of timing; 0: none.")
-@click.option("--weights", type=click.Choice(("random",)), help="Without real ones: a rehearsal.")
-@click.option("--limit", type=click.IntRange(2), help="Images of each kind, for a rehearsal.")
 @click.option("--size", type=int, default=FitConfig.size_hw[0], show_default=True)
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--fresh", is_flag=True, help="Forget results in the folder.")
-@click.option("--out", "-o", type=FOLDER, required=True, help="Folder of the report.")
 def main(
-    data: tuple[Path, ...],
+    asked: Asked,
     backbone: str,
     variants: tuple[str, ...],
     noise_only: bool,
     rounds: int,
-    weights: str | None,
-    limit: int | None,
     size: int,
-    threads: int,
-    fresh: bool,
-    out: Path,
 ) -> None:
     """Round a backbone in every way of VARIANTS on the categories in DATA."""
-    torch.set_num_threads(threads)
+    torch.set_num_threads(asked.threads)
     study = Study(
-        out=out,
-        datasets=tuple(open_limited(path, limit=limit) for path in data),
+        out=asked.out,
+        datasets=asked.datasets(),
         variants=variants or tuple(VARIANTS),
         config=with_context(FitConfig(backbone=backbone, size_hw=(size, size))),
-        weights=weights,
-        threads=threads,
+        weights=asked.weights,
+        threads=asked.threads,
         accuracy=not noise_only,
     )
-    report = run_study(study, Schedule(rounds=rounds) if rounds else None, fresh=fresh)
-    for table in report.tables:
-        click.echo(table.markdown())
-    note(f"wrote {out / 'report.md'}, report.json and report.html")
+    asked.show(run_study(study, Schedule(rounds=rounds) if rounds else None, fresh=asked.fresh))
 
 
 if __name__ == "__main__":

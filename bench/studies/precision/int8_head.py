@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from edgeseg.bench.compare.options import BACKBONES
-from edgeseg.bench.harness.accuracy import fingerprint, open_limited
+from edgeseg.bench.harness.accuracy import fingerprint
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report, write_report
 from edgeseg.bench.harness.tabular import column, table_of
 from edgeseg.bench.harness.units import Result, Store, Unit, run_units
+from edgeseg.bench.studies.precision.asked import Asked, asked_options
 from edgeseg.bench.studies.precision.kept_models import kept_fit
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
@@ -32,7 +33,7 @@ from edgeseg.export.precision.makers import Head, reach
 from edgeseg.export.precision.tolerances import TOLERANCES, Tolerance
 from edgeseg.fitting.feature_space import with_context
 from edgeseg.model.reference import ReferenceModel
-from edgeseg.options import FOLDER, note
+from edgeseg.options import note
 
 SHIPPED = "embedding and factors, as shipped"
 _FRAMES = 8  # good ones, and as many planted
@@ -201,35 +202,20 @@ def run_study(study: Study, *, fresh: bool) -> Report:
 
 
 @click.command()
-@click.argument("data", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@asked_options()
 @click.option("--backbone", "backbones", multiple=True, default=BACKBONES, show_default=True)
-@click.option("--weights", type=click.Choice(("random",)), help="Without real ones: a rehearsal.")
-@click.option("--limit", type=click.IntRange(2), help="Images of each kind, for a rehearsal.")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--fresh", is_flag=True, help="Forget results in the folder.")
-@click.option("--out", "-o", type=FOLDER, required=True, help="Folder of the report.")
-def main(
-    data: tuple[Path, ...],
-    backbones: tuple[str, ...],
-    weights: str | None,
-    limit: int | None,
-    threads: int,
-    fresh: bool,
-    out: Path,
-) -> None:
+def main(asked: Asked, backbones: tuple[str, ...]) -> None:
     """Round the heads of models of the categories in DATA, part by part."""
-    torch.set_num_threads(threads)
+    torch.set_num_threads(asked.threads)
     study = Study(
-        out=out,
-        datasets=tuple(open_limited(path, limit=limit) for path in data),
+        out=asked.out,
+        datasets=asked.datasets(),
         backbones=backbones,
         config=FitConfig(),
-        weights=weights,
-        threads=threads,
+        weights=asked.weights,
+        threads=asked.threads,
     )
-    for table in run_study(study, fresh=fresh).tables:
-        click.echo(table.markdown())
-    note(f"wrote {out / 'report.md'}, report.json and report.html")
+    asked.show(run_study(study, fresh=asked.fresh))
 
 
 if __name__ == "__main__":

@@ -15,12 +15,13 @@ import click
 
 from edgeseg.bench.compare.options import BACKBONES
 from edgeseg.bench.compare.trial import backends_of, export_as_shipped, facts_of, measure_file
-from edgeseg.bench.harness.accuracy import fingerprint, open_limited
+from edgeseg.bench.harness.accuracy import fingerprint
 from edgeseg.bench.harness.machine import CoreWatch, describe
 from edgeseg.bench.harness.report import Report, write_report
 from edgeseg.bench.harness.units import FAILED, Result, Store, Unit, run_units
 from edgeseg.bench.latency.report import runnable, timing_notes
 from edgeseg.bench.latency.turns import Schedule
+from edgeseg.bench.studies.precision.asked import Asked, asked_options
 from edgeseg.bench.studies.precision.head_share import head_rows
 from edgeseg.bench.studies.precision.kept_models import kept_fit
 from edgeseg.bench.studies.precision.precision_tables import Measured, tables_of
@@ -30,7 +31,7 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ExportError
 from edgeseg.files import file_sha256
 from edgeseg.fitting.feature_space import with_context
-from edgeseg.options import FOLDER, Entry, note
+from edgeseg.options import Entry, note
 from edgeseg.progress import bar
 from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.backends.session_options import SessionOptions
@@ -117,7 +118,7 @@ class Study:
 
 
 @click.command()
-@click.argument("data", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@asked_options()
 @click.option("--backbone", "backbones", multiple=True, default=BACKBONES, show_default=True)
 @click.option(
     "--precision",
@@ -136,40 +137,27 @@ class Study:
     show_default=True,
 )
 @click.option("--rounds", type=click.IntRange(0), default=0, help="Of timing; 0: none.")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--limit", type=click.IntRange(2), help="Images of each kind, for a rehearsal.")
-@click.option("--weights", type=click.Choice(("random",)), help="Without real ones: a rehearsal.")
-@click.option("--fresh", is_flag=True, help="Forget results in the folder.")
-@click.option("--out", "-o", type=FOLDER, required=True, help="Folder of the report.")
 def main(
-    data: tuple[Path, ...],
+    asked: Asked,
     backbones: tuple[str, ...],
     precisions: tuple[str, ...],
     backends: tuple[str, ...],
     rounds: int,
-    threads: int,
-    limit: int | None,
-    weights: str | None,
-    fresh: bool,
-    out: Path,
 ) -> None:
     """Measure exported precisions on the categories in DATA, each a folder as MVTec AD has it."""
     import torch
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(asked.threads)
     study = Study(
-        out=out,
-        datasets=tuple(open_limited(path, limit=limit) for path in data),
+        out=asked.out,
+        datasets=asked.datasets(),
         backbones=backbones,
         precisions=precisions,
         backends=tuple(runnable(backends)),
-        threads=threads,
-        weights=weights,
+        threads=asked.threads,
+        weights=asked.weights,
     )
-    report = run_study(study, Schedule(rounds=rounds) if rounds else None, fresh=fresh)
-    for table in report.tables:
-        click.echo(table.markdown())
-    note(f"wrote {out / 'report.md'}, report.json and report.html")
+    asked.show(run_study(study, Schedule(rounds=rounds) if rounds else None, fresh=asked.fresh))
 
 
 def run_study(study: Study, schedule: Schedule | None, *, fresh: bool) -> Report:
