@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from edgeseg.bench.compare.forms import forms_table
 from edgeseg.bench.compare.options import CompareOptions, Recipe
 from edgeseg.bench.harness.accuracy import (
@@ -15,7 +17,6 @@ from edgeseg.bench.harness.accuracy import (
     by_category,
     compared,
     decided,
-    group_means,
     metrics_in,
     over_seeds,
 )
@@ -112,11 +113,13 @@ class Measurements:
             backbone, preset, precision = label.split(" ")
             recipe = next(r for r in self.options.recipes if r.name == f"{backbone} {preset}")
             categories = self.accuracy(recipe, precision)
-            means = {
-                key: group_means({c: v[key][0] for c, v in categories.items() if key in v})
-                for key in LABELS  # a dash where an older run did not measure it
-            }
-            overall = {key: groups["overall"] for key, groups in means.items()}
+            # A dash where an older run did not measure it, or a category was refused: a mean
+            # without the hard ones would flatter whoever failed there.
+            overall: dict[str, float | None] = dict.fromkeys(LABELS)
+            for key in LABELS:
+                values = [found[key][0] for found in categories.values() if key in found]
+                if len(values) == len(self.categories):
+                    overall[key] = float(np.mean(values))
             spreads = [s for values in categories.values() if (s := values["pro"][1]) is not None]
             yield Row(
                 backbone=backbone,

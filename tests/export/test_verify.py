@@ -99,6 +99,18 @@ def test_verdicts_that_change_are_counted_and_tolerated_as_a_share() -> None:
     assert not compare(lower, tolerance=Tolerance(**{**vars(loose), "max_flips": 0.01})).passed
 
 
+def test_an_image_that_is_the_threshold_itself_has_no_verdict_to_lose() -> None:
+    def moved(frames: NDArray[np.uint8], by: float) -> Arrays:
+        maps, scores = brightness(frames)
+        return maps, scores + np.float32(by)
+
+    threshold = float(brightness(FRAMES)[1][2])
+    rounded = compare(lambda frames: moved(frames, 1e-3), threshold=threshold)
+    assert (rounded.flips, rounded.passed) == (0, True), "170 times 1e-4 is a tie"
+    higher = compare(lambda frames: moved(frames, 0.1), threshold=threshold)
+    assert higher.failures == ("verdicts that differ 1, expected <= 0",)
+
+
 def test_scores_that_do_not_follow_the_reference_fail() -> None:
     def constant(frames: NDArray[np.uint8]) -> Arrays:
         maps, scores = brightness(frames)

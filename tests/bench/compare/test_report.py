@@ -12,9 +12,10 @@ from edgeseg.bench.compare.report import (
     costs_of_precision,
     edge_beside_paper,
     findings_of,
+    unit_name,
 )
 from edgeseg.bench.harness.tabular import Table
-from edgeseg.bench.harness.units import Done
+from edgeseg.bench.harness.units import FAILED, Done, Result
 from tests.support.bench_tables import by_column
 
 
@@ -95,12 +96,21 @@ def test_the_summary_says_in_what_its_times_were_computed(spin: bool | None) -> 
     assert "spin" not in older, "a run of version 0.1.0 did not say it"
 
 
-def summary(timing: dict[str, object]) -> Table:
+@pytest.mark.parametrize("refused", [True, False])
+def test_no_mean_without_the_category_that_was_refused(refused: bool) -> None:
+    easy = {"fp32": {"pro": 0.9}}
+    hard = {"fp32": {FAILED: "fp32.onnx: disagrees"}} if refused else {"fp32": {"pro": 0.5}}
+    (row,) = by_column(summary(TIMING, bottle=easy, grid=hard))
+    assert row["PRO"] == (None if refused else pytest.approx(0.7))
+
+
+def summary(timing: dict[str, object], **by_category: Result) -> Table:
     recipe = Recipe(backbone="resnet18", preset="edge", precisions=("fp32",))
+    results = {unit_name(category, recipe, 0): found for category, found in by_category.items()}
     measured = Measurements(
         options=CompareOptions(data=Path(), recipes=(recipe,)),
-        categories=("bottle",),
-        done=Done(results={}, commits=(), seconds=0.0),
+        categories=tuple(by_category) or ("bottle",),
+        done=Done(results=results, commits=(), seconds=0.0),
         timed=Done(results={"rounds": {"timings": [timing]}}, commits=(), seconds=0.0),
     )
     return next(accuracy_tables(measured, list(measured.rows())))
