@@ -24,7 +24,7 @@ from tests.support import REPO
 
 RESULTS = REPO / "bench" / "results"
 CATEGORIES = ("bottle", "cable", "grid", "screw")
-OF_COMPARE = ("resnet18", "mobilenet_v3_small", "efficientnet_lite0")  # a run of version 0.1.0
+OF_COMPARE = ("efficientnet_lite1", "resnet18", "mobilenet_v3_small")
 
 
 def done(results: dict[str, Result]) -> Done:
@@ -53,9 +53,7 @@ def as_written(tables: Any) -> Any:
 
 def test_compare() -> None:
     report, tables = read("compare")
-    options = CompareOptions(
-        data=Path(), recipes=recipes(OF_COMPARE, ("edge", "paper"), ("fp32", "fp16", "int8"))
-    )
+    options = CompareOptions(data=Path(), recipes=recipes(OF_COMPARE, ("edge", "paper"), ("fp32",)))
     measured = compare_report.Measurements(
         options=options,
         categories=CATEGORIES,
@@ -98,13 +96,24 @@ def test_paper() -> None:
     assert tuple(findings.sentences()) == report.findings
 
 
-def test_precision() -> None:
-    report, tables = read("precision")
+@pytest.mark.parametrize(
+    ("name", "categories", "backbones"),
+    [
+        ("precision", ("bottle",), BACKBONES),
+        (
+            "precision/more",
+            ("bracket_brown", "toothbrush", "transistor"),
+            ("resnet18", "efficientnet_lite0", "efficientnet_lite1"),
+        ),
+    ],
+)
+def test_precision(name: str, categories: tuple[str, ...], backbones: tuple[str, ...]) -> None:
+    report, tables = read(name)
     results = dict(report.raw)
     measured = precision_tables.Measured(
-        heads=results.pop("rounds")["rows"],
-        categories=("bottle",),
-        backbones=BACKBONES,
+        heads=results.pop("rounds", {"rows": ()})["rows"],
+        categories=categories,
+        backbones=backbones,
         precisions=("fp32", "int8"),
         results=results,
     )
@@ -112,7 +121,7 @@ def test_precision() -> None:
     assert tuple(measured.findings()) == report.findings
 
 
-@pytest.mark.parametrize("name", ["compare", "peers", "paper", "precision"])
+@pytest.mark.parametrize("name", ["compare", "peers", "paper", "precision", "precision/more"])
 def test_the_text_is_that_of_the_values(name: str) -> None:
     report, _ = read(name)
     assert (RESULTS / name / "report.md").read_text(encoding="utf-8") == report.markdown()
