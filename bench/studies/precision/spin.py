@@ -4,7 +4,7 @@
 
 Each file has two sessions, opened as a stream opens them but for this option. They take turns: back
 to back; at a camera's pace; the same beside a second camera on the same cores, beside a thread that
-decodes pictures as a camera's driver does, and with the live page in a browser. Run it on an idle
+decodes pictures as a camera's driver does, and with a viewer of the live page. Run it on an idle
 machine: it says if it was not. The table goes beside the JSON, as Markdown.
 """
 

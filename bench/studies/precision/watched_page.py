@@ -1,4 +1,7 @@
-"""The live page with a browser before it, beside a session that is timed."""
+"""The live page with a viewer, beside a session that is timed.
+
+The viewer asks for what a browser asks for; it is a thread of this process, and shows nothing.
+"""
 
 import threading
 import time
@@ -24,7 +27,7 @@ from edgeseg.runtime.web.page_sink import PageSink
 
 _NAME = "camera"
 _POLL_S = 0.5  # between two looks of the page at its numbers
-_BEGIN_S = 10.0  # until the browser looks; then something is wrong
+_BEGIN_S = 10.0  # until the viewer looks; then something is wrong
 
 
 class _Numbers:
@@ -71,15 +74,15 @@ def watched_page(
         stale_after_s=60.0,
     )
     stop = threading.Event()
-    browser = threading.Thread(target=_look, args=(page.url, stop), daemon=True)
-    browser.start()
+    viewer = threading.Thread(target=_look, args=(page.url, stop), daemon=True)
+    viewer.start()
     try:
         _wait_for_viewer(page)
         yield lambda prediction: page.on_frame(_result(prediction, metadata, picture_hwc))
     finally:
         stop.set()
         page.close()
-        browser.join()
+        viewer.join()
     if faults:
         raise RuntimeFailure(f"the live page failed: {faults[0]}; its times mean nothing")
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import save_artefact
 from edgeseg.bench.harness.report import read_report
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.bench.studies.precision import int8_backbone
@@ -22,10 +21,9 @@ from edgeseg.bench.studies.precision.int8_variants import (
     sum_of_projections,
 )
 from edgeseg.contract.metrics import stored_metrics
-from edgeseg.data.datasets import open_dataset
 from edgeseg.export.precision.int8 import first_layers
 from tests.support.bench_tables import by_column
-from tests.support.export_models import SHORT, artefact, data, good_frames, traced
+from tests.support.export_models import SHORT, artefact, data_with_model, good_frames, traced
 
 
 def test_sums_are_told_apart() -> None:
@@ -51,10 +49,7 @@ def test_a_small_run_leaves_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyP
     lines: list[str] = []
     monkeypatch.setattr(int8_backbone, "note", lines.append)
     monkeypatch.setattr(int8_backbone, "build_graph", lambda *_, **__: traced(SHORT))
-    dataset = open_dataset(data())
-    path = tmp_path / "models" / f"{dataset.name}-{SHORT.backbone}.edgeseg"
-    path.parent.mkdir()
-    save_artefact(artefact(SHORT), path)
+    dataset = data_with_model(tmp_path, SHORT)
     names = ("fp32", WHOLE, "fp32: first two layers")
     assert set(names) < set(VARIANTS)
     study = Study(

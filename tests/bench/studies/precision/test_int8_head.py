@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from edgeseg.artefact.artefact import save_artefact
 from edgeseg.bench.harness.report import read_report
 from edgeseg.bench.studies.precision import int8_head
 from edgeseg.bench.studies.precision.int8_head import (
@@ -18,9 +17,8 @@ from edgeseg.bench.studies.precision.int8_head import (
     rows,
     run_study,
 )
-from edgeseg.data.datasets import open_dataset
 from tests.support.bench_tables import by_column
-from tests.support.export_models import SHORT, artefact, data, good_frames
+from tests.support.export_models import SHORT, artefact, data_with_model, good_frames
 
 
 def test_factors_keep_their_largest_value_and_lose_half_a_step() -> None:
@@ -63,10 +61,7 @@ def test_an_embedding_within_its_reach_loses_half_a_step() -> None:
 def test_a_small_run_leaves_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     monkeypatch.setattr(int8_head, "note", lines.append)
-    dataset = open_dataset(data())
-    path = tmp_path / "models" / f"{dataset.name}-{SHORT.backbone}.edgeseg"
-    path.parent.mkdir()
-    save_artefact(artefact(SHORT), path)
+    dataset = data_with_model(tmp_path, SHORT)
     study = Study(
         out=tmp_path,
         datasets=(dataset,),

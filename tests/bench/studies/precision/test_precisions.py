@@ -7,7 +7,6 @@ import pytest
 import torch
 from onnx import numpy_helper
 
-from edgeseg.artefact.artefact import save_artefact
 from edgeseg.bench.harness.report import read_report
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.bench.studies.precision import precisions
@@ -15,14 +14,13 @@ from edgeseg.bench.studies.precision.head_share import at_taps
 from edgeseg.bench.studies.precision.precision_tables import Measured, tables_of
 from edgeseg.bench.studies.precision.precisions import Study, run_study
 from edgeseg.contract.metrics import stored_metrics
-from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import ExportError
 from edgeseg.export.precision.int8 import Quantiser
 from tests.support.bench_tables import by_column
 from tests.support.export_models import (
     SHORT,
     artefact,
-    data,
+    data_with_model,
     frames,
     good_frames,
     remember_traces,
@@ -127,10 +125,7 @@ def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remember_traces(monkeypatch, SHORT)
     lines: list[str] = []
     monkeypatch.setattr(precisions, "note", lines.append)
-    dataset = open_dataset(data())
-    path = tmp_path / "models" / f"{dataset.name}-{SHORT.backbone}.edgeseg"
-    path.parent.mkdir()
-    save_artefact(artefact(SHORT), path)
+    dataset = data_with_model(tmp_path, SHORT)
     study = Study(
         out=tmp_path,
         datasets=(dataset,),
