@@ -32,9 +32,10 @@ ADAPTERS = {"paho", "asyncua", "tomli", "cryptography"}
 LIGHT_ROOMS = DEVICE | {"config", "data", "data.synthetic", "cli"}
 
 
-def table(*, rooms: set[str] | None = None) -> list:
+def inside(rooms: set[str] | None = None) -> list[str]:
+    """Modules of these rooms, or of all."""
     return [
-        pytest.param(name, id=name)
+        name
         for name in MODULES
         if name not in BY_NAME and (rooms is None or room_of(name) in rooms)
     ]
@@ -48,14 +49,17 @@ def test_every_room_is_there():
     assert {room_of(name) for name in MODULES if name not in BY_NAME} == set(ROOMS)
 
 
-@pytest.mark.parametrize("name", table())
-def test_rooms_import_what_stands_below_them(name):
+def test_rooms_import_what_stands_below_them():
     """Lazy imports and names of modules in strings count like any other."""
-    room = room_of(name)
-    below = allowed(room)
-    for module in imported(MODULES[name], MODULES):
-        if module in MODULES and module != "edgeseg":
-            assert room_of(module) in below, f"{room} imports {module}: see tests/support/house.py"
+    against_the_rule = [
+        f"{name} imports {module}: see tests/support/house.py"
+        for name in inside()
+        for module in imported(MODULES[name], MODULES)
+        if module in MODULES
+        and module != "edgeseg"
+        and room_of(module) not in allowed(room_of(name))
+    ]
+    assert against_the_rule == []
 
 
 def test_no_module_imports_itself_through_others():
@@ -75,13 +79,15 @@ def test_the_core_and_the_parts_are_not_mentioned_by_those_below():
         assert not {m for m in imported(path, MODULES) if m.startswith("edgeseg.bench")}, name
 
 
-@pytest.mark.parametrize("name", table(rooms=DEVICE))
-def test_a_device_has_what_its_rooms_import(name):
-    for module in imported(MODULES[name], MODULES):
-        here = is_standard(module) or top(module) in LIGHT_PACKAGES | BACKENDS | ADAPTERS | {
-            "edgeseg"
-        }
-        assert here, f"{name} imports {module}, which a device need not have"
+def test_a_device_has_what_its_rooms_import():
+    at_hand = LIGHT_PACKAGES | BACKENDS | ADAPTERS | {"edgeseg"}
+    missing = [
+        f"{name} imports {module}, which a device need not have"
+        for name in inside(DEVICE)
+        for module in imported(MODULES[name], MODULES)
+        if not is_standard(module) and top(module) not in at_hand
+    ]
+    assert missing == []
 
 
 @cache
@@ -94,11 +100,19 @@ def loaded_with(name: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@pytest.mark.parametrize("name", table(rooms=LIGHT_ROOMS))
-def test_light_rooms_load_nothing_heavy(name):
+def heavy(names: list[str], light: set[str]) -> list[tuple[str, str]]:
+    """Modules of ours, each with a package that it loads and that is not light."""
+    return [
+        (name, package)
+        for name in names
+        for package in {top(module) for module in loaded_with(name) if not is_standard(module)}
+        if package not in light
+    ]
+
+
+def test_light_rooms_load_nothing_heavy():
     """One backend is installed; a module that loads another with itself would break them all."""
-    packages = {top(module) for module in loaded_with(name) if not is_standard(module)}
-    assert packages <= LIGHT_PACKAGES | {"edgeseg"}
+    assert heavy(inside(LIGHT_ROOMS), LIGHT_PACKAGES | {"edgeseg"}) == []
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -107,8 +121,8 @@ def test_names_shadow_nothing(part):
     installed = set(importlib.metadata.packages_distributions()) - {"edgeseg", *PARTS}
     known = {"onnx", "tensorrt", "torch", "triton", "cuda", "openvino", "anomalib"}
     taken = set(sys.stdlib_module_names) | installed | known
-    inside = {name.split(".")[2] for name in MODULES if name.startswith(f"edgeseg.{part}.")}
-    assert not inside & taken
+    own = {name.split(".")[2] for name in MODULES if name.startswith(f"edgeseg.{part}.")}
+    assert not own & taken
 
 
 def test_loading_all_of_a_device_loads_no_torch_and_no_onnx():
@@ -121,10 +135,8 @@ def test_loading_all_of_a_device_loads_no_torch_and_no_onnx():
 TAUGHT = [name for name in MODULES if room_of(name) in TEACHING and name not in WITH_TORCH]
 
 
-@pytest.mark.parametrize("name", TAUGHT)
-def test_a_device_that_fits_its_own_models_loads_no_torch(name):
-    packages = {top(module) for module in loaded_with(name) if not is_standard(module)}
-    assert packages <= LIGHT_PACKAGES | {"edgeseg", "safetensors"}
+def test_a_device_that_fits_its_own_models_loads_no_torch():
+    assert heavy(TAUGHT, LIGHT_PACKAGES | {"edgeseg", "safetensors"}) == []
 
 
 def test_all_of_a_fit_loads_where_torch_is_not_installed():

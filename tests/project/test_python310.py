@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 
 import click
-import pytest
 
 from tests.support import REPO
 from tests.support.house import BY_NAME, DEVICE, modules, room_of
@@ -71,10 +70,9 @@ def run(code: str, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
-def test_the_syntax_is_that_of_the_oldest(name):
-    path = MODULES[name]
-    ast.parse(path.read_text(encoding="utf-8"), path, feature_version=OLDEST)
+def test_the_syntax_is_that_of_the_oldest():
+    for path in MODULES.values():  # an error names the file
+        ast.parse(path.read_text(encoding="utf-8"), path, feature_version=OLDEST)
 
 
 def test_the_oldest_compiles_everything():
