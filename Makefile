@@ -10,10 +10,13 @@ LOCK := --quiet --universal --python-version 3.10 --generate-hashes --no-emit-in
 setup: $(VENV)/.installed
 
 # Made anew when the list of dependencies changes.
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml release/dev.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --require-hashes -r release/dev.lock \
+	  && $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . \
+	  || { echo "this index has not all of release/dev.lock: taking the versions it has"; \
+	       $(BIN)/python -m pip install --quiet --editable '.[dev]'; }
 	touch $@
 
 test: setup lint
@@ -42,9 +45,12 @@ dist: setup
 # Versions and hashes of all that is installed, for every platform; needs the package index.
 lock: setup
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra cpu --extra web --extra teach --extra sign $(LOCK) --output-file release/device.lock
+	echo 'setuptools>=77' | $(BIN)/uv pip compile - $(LOCK) --output-file release/build.lock
+	$(BIN)/uv pip compile pyproject.toml --extra cpu --extra openvino --extra web --extra teach --extra sign --extra mqtt --extra opcua $(LOCK) --output-file release/device.lock
+	echo 'cuda-python>=12,<13' | $(BIN)/uv pip compile pyproject.toml - --extra web --extra teach --extra sign --extra mqtt --extra opcua $(LOCK) --output-file release/jetson.lock
 	$(BIN)/uv pip compile pyproject.toml --extra fit $(LOCK) --output-file release/fit.lock
 	$(BIN)/uv pip compile pyproject.toml --extra dev $(LOCK) --output-file release/dev.lock
+	$(BIN)/python release/licences.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

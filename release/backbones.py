@@ -3,7 +3,7 @@
     python release/backbones.py --out dist
 
 Weights come from the package index and are Apache-2.0. The same versions of torch and onnx give
-the same bytes.
+the same bytes, so that others than those of release/fit.lock are refused.
 """
 
 import argparse
@@ -13,13 +13,17 @@ import sys
 import tempfile
 import time
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # for dist.py, also when loaded by its path
 from dist import REPO, commit_time, digest
+from sbom import pinned
 
 from edgeseg import __version__
 from edgeseg.device.at_hand import FOLDER, PACKAGED, package_of
+
+_MAKERS = ("torch", "onnx", "onnxscript")  # whose versions decide the bytes of a graph
 
 
 def main() -> None:
@@ -27,11 +31,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=REPO / "dist")
     out = parser.parse_args().out
+    check_versions((REPO / "release/fit.lock").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as scratch:
         wheels = [
             build_wheel(_graph(name, Path(scratch)), out, epoch=commit_time()) for name in PACKAGED
         ]
     add_sums(wheels, out / "SHA256SUMS")
+
+
+def check_versions(lock: str) -> None:
+    """Stop where what makes the graphs is not what the lock pins."""
+    pins = pinned(lock)
+    for name in _MAKERS:
+        here = metadata.version(name)
+        wanted = [version for pin, version in pins if pin == name]
+        if here not in wanted:
+            sys.exit(f"{name} {here}, and release/fit.lock has {', '.join(wanted)}: `make setup`")
 
 
 def add_sums(paths: list[Path], sums: Path) -> None:

@@ -3,7 +3,8 @@
     python release/dist.py --out dist
 
 Everything is built twice, from two copies of what git knows, and compared. Times in the archives
-are those of the commit (SOURCE_DATE_EPOCH).
+are those of the commit (SOURCE_DATE_EPOCH). The build backend is the one of release/build.lock, by
+its hash, in a folder of its own: what else is installed here is not seen by it.
 """
 
 import argparse
@@ -22,17 +23,28 @@ sys.path.insert(0, str(Path(__file__).parent))  # for sbom.py, also when loaded 
 from sbom import write_sbom
 
 REPO = Path(__file__).resolve().parent.parent
-_BUILD = "import setuptools.build_meta as b; b.build_{kind}({folder!r})"
+_BUILD = (
+    "import sys; sys.path.insert(0, {backend!r}); "
+    "import setuptools.build_meta as b; b.build_{kind}({folder!r})"
+)
 
 
 def main() -> None:
     """Build, compare, and write to the folder of the release."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=REPO / "dist")
-    out = parser.parse_args().out
-    epoch = commit_time()
+    parser.add_argument(
+        "--backend",
+        type=Path,
+        help="a folder with a build backend that was installed before; not for a release",
+    )
+    given = parser.parse_args()
+    out, epoch = given.out, commit_time()
     with tempfile.TemporaryDirectory() as scratch:
-        first, second = (build(Path(scratch) / name, epoch=epoch) for name in ("a", "b"))
+        backend = given.backend or locked_backend(Path(scratch) / "backend")
+        first, second = (
+            build(Path(scratch) / name, epoch=epoch, backend=backend) for name in ("a", "b")
+        )
         differing = sorted(contents(first) ^ contents(second))
         if differing:
             sys.exit(f"not reproducible: {differing}")
@@ -59,7 +71,21 @@ def git(*words: str) -> str:
     ).stdout
 
 
-def build(folder: Path, *, epoch: int) -> list[Path]:
+def locked_backend(folder: Path) -> Path:
+    """The build backend of the lock, by its hash, from the package index."""
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes")
+    lock = REPO / "release/build.lock"
+    done = subprocess.run(
+        [*pip, "--ignore-installed", "--target", str(folder), "-r", str(lock)],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        sys.exit(f"release/build.lock cannot be installed:\n{done.stderr[-3000:]}")
+    return folder
+
+
+def build(folder: Path, *, epoch: int, backend: Path) -> list[Path]:
     """The wheel and the sdist of a fresh copy."""
     checkout, built = folder / "checkout", folder / "built"
     built.mkdir(parents=True)
@@ -71,10 +97,12 @@ def build(folder: Path, *, epoch: int) -> list[Path]:
         else:
             shutil.copyfile(REPO / name, target)
             target.chmod(0o755 if os.access(REPO / name, os.X_OK) else 0o644)
-    environment = os.environ | {"SOURCE_DATE_EPOCH": str(epoch), "PYTHONHASHSEED": "0"}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    environment = kept | {"SOURCE_DATE_EPOCH": str(epoch), "PYTHONHASHSEED": "0"}
     for kind in ("wheel", "sdist"):
+        code = _BUILD.format(kind=kind, folder=str(built), backend=str(backend))
         done = subprocess.run(
-            [sys.executable, "-c", _BUILD.format(kind=kind, folder=str(built))],
+            [sys.executable, "-s", "-S", "-c", code],  # without the packages of this environment
             cwd=checkout,
             env=environment,
             capture_output=True,

@@ -1,14 +1,19 @@
-"""A software bill of materials (CycloneDX 1.5, JSON) of the device install, from its lock."""
+"""A software bill of materials (CycloneDX 1.5, JSON) of the device install, from its lock.
+
+Licences are those of release/licences.json, where each stands beside the version that it was read
+of: what happens to be installed has no say. release/licences.py writes the file.
+"""
 
 import json
 import re
+import sys
 import uuid
 from datetime import datetime, timezone
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 REPO = Path(__file__).resolve().parent.parent
+LICENCES = REPO / "release/licences.json"
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._\-]+)==(?P<version>[^\s;\\]+)(?P<marker>\s*;[^\\]*)?")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
@@ -34,16 +39,32 @@ def write_sbom(lock: Path, folder: Path, *, epoch: int) -> Path:
     return target
 
 
+def pinned(lock: str) -> list[tuple[str, str]]:
+    """Names and versions of a lock, in its order."""
+    pins = map(_PIN.match, lock.splitlines())
+    return [(pin["name"], pin["version"]) for pin in pins if pin is not None]
+
+
+def stated_licences() -> dict[str, str]:
+    """Licences by `name==version`."""
+    stated: dict[str, str] = json.loads(LICENCES.read_text(encoding="utf-8"))
+    return stated
+
+
 def components(lock: str) -> list[dict[str, Any]]:
     """One entry for every pinned package, with the hashes of all its files."""
+    licences = stated_licences()
+    missing = [f"{name}=={version}" for name, version in pinned(lock)]
+    missing = [pin for pin in missing if pin not in licences]
+    if missing:
+        sys.exit(f"{LICENCES.name}: no licence of {', '.join(missing)}; run release/licences.py")
     found: list[dict[str, Any]] = []
     for line in lock.splitlines():
         pin = _PIN.match(line)
         if pin is not None:
             found.append(_component(pin["name"], pin["version"], kind="library"))
-            licence = _licence(pin["name"])
-            if licence is not None:
-                found[-1]["licenses"] = [{"license": {"name": licence}}]
+            licence = licences[f"{pin['name']}=={pin['version']}"]
+            found[-1]["licenses"] = [{"license": {"name": licence}}]
             if pin["marker"]:
                 marker = pin["marker"].strip(" ;")
                 found[-1]["properties"] = [{"name": "marker", "value": marker}]
@@ -57,22 +78,6 @@ def components(lock: str) -> list[dict[str, Any]]:
 def _component(name: str, version: str, *, kind: str) -> dict[str, Any]:
     address = f"pkg:pypi/{name.lower().replace('_', '-')}@{version}"
     return {"type": kind, "name": name, "version": version, "purl": address, "bom-ref": address}
-
-
-def _licence(name: str) -> str | None:
-    """As the installed package states it; None if it is not installed or does not say."""
-    try:
-        told = metadata.metadata(name)
-    except metadata.PackageNotFoundError:
-        return None
-    stated = told.get("License-Expression") or told.get("License") or ""
-    classified = [
-        line.rpartition("::")[2].strip()
-        for line in told.get_all("Classifier") or []
-        if line.startswith("License ::")
-    ]
-    short = stated.splitlines()[0].strip() if stated.strip() else ""
-    return short if short and short != "UNKNOWN" else "; ".join(classified) or None
 
 
 def _project() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The release: built twice with the same bytes, installed and run; locks, bill of materials."""
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -8,14 +9,17 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import setuptools
 
 from edgeseg import __version__
 from tests.support import REPO
 
-LOCKS = ("device", "fit", "dev")
+LOCKS = ("build", "device", "jetson", "fit", "dev")
 _PIN = re.compile(r"^([A-Za-z0-9._\-]+)==", re.M)
 
 
@@ -36,11 +40,17 @@ def pins(lock: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make dist` writes; it compares two builds itself."""
+    """What `make dist` writes, by the backend at hand; it compares two builds itself."""
     if run("git", "rev-parse", "HEAD").returncode != 0:
         pytest.skip("no git, which tells what belongs to a release")
     folder = tmp_path_factory.mktemp("dist")
-    done = run(sys.executable, "release/dist.py", "--out", folder)
+    # What lies on the path of the caller is not taken.
+    other = tmp_path_factory.mktemp("other") / "setuptools"
+    other.mkdir()
+    (other / "__init__.py").write_text("raise ImportError('another setuptools')\n")
+    backend = Path(setuptools.__file__).parent.parent
+    build = (sys.executable, "release/dist.py", "--out", folder, "--backend", backend)
+    done = run(*build, PYTHONPATH=str(other.parent))
     assert done.returncode == 0, done.stderr + done.stdout
     return folder
 
@@ -119,6 +129,40 @@ def test_the_bill_of_materials_names_what_the_lock_pins(dist: Path) -> None:
         assert all(re.fullmatch("[0-9a-f]{64}", item["content"]) for item in one["hashes"])
     click = next(one for one in bill["components"] if one["name"] == "click")
     assert click["licenses"] == [{"license": {"name": "BSD-3-Clause"}}]
+    assert all(one["licenses"] for one in bill["components"])
+
+
+def test_licences_are_stated_of_every_version_and_as_the_packages_do() -> None:
+    """In the repository: what is installed here is only compared with it."""
+    stated = json.loads((REPO / "release/licences.json").read_text(encoding="utf-8"))
+    licences = load("licences")
+    lock = (REPO / "release/device.lock").read_text(encoding="utf-8")
+    assert set(stated) == {f"{name}=={version}" for name, version in licences.pinned(lock)}
+    compared = 0
+    for pin, licence in stated.items():
+        name, version = pin.split("==")
+        try:
+            told = metadata.metadata(name)
+        except metadata.PackageNotFoundError:
+            continue
+        if told["Version"] == version:
+            assert licences.licence(told.json) == licence, pin
+            compared += 1
+    assert compared
+
+
+def test_a_package_whose_licence_nobody_stated_makes_no_bill() -> None:
+    with pytest.raises(SystemExit, match=r"no licence of click==0\.0\.1; run release/licences\.py"):
+        load("sbom").components("click==0.0.1 \\\n")
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, REPO / f"release/{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -142,7 +186,8 @@ def test_locks_hold_what_pyproject_asks_for() -> None:
 
     base = asked("dependencies")
     rooms = {
-        "device": ("cpu", "web", "teach", "sign"),
+        "device": ("cpu", "openvino", "web", "teach", "sign", "mqtt", "opcua"),
+        "jetson": ("web", "teach", "sign", "mqtt", "opcua"),
         "fit": ("fit",),
         "dev": ("dev", "fit", "web", "openvino", "mqtt", "opcua", "sign"),
     }
@@ -150,9 +195,14 @@ def test_locks_hold_what_pyproject_asks_for() -> None:
         assert base.union(*map(asked, extras)) <= set(pins(lock)), lock
     (others,) = re.findall(r'"edgeseg\[([a-z,]+)\]",\n    "pymodbus', text)
     assert {"dev", *others.split(",")} == set(rooms["dev"])
-    device = re.search(r"^.*device\.lock$", (REPO / "Makefile").read_text(encoding="utf-8"), re.M)
-    assert device is not None
-    assert tuple(re.findall(r"--extra (\w+)", device[0])) == rooms["device"]
+    makefile = (REPO / "Makefile").read_text(encoding="utf-8")
+    for lock in ("device", "jetson"):
+        made = re.search(rf"^.*{lock}\.lock$", makefile, re.M)
+        assert made is not None
+        assert tuple(re.findall(r"--extra (\w+)", made[0])) == rooms[lock]
+    backend = re.findall(r'^requires = \["([^"]+)"\]', text, re.M)
+    assert re.findall(r"echo '(.*)' \| .*build\.lock$", makefile, re.M) == backend
+    assert pins("build") == ["setuptools"]
 
 
 fetches = pytest.mark.skipif(
@@ -173,7 +223,23 @@ def test_a_lock_is_all_that_an_installation_needs(lock: str, tmp_path: Path) -> 
     assert {each["metadata"]["name"].lower().replace("_", "-") for each in chosen} <= {
         name.lower().replace("_", "-") for name in pins(lock)
     }
-    assert len(chosen) > 5
+    assert len(chosen) > 5 or lock == "build"
+
+
+@fetches
+def test_two_computers_build_the_same_release(tmp_path: Path) -> None:
+    """Whatever setuptools, and plugins of it, each of them has."""
+    sums = []
+    for number, packages in enumerate((["setuptools==77.0.3", "setuptools-scm"], ["setuptools"])):
+        venv, out = tmp_path / f"venv{number}", tmp_path / f"dist{number}"
+        assert run(sys.executable, "-m", "venv", venv).returncode == 0
+        python = venv / "bin/python"
+        installed = run(python, "-m", "pip", "install", "--quiet", "--upgrade", *packages)
+        assert installed.returncode == 0, installed.stderr
+        done = run(python, "release/dist.py", "--out", out)
+        assert done.returncode == 0, done.stderr
+        sums.append((out / "SHA256SUMS").read_text())
+    assert sums[0] == sums[1]
 
 
 @fetches
@@ -187,3 +253,5 @@ def test_the_device_lock_installs_and_runs_the_wheel(dist: Path, tmp_path: Path)
     assert run(*pip, "--no-deps", "--no-index", wheel).returncode == 0
     said = run(venv / "bin/edgeseg", "doctor", PYTHONPATH="")
     assert "onnxruntime" in said.stdout, said.stderr
+    here = run(venv / "bin/python", "-c", "import asyncua, openvino, paho.mqtt", PYTHONPATH="")
+    assert here.returncode == 0, here.stderr
