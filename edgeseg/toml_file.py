@@ -3,7 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from edgeseg.errors import UsageError
 
@@ -13,17 +13,25 @@ _READER = "tomllib" if sys.version_info >= (3, 11) else "tomli"
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a file."""
-    reader = importlib.import_module(_READER)
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise UsageError(f"{path}: more than {MAX_BYTES} bytes, expected a file of settings")
-        values: dict[str, Any] = reader.loads(data.decode("utf-8"))
+            return parse_toml(file, name=path)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error})") from None
+
+
+def parse_toml(file: BinaryIO, *, name: Path) -> dict[str, Any]:
+    """The tables of a file that was opened."""
+    reader = importlib.import_module(_READER)
+    data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{name}: more than {MAX_BYTES} bytes, expected a file of settings")
+    try:
+        values: dict[str, Any] = reader.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: cannot be read ({error})") from None
     except (reader.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise UsageError(f"{path}: not TOML ({str(error)[:200]})") from None
+        raise UsageError(f"{name}: not TOML ({str(error)[:200]})") from None
     return values

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeseg.errors import EdgesegError
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.choose import AUTO
 from edgeseg.runtime.backends.session_options import SessionOptions
@@ -29,14 +30,15 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
     "auto" takes TensorRT, else CUDA, else the CPU; `note=print` tells which, and why.
     `threads` are all cores unless given; `spin` lets them watch for the next frame, awake.
     `threshold` replaces the model's own. `trust` are public keys: what none of them has signed
-    is refused.
+    is refused, and so is a version below the one that ran here.
 
         with edgeseg.runtime.open("part.onnx") as detector:
             result = detector.predict(frame_hwc)  # .anomalous, .score, .map_hw, .regions
     """
+    from edgeseg.runtime.backends.ran_versions import remember_ran
     from edgeseg.runtime.scoring.detector import open_detector
 
-    return open_detector(
+    detector = open_detector(
         Path(model),
         backend=backend,
         options=SessionOptions(threads=threads, spin=spin, trust=tuple(map(Path, trust))),
@@ -44,3 +46,10 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
         allow_random_weights=allow_random_weights,
         note=note,
     )
+    try:
+        if detector.statement is not None:
+            remember_ran(detector.statement)
+    except EdgesegError:
+        detector.close()
+        raise
+    return detector

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from edgeseg.contract.signature import admit
 from edgeseg.options import FOLDER, listeners, note, quiet_option
+from edgeseg.runtime.backends.ran_versions import RanVersions
 from edgeseg.runtime.golden.live import grab_frames
 from edgeseg.runtime.golden.open_judge import Opening, check_recipe
 from edgeseg.runtime.golden.record import CheckRecord, write_record
@@ -40,8 +40,8 @@ def check(
     edgeseg check recipes/bottle --source 0
     """
     note_to, _ = listeners(quiet=quiet)
-    admit(recipe, opening.session.trust)
-    product = read_recipe(recipe)
+    product = read_recipe(recipe, trust=opening.session.trust)
+    RanVersions().check(product.statement)
     frames = () if source is None else grab_frames(source, product.settings.golden.master_frames)
     record = check_recipe(product, opening, live=frames, note=note_to)
     path = write_record(product, record)

@@ -12,6 +12,7 @@ from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.ran_versions import remember_ran
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.changeover.changeover import Changeover, Running, Surroundings
 from edgeseg.runtime.changeover.model_watch import ModelWatch
@@ -55,13 +56,16 @@ def opened_product(options: StreamOptions, *, note: Note) -> Iterator[Product]:
             allow_random_weights=opening.allow_random_weights,
             note=note,
         ) as session:
+            if session.statement is not None:
+                remember_ran(session.statement)
             yield Product(session=session, scorer=scorer_config(options))
         return
     store = RecipeStore(folder=options.recipes)
     recipe = first_recipe(store, options.recipe)
     warm = WarmSessions(opening, limit_mb=options.warm_mb, note=note)
     try:
-        model, _ = warm.take(recipe)
+        loaded = warm.take(recipe)
+        recipe, model = loaded.recipe, loaded.model
         warm.keep(recipe.name, model)
         yield Product(
             session=model.session,

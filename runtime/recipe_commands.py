@@ -8,15 +8,17 @@ from pathlib import Path
 
 import click
 
+from edgeseg.contract.file_reading import DISK
 from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import PLAN_SUFFIXES
-from edgeseg.contract.signature import admit, note_stale
+from edgeseg.contract.signature import files_of_model, note_stale
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import atomic_path
 from edgeseg.options import FILE, FOLDER, PATH, listeners, note, quiet_option, trust_option
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.capture.image_files import image_paths
+from edgeseg.runtime.golden.check import Judge
 from edgeseg.runtime.golden.check import approve as approve_golden
 from edgeseg.runtime.golden.expected import (
     LABELS,
@@ -73,15 +75,19 @@ def new(
     \b
     edgeseg recipe new recipes/bottle --model bottle.onnx
     """
-    admit(model, trust)
-    chosen = RecipeStore(folder=folder.parent).free_number() if number is None else number
+    files = files_of_model(model, trust)
+    store = RecipeStore(folder=folder.parent)
+    taken = None if number is None or not store.folder.is_dir() else store.find(number)
+    if taken is not None:
+        raise UsageError(f"number={number}: is the number of {taken.name}; choose another one")
+    chosen = store.free_number() if number is None else number
     settings = Settings(
         number=chosen,
         model="model.plan" if model.suffix in PLAN_SUFFIXES else "model.onnx",
         region=RegionSettings(roi=roi),
         operating_point=DecisionSettings(threshold=threshold),
     )
-    made = make_recipe(folder, model, settings)
+    made = make_recipe(folder, model, settings, files=files)
     note(
         f"wrote {made.folder}, number {chosen}; approve pictures with: "
         f"edgeseg recipe add-golden {made.folder} PICTURES --good"
@@ -121,8 +127,7 @@ def show(recipe_folder: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
     \b
     edgeseg recipe show recipes/bottle
     """
-    admit(recipe_folder, trust)
-    facts = _facts(read_recipe(recipe_folder))
+    facts = _facts(read_recipe(recipe_folder, trust=trust))
     if as_json:
         click.echo(json.dumps(facts, indent=2))
         return
@@ -151,8 +156,7 @@ def add_golden(
     """
     if label is None:
         raise UsageError(f"{pictures}: good or bad parts? Add `--good` or `--bad`")
-    admit(recipe_folder, opening.session.trust)
-    item, added = read_recipe(recipe_folder), []
+    item, added = read_recipe(recipe_folder, trust=opening.session.trust), []
     try:
         for path in image_paths(pictures):
             added.append(_copied(path, item.golden / label))
@@ -173,8 +177,7 @@ def add_master(recipe_folder: Path, source: str, opening: Opening, quiet: bool) 
     \b
     edgeseg recipe add-master recipes/bottle --source 0
     """
-    admit(recipe_folder, opening.session.trust)
-    item = read_recipe(recipe_folder)
+    item = read_recipe(recipe_folder, trust=opening.session.trust)
     frames = grab_frames(source, item.settings.golden.master_frames)
     with opened_judge(item, opening, note=listeners(quiet=quiet)[0]) as judge:
         expected = approve_golden(judge, master=frames)
@@ -197,8 +200,7 @@ def approve(recipe_folder: Path, opening: Opening, quiet: bool) -> None:
     \b
     edgeseg recipe approve recipes/bottle
     """
-    admit(recipe_folder, opening.session.trust)
-    _approve(read_recipe(recipe_folder), opening, quiet=quiet)
+    _approve(read_recipe(recipe_folder, trust=opening.session.trust), opening, quiet=quiet)
 
 
 @recipe.command()
@@ -215,8 +217,7 @@ def install(recipe_folder: Path, model: Path, opening: Opening, quiet: bool) -> 
     \b
     edgeseg recipe install recipes/bottle better.onnx
     """
-    admit(recipe_folder, opening.session.trust)
-    item = read_recipe(recipe_folder)
+    item = read_recipe(recipe_folder, trust=opening.session.trust)
     install_model(item, model, opening, note=listeners(quiet=quiet)[0])
     note_stale(item.model, note)
     note(f"wrote {item.model}; go back with: edgeseg recipe rollback {item.folder}")
@@ -242,11 +243,11 @@ def rollback(recipe_folder: Path, trust: tuple[Path, ...]) -> None:
 
 
 def _approve(item: Recipe, opening: Opening, *, quiet: bool) -> None:
-    """The golden set as it is now; what is signed was looked at before it changed."""
+    """The golden set as it lies there now, by the model and the settings that were read."""
     note_to: Note = listeners(quiet=quiet)[0]
-    looked_at = replace(opening, session=replace(opening.session, trust=()))
-    with opened_judge(item, looked_at, note=note_to) as judge:
-        path = write_expected(item, approve_golden(judge))
+    with opened_judge(item, opening, note=note_to) as judge:
+        now = Judge(replace(item, files=DISK), judge.session)
+        path = write_expected(item, approve_golden(now))
     note_stale(item.model, note)
     note(f"wrote {path}; check with: edgeseg check {item.folder}")
 
@@ -269,15 +270,15 @@ def _remove(paths: Iterable[Path]) -> None:
 
 def _model_words(item: Recipe, trust: tuple[Path, ...]) -> str:
     try:
-        admit(item.folder, trust)
-        metadata = file_metadata(item.model)
+        read = read_recipe(item.folder, trust=trust)
+        metadata = file_metadata(read.model, files=read.files)
     except EdgesegError as error:
         return f"unusable: {error}"
     return f"{metadata.name} {metadata.precision}"
 
 
 def _facts(item: Recipe) -> dict[str, object]:
-    metadata = file_metadata(item.model)
+    metadata = file_metadata(item.model, files=item.files)
     own = item.settings.operating_point.threshold
     thresholds = metadata.thresholds(own)
     counts = {label: 0 for label in LABELS}

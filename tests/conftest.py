@@ -32,6 +32,12 @@ def one_thread() -> None:
         sys.modules["torch"].set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a station remembers of the versions that ran is each test's own."""
+    monkeypatch.setenv("EDGESEG_STATE", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture(scope="session")
 def chromium() -> "Iterator[Browser]":
     """One for all pages."""

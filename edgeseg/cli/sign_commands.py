@@ -6,7 +6,14 @@ from pathlib import Path
 import click
 
 from edgeseg.contract.metadata import MODEL_SUFFIXES, PLAN_SUFFIXES
-from edgeseg.contract.signature import Statement, check_signature, make_keys, sign
+from edgeseg.contract.signature import (
+    LARGEST_VERSION,
+    Statement,
+    check_signature,
+    read_signature,
+    sign,
+)
+from edgeseg.contract.signing_keys import make_keys
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.files import file_sha256
 from edgeseg.options import FILE, PATH, note, trust_option
@@ -32,19 +39,28 @@ def keygen(key: Path) -> None:
 @click.command("sign")
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("--key", type=FILE, required=True, help="The private key of `edgeseg keygen`.")
-def sign_files(files: tuple[Path, ...], key: Path) -> None:
+@click.option(
+    "--version",
+    type=click.IntRange(1, LARGEST_VERSION),
+    help="Of what is signed; default: the one after the last signature here, or 1.",
+)
+def sign_files(files: tuple[Path, ...], key: Path, version: int | None) -> None:
     """Sign FILES: models with their sidecars, or all that is in the folder of a recipe.
 
-    The signature lies beside the file (part.onnx.sig) or in the folder (edgeseg.sig). It names the
-    hashes of the files and of what the model was made from: artefact, graph, plan.
+    The signature lies beside the file (part.onnx.sig) or in the folder (edgeseg.sig). It holds the
+    name, a version that grows, the hashes of the files and of what the model was made from:
+    artefact, graph, plan. A station refuses another name, and a version below the one it ran.
 
     \b
     edgeseg sign part.edgeseg part.onnx --key owner.key
     edgeseg sign recipes/bottle --key owner.key
     """
     for path in files:
-        target = sign(path, key, chain=chain_of(path))
-        note(f"wrote {target}; a device with --trust {key.with_suffix('.pub').name} takes it")
+        target = sign(path, key, chain=chain_of(path), version=version)
+        signed = read_signature(path)
+        number = 0 if signed is None else signed.statement.version
+        public = key.with_suffix(".pub").name
+        note(f"wrote {target}, version {number}; a device with --trust {public} takes it")
 
 
 @click.command("verify-signature")
@@ -68,6 +84,8 @@ def verify_signature(files: tuple[Path, ...], trust: tuple[Path, ...], as_json: 
     if as_json:
         facts = {
             str(path): {
+                "name": statement.name,
+                "version": statement.version,
                 "key": statement.key,
                 "when": statement.when,
                 "files": statement.files,
@@ -81,7 +99,10 @@ def verify_signature(files: tuple[Path, ...], trust: tuple[Path, ...], as_json: 
     for path, statement in statements.items():
         made = "".join(f", made from {other}" for other in chains[path])
         names = ", ".join(statement.files)
-        click.echo(f"{path}: signed by {statement.key} at {statement.when} ({names}){made}")
+        click.echo(
+            f"{path}: signed by {statement.key} at {statement.when}, version {statement.version} "
+            f"({names}){made}"
+        )
 
 
 def chain_of(path: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.precisions import runs_on
 from edgeseg.contract.prediction import Prediction
+from edgeseg.contract.signature import Statement
 from edgeseg.errors import UsageError
 
 _UINT8 = np.dtype(np.uint8)
@@ -24,6 +25,7 @@ class Session(ABC):
     backend: str  # for people: "ONNX Runtime CPU, 2 threads"
     entry: str = ""  # of BACKENDS; `open_session` fills it
     model_sha256: str | None = None  # of the file that runs; `open_session` fills it
+    statement: Statement | None = None  # what was signed of it, where keys are trusted; the same
     # What is computed where the file itself does not round: float32, or what the device has.
     arithmetic: str = "float32"
     spin: bool | None = None  # of idle threads; None: the library has no such option

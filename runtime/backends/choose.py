@@ -7,9 +7,11 @@ entry loads when it is chosen.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeseg.contract.file_reading import DISK, Files, OneReading
 from edgeseg.contract.precisions import EXACT, PRECISIONS
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.progress import Note, ignore
@@ -38,7 +40,7 @@ def _tensorrt(model: Path, options: SessionOptions) -> "Session":
         return _onnxruntime("tensorrt")(model, options)
     from edgeseg.runtime.backends.tensorrt_session import TensorRtSession
 
-    return TensorRtSession(model)
+    return TensorRtSession(model, files=options.files)
 
 
 def _openvino(model: Path, options: SessionOptions) -> "Session":
@@ -68,17 +70,17 @@ def open_session(
     allow_random_weights: bool = False,
     note: Note = ignore,
 ) -> "Session":
-    """Load a .onnx or .plan file; `auto` says which backend it takes and why not a faster one."""
-    from edgeseg.runtime.backends.model_file import (
-        BackendUnavailable,
-        check_usable,
-        opened_sha256,
-    )
+    """Load a .onnx or .plan file; `auto` says which backend it takes and why not a faster one.
+
+    Every file is read once: what is held against hashes and signatures are the bytes that run.
+    Whoever has looked at signatures already gives `options.files`.
+    """
+    from edgeseg.runtime.backends.model_file import BackendUnavailable, check_usable
 
     model = Path(model)
     if not model.is_file():
         raise UsageError(f"{model}: no such model; `edgeseg export` writes .onnx and .plan files")
-    *tried, last = _attempts(model, backend)
+    *tried, last = _attempts(model, backend, options.files)
     for name, file in tried:
         try:
             session = _opened(name, file, options)
@@ -93,7 +95,7 @@ def open_session(
     except RuntimeFailure:
         session.close()
         raise
-    session.model_sha256, session.entry = opened_sha256(file), name
+    session.entry = name
     if not session.metadata.sealed:
         note(f"{model.name} was made before hashes: damage to it may go unnoticed; export it again")
     note(f"{model.name} runs on {session.runs_on}")
@@ -136,14 +138,19 @@ def _note_precision(session: "Session", name: str, *, note: Note) -> None:
 
 def _opened(name: str, file: Path, options: SessionOptions) -> "Session":
     """The file in a backend, if it may be used here at all."""
-    if options.trust:
-        from edgeseg.contract.signature import check_trusted
+    from edgeseg.contract.signature import TrustedFiles, files_of_model
 
-        check_trusted(file, options.trust)
-    return BACKENDS[name](file, options)
+    checked = options.files
+    if options.trust and not checked.signed:
+        checked = files_of_model(file, options.trust)
+    files = OneReading(checked)
+    session = BACKENDS[name](file, replace(options, files=files))
+    session.model_sha256 = files.sha256(file)
+    session.statement = checked.statement if isinstance(checked, TrustedFiles) else None
+    return session
 
 
-def _attempts(model: Path, backend: str) -> list[tuple[str, Path]]:
+def _attempts(model: Path, backend: str, files: Files = DISK) -> list[tuple[str, Path]]:
     """Backends and the file for each, in the order in which they are tried."""
     from edgeseg.runtime.backends.model_file import onnx_beside
 
@@ -161,7 +168,7 @@ def _attempts(model: Path, backend: str) -> list[tuple[str, Path]]:
         return [(backend, model)]
     if not plan:
         return [(name, model) for name in _FASTEST_FIRST]
-    graph = onnx_beside(model)
+    graph = onnx_beside(model, files=files)
     others = [] if graph is None else [(name, graph) for name in _FASTEST_FIRST[1:]]
     return [("tensorrt", model), *others]
 

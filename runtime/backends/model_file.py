@@ -4,6 +4,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from edgeseg.contract.file_reading import DISK, Files
 from edgeseg.contract.metadata import (
     PLAN_SUFFIXES,
     Decision,
@@ -11,7 +12,7 @@ from edgeseg.contract.metadata import (
     Thresholds,
     announced_sidecar,
 )
-from edgeseg.contract.plain import Malformed, read_bounded
+from edgeseg.contract.plain import LONGEST_JSON, Malformed
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import file_sha256, resolved, write_text
 from edgeseg.runtime.backends.onnx_constants import check_constants
@@ -22,12 +23,12 @@ class BackendUnavailable(RuntimeFailure):
     """This computer cannot run the file this way; another backend may."""
 
 
-def read_sidecar(model: Path) -> ModelMetadata | None:
+def read_sidecar(model: Path, *, files: Files = DISK) -> ModelMetadata | None:
     """The JSON beside a model, if there is one."""
-    announced = _read(announced_sidecar(model))
-    if announced is not None and _is_of(announced, model):  # a run was killed before the rename
+    announced = _read(announced_sidecar(model), files)
+    if announced is not None and _is_of(announced, model, files):  # killed before the rename
         return announced
-    return _read(model.with_suffix(".json"))
+    return _read(model.with_suffix(".json"), files)
 
 
 def announce_sidecar(model: Path, metadata: ModelMetadata) -> None:
@@ -52,24 +53,24 @@ def settle_left(model: Path) -> None:
     if not left.is_file():
         return
     with suppress(RuntimeFailure):  # one that cannot be read is nobody's
-        metadata = _read(left)
-        if metadata is not None and _is_of(metadata, model):
+        metadata = _read(left, DISK)
+        if metadata is not None and _is_of(metadata, model, DISK):
             settle_sidecar(model)
     left.unlink(missing_ok=True)
 
 
-def _read(sidecar: Path) -> ModelMetadata | None:
-    if not sidecar.is_file():
+def _read(sidecar: Path, files: Files) -> ModelMetadata | None:
+    if not files.is_file(sidecar):
         return None
-    try:
-        text = read_bounded(sidecar)
-    except Malformed as error:
-        raise RuntimeFailure(f"{sidecar}: {error}; copy it again") from None
+    with files.open(sidecar) as file:
+        text = file.read(LONGEST_JSON + 1)
+    if len(text) > LONGEST_JSON:
+        raise RuntimeFailure(f"{sidecar}: over {LONGEST_JSON} bytes of JSON; copy it again")
     return ModelMetadata.from_json(text, source=str(sidecar))
 
 
-def _is_of(metadata: ModelMetadata, model: Path) -> bool:
-    return model.is_file() and _stated(metadata, model) == file_sha256(model)
+def _is_of(metadata: ModelMetadata, model: Path, files: Files) -> bool:
+    return files.is_file(model) and _stated(metadata, model) == files.sha256(model)
 
 
 def _stated(metadata: ModelMetadata, model: Path) -> str | None:
@@ -79,33 +80,43 @@ def _stated(metadata: ModelMetadata, model: Path) -> str | None:
     return metadata.onnx_sha256
 
 
-def opened_sha256(model: Path) -> str:
-    """The hash of a file that `file_metadata` has let pass: a sidecar's is what it was held to."""
-    sidecar = read_sidecar(model)
-    stated = None if sidecar is None else _stated(sidecar, model)
-    return stated or file_sha256(model)
-
-
-def file_metadata(model: Path) -> ModelMetadata:
+def file_metadata(model: Path, *, files: Files = DISK) -> ModelMetadata:
     """What a .onnx or .plan file and its sidecar say, without a library that runs it.
 
-    The file is compared with its hash before any library parses it.
+    The file is compared with its hash before any library parses it. Whoever runs it afterwards
+    takes its bytes from the same `files`, so that it is what was compared.
     """
-    if not model.is_file():
+    if not files.is_file(model):
         raise RuntimeFailure(f"{model}: no such file; make one with `edgeseg export`")
-    return plan_metadata(model) if model.suffix in PLAN_SUFFIXES else _onnx_metadata(model)
+    is_plan = model.suffix in PLAN_SUFFIXES
+    return plan_metadata(model, files=files) if is_plan else _onnx_metadata(model, files)
 
 
-def _onnx_metadata(model: Path) -> ModelMetadata:
+def graph_source(model: Path, metadata: ModelMetadata, files: Files) -> bytes | Path:
+    """What a library is given of a graph: the bytes that were compared.
+
+    Weights in a second file are opened by the library itself, so that it needs the path.
+    """
+    if metadata.data_sha256 is None:
+        return files.read(model)
+    if files.signed:
+        raise RuntimeFailure(
+            f"{model}: keeps its weights in a second file, which could change between the look at "
+            "its signature and its use; where keys are trusted, export it as one file below 2 GB"
+        )
+    return model
+
+
+def _onnx_metadata(model: Path, files: Files) -> ModelMetadata:
     """The metadata inside a .onnx file, with what its sidecar says was decided since.
 
     A sidecar of another file is refused.
     """
-    sidecar = read_sidecar(model)
+    sidecar = read_sidecar(model, files=files)
     expected = None if sidecar is None else sidecar.onnx_sha256
     if expected is not None:
-        _compare(model, expected)
-    embedded = embedded_text(model)
+        _compare(model, expected, files)
+    embedded = embedded_text(model, files=files)
     if embedded is None:
         raise RuntimeFailure(
             f"{model}: no edgeseg metadata inside, so its size, channels and threshold are "
@@ -113,22 +124,22 @@ def _onnx_metadata(model: Path) -> ModelMetadata:
         )
     metadata = ModelMetadata.from_json(embedded, source=str(model))
     if expected is None:
-        _compare_graph(model, metadata)
-    _compare_data(model, metadata)
+        _compare_graph(model, metadata, files)
+    _compare_data(model, metadata, files)
     if not metadata.sealed:
-        check_constants(model)
+        check_constants(model, files=files)
     return metadata if sidecar is None or expected is None else metadata.decided(sidecar)
 
 
-def plan_metadata(model: Path) -> ModelMetadata:
+def plan_metadata(model: Path, *, files: Files = DISK) -> ModelMetadata:
     """The sidecar of a plan, after comparing the plan with its hash."""
-    metadata = read_sidecar(model)
+    metadata = read_sidecar(model, files=files)
     if metadata is None or metadata.plan is None:
         raise RuntimeFailure(
             f"{model}: no {model.with_suffix('.json').name} beside it that describes a plan; "
             "copy it along, or build again with `edgeseg export MODEL.edgeseg --trt`"
         )
-    _compare(model, metadata.plan.plan_sha256)
+    _compare(model, metadata.plan.plan_sha256, files)
     return metadata
 
 
@@ -158,11 +169,11 @@ def store_choice(model: Path, chosen: Thresholds, *, rule: str, images: int, whe
     return write_sidecar(model, replace(metadata, threshold=chosen, history=history))
 
 
-def _compare(model: Path, expected: str) -> None:
-    _check_hash(model, file_sha256(model), expected, place=model.with_suffix(".json").name)
+def _compare(model: Path, expected: str, files: Files) -> None:
+    _check_hash(model, files.sha256(model), expected, place=model.with_suffix(".json").name)
 
 
-def _compare_graph(model: Path, metadata: ModelMetadata) -> None:
+def _compare_graph(model: Path, metadata: ModelMetadata, files: Files) -> None:
     """A graph alone is compared with the hash that its own metadata have of all the rest."""
     if metadata.graph_sha256 is None:
         if metadata.sealed:
@@ -171,21 +182,21 @@ def _compare_graph(model: Path, metadata: ModelMetadata) -> None:
             )
         return
     try:
-        with model.open("rb") as file:
+        with files.open(model) as file:
             found = graph_sha256(file)
     except Malformed as error:
         raise RuntimeFailure(f"{model}: not an ONNX file ({error}); export it again") from None
     _check_hash(model, found, metadata.graph_sha256, place="its metadata")
 
 
-def _compare_data(model: Path, metadata: ModelMetadata) -> None:
+def _compare_data(model: Path, metadata: ModelMetadata, files: Files) -> None:
     """The weights of a graph over 2 GB, in a file of their own."""
     if metadata.data_sha256 is None:
         return
     data = model.with_name(f"{model.name}.data")
-    if not data.is_file():
+    if not files.is_file(data):
         raise RuntimeFailure(f"{model}: {data.name} is not beside it; copy both")
-    _check_hash(data, file_sha256(data), metadata.data_sha256, place=model.name)
+    _check_hash(data, files.sha256(data), metadata.data_sha256, place=model.name)
 
 
 def _check_hash(path: Path, actual: str, expected: str, *, place: str) -> None:
@@ -196,11 +207,11 @@ def _check_hash(path: Path, actual: str, expected: str, *, place: str) -> None:
         )
 
 
-def onnx_beside(plan: Path) -> Path | None:
+def onnx_beside(plan: Path, *, files: Files = DISK) -> Path | None:
     """The graph a plan was built from, if it lies beside it and is the same one."""
     graph = plan.with_suffix(".onnx")
-    sidecar = read_sidecar(plan)
-    if sidecar is None or not graph.is_file() or sidecar.onnx_sha256 != file_sha256(graph):
+    sidecar = read_sidecar(plan, files=files)
+    if sidecar is None or not files.is_file(graph) or sidecar.onnx_sha256 != files.sha256(graph):
         return None
     return graph
 

@@ -3,12 +3,14 @@
 Files of version 0.1.0 without a sidecar. Later ones are compared with their hash instead.
 """
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
+from edgeseg.contract.file_reading import DISK, Files
 from edgeseg.contract.plain import Malformed
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.onnx_properties import Field, bytes_of, fields_of
@@ -19,11 +21,11 @@ _TYPES = {1: "<f4", 3: "<i1", 10: "<f2", 11: "<f8"}
 _FACTORS = ("factor", "factor_int8", "factor_scale")  # as export names them
 
 
-def check_constants(model: Path) -> None:
+def check_constants(model: Path, *, files: Files = DISK) -> None:
     """Refuse a graph whose verdicts could only be nonsense."""
     try:
-        with model.open("rb") as file:
-            for graph in fields_of(file, 0, model.stat().st_size):
+        with files.open(model) as file:
+            for graph in fields_of(file, 0, file.seek(0, io.SEEK_END)):
                 if graph.number == _GRAPH and graph.has_bytes:
                     for tensor in _initializers(file, graph):
                         _check(file, tensor)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from edgeseg.contract.file_reading import DISK, Files
 from edgeseg.contract.metadata import KEY
 from edgeseg.contract.plain import LONGEST_JSON, Malformed
 from edgeseg.errors import RuntimeFailure
@@ -31,11 +32,11 @@ class Field(NamedTuple):
     has_bytes: bool
 
 
-def embedded_text(model: Path, *, key: str = KEY) -> str | None:
+def embedded_text(model: Path, *, key: str = KEY, files: Files = DISK) -> str | None:
     """What `edgeseg export` wrote into the file; None for a graph of another program."""
     try:
-        with model.open("rb") as file:
-            for field in fields_of(file, 0, model.stat().st_size):
+        with files.open(model) as file:
+            for field in fields_of(file, 0, file.seek(0, io.SEEK_END)):
                 text = _our_text(file, field, key)
                 if text is not None:
                     return text.decode()

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from edgeseg.contract.metadata import KEY
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.base import Outputs, Session
-from edgeseg.runtime.backends.model_file import BackendUnavailable, file_metadata, first_line
+from edgeseg.runtime.backends.model_file import (
+    BackendUnavailable,
+    file_metadata,
+    first_line,
+    graph_source,
+)
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 _PROVIDERS = {
@@ -25,19 +30,26 @@ _ERRORS_ONLY = 3  # its severity scale: 2 would print a warning for every node l
 
 
 def open_onnxruntime(
-    model: Path | bytes, options: SessionOptions, *, device: str = "cpu", exact: bool = False
+    model: Path | bytes,
+    options: SessionOptions,
+    *,
+    device: str = "cpu",
+    exact: bool = False,
+    path: Path | None = None,
 ) -> Any:
     """ONNX Runtime's own session of anyone's graph, on one provider and no other.
 
     Everybody who runs a graph opens it here: what was verified and timed is what will run. `exact`
-    is for looks into a graph on the way to its file: see `_exactly`.
+    is for looks into a graph on the way to its file: see `_exactly`. `path` is the file of bytes.
     """
-    name = "the graph" if isinstance(model, bytes) else str(model)
+    path = model if isinstance(model, Path) else path
+    name = "the graph" if path is None else str(path)
     runtime, provider = _import_for(device, name), _PROVIDERS[device]
     settings = _settings(runtime, options)
     if exact:
         _exactly(runtime, settings)
-    chain = [(provider, _provider_options(device, model))]
+    cached = None if options.trust else path  # nobody signs what TensorRT keeps for itself
+    chain = [(provider, _provider_options(device, cached))]
     if device != "cpu":
         chain.append((_PROVIDERS["cpu"], {}))  # for the few shape operators no GPU takes
     source = model if isinstance(model, bytes) else str(model)
@@ -68,8 +80,9 @@ class OrtSession(Session):
 
     def __init__(self, model: Path, options: SessionOptions, *, device: str) -> None:
         _import_for(device, str(model))  # a missing library is known before a large file is read
-        self.metadata = file_metadata(model)
-        self._session = open_onnxruntime(model, options, device=device)
+        self.metadata = file_metadata(model, files=options.files)
+        source = graph_source(model, self.metadata, options.files)
+        self._session = open_onnxruntime(source, options, device=device, path=model)
         self.backend = f"ONNX Runtime {_NAMES[device]}"
         self.spin, self.on_processor = options.spin, device == "cpu"
         if self.on_processor:
@@ -127,10 +140,10 @@ def _exactly(runtime: Any, settings: Any) -> None:
     settings.execution_order = runtime.ExecutionOrder.PRIORITY_BASED
 
 
-def _provider_options(device: str, model: Path | bytes) -> dict[str, str]:
+def _provider_options(device: str, model: Path | None) -> dict[str, str]:
     if device == "cuda":
         return {"use_tf32": "0"}  # its default rounds an fp32 file to ten bits
-    if device == "cpu" or isinstance(model, bytes):
+    if device == "cpu" or model is None:
         return {}
     # Building takes minutes: keep the engine where the next start finds it.
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "edgeseg" / model.stem

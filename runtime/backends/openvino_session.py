@@ -11,7 +11,12 @@ from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.contract.precisions import EXACT, PRECISIONS, Precision
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.base import Outputs, Session
-from edgeseg.runtime.backends.model_file import BackendUnavailable, file_metadata, first_line
+from edgeseg.runtime.backends.model_file import (
+    BackendUnavailable,
+    file_metadata,
+    first_line,
+    graph_source,
+)
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 # Its names of floating points. Without the hint it rounds an fp32 file to bfloat16 on processors
@@ -19,13 +24,14 @@ from edgeseg.runtime.backends.session_options import SessionOptions
 _HINTS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 
-def read_openvino(model: Path) -> Any:
-    """OpenVINO's own graph of anyone's ONNX or IR file, not compiled yet."""
+def read_openvino(model: Path, source: bytes | Path | None = None) -> Any:
+    """OpenVINO's own graph of anyone's ONNX or IR file, not compiled yet; or of its bytes."""
     check_installed()
     import openvino
 
     try:
-        return openvino.Core().read_model(str(model))
+        given = source if isinstance(source, bytes) else str(model)
+        return openvino.Core().read_model(given)
     except RuntimeError as error:
         raise _cannot_load(model, error) from None
 
@@ -69,8 +75,8 @@ class OpenVinoSession(Session):
 
     def __init__(self, model: Path, options: SessionOptions) -> None:
         check_installed()
-        self.metadata = file_metadata(model)
-        graph = read_openvino(model)
+        self.metadata = file_metadata(model, files=options.files)
+        graph = read_openvino(model, graph_source(model, self.metadata, options.files))
         compiled = compile_openvino(graph, options, model=model)
         self._request = compiled.create_infer_request()
         self._input = self.metadata.input.name

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeseg.contract.file_reading import DISK, Files
 from edgeseg.errors import UsageError
 
 
@@ -19,6 +20,8 @@ class SessionOptions:
     spin: bool = False
     # Public keys: only files that one of them has signed are opened. None: whatever is there.
     trust: tuple[Path, ...] = ()
+    # How the model is read; `open_session` gives what was checked, each file read once.
+    files: Files = DISK
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.file_reading import DISK, Files
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.backends.cuda_memory import Cuda, MirroredArray, load_cuda
@@ -16,9 +17,9 @@ from edgeseg.runtime.backends.plan_check import builder_name, check_gpu, import_
 class TensorRtSession(Session):
     """A plan that was built for this GPU and this version of TensorRT."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, *, files: Files = DISK) -> None:
         self._model = model
-        self.metadata = plan_metadata(model)
+        self.metadata = plan_metadata(model, files=files)
         self._trt = import_builder(model, self.metadata)
         self._cuda = Cuda(load_cuda())
         check_gpu(model, self.metadata, self._cuda.capability)
@@ -27,7 +28,7 @@ class TensorRtSession(Session):
         if self.metadata.plan_facts.version_compatible:
             # Such a plan brings its own small runtime, which TensorRT runs only if told to.
             self._runtime.engine_host_code_allowed = True
-        self._engine = self._load()
+        self._engine = self._load(files.read(model))
         self._context = self._engine.create_execution_context()
         self._input = self.metadata.input.name
         self._outputs = ["map", "score"] + ["grid"] * ("grid" in self.metadata.outputs)
@@ -48,8 +49,7 @@ class TensorRtSession(Session):
             f"{builder_name(self.metadata)} {self._trt.__version__}, {self._cuda.capability}, {how}"
         )
 
-    def _load(self) -> Any:
-        data = self._model.read_bytes()
+    def _load(self, data: bytes) -> Any:
         validity = getattr(self._runtime, "get_engine_validity", None)  # TensorRT-RTX has it
         if validity is not None:
             verdict, bits = validity(data)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.progress import Note
@@ -88,6 +89,8 @@ class Changeover:
         for listener in self._around.on_model:
             listener(session, recipe.name)
         record = self._check(recipe, session)
+        if record is None or record.passed:
+            self._warm.remember(recipe)
         with self._lock:
             self._admit(recipe, record)
         self._thread.start()
@@ -167,16 +170,19 @@ class Changeover:
             if not pipeline.change(change, timeout_s=_CHECK_S):
                 self._around.note(f"golden check: not done within {_CHECK_S:g} s")
 
-    def _change_to(self, recipe: Recipe) -> None:
+    def _change_to(self, found: Recipe) -> None:
         begun_s = time.monotonic()
         with self.swapping:
-            model, was_warm = self._warm.take(recipe)
+            loaded = self._warm.take(found)
+            recipe, model, was_warm = loaded.recipe, loaded.model, loaded.was_warm
             same = model is self.running.model  # in use: its check waits for the swap
             try:
                 record = None if same else self._check(recipe, model.session)
                 waited_s = self._wait_for_answers()
                 if record is None or record.passed:
-                    self.swap(recipe, model, then=lambda: self._arrive(recipe, record, same=same))
+                    self._warm.remember(recipe)
+                    arrive = partial(self._arrive, found, recipe, record, same=same)
+                    self.swap(recipe, model, then=arrive)
                 else:
                     self._announce(recipe, record)
                     raise RuntimeFailure(f"golden check failed: {record.summary}")
@@ -210,12 +216,14 @@ class Changeover:
             raise StuckError(f"the frame before it was not scored within {_SWAP_S:g} s")
         self._warm.keep(recipe.name, model)
 
-    def _arrive(self, recipe: Recipe, record: CheckRecord | None, *, same: bool) -> None:
+    def _arrive(
+        self, found: Recipe, recipe: Recipe, record: CheckRecord | None, *, same: bool
+    ) -> None:
         """In the scoring thread, with the new model in place."""
         if same:
             record = self._check(recipe, self.running.model.session)
         with self._lock:
-            if self._wanted is not recipe:
+            if self._wanted is not found:
                 return  # another was asked for meanwhile: stay held until that one is there
             self._wanted = None
             self._admit(recipe, record)

@@ -32,6 +32,7 @@ EVERY_S = 1.0  # between looks at the files, and how long they must be at rest
 
 @dataclass(frozen=True, kw_only=True)
 class _Proven:
+    recipe: Recipe  # as it lies there now, with its model
     model: WarmModel
     before: Expected  # what is approved on the disk
     expected: Expected  # what is to be: new scores, unless these are approved already
@@ -79,10 +80,12 @@ class ModelWatch:
             return False
         return self._swap(running, proven)
 
-    def _prove(self, recipe: Recipe) -> _Proven:
-        expected = read_expected(recipe)
-        model = self._warm.open(recipe)
+    def _prove(self, found: Recipe) -> _Proven:
+        """The whole recipe as it is now: a model is never judged by the settings of another."""
+        loaded = self._warm.open(found)
+        recipe, model = loaded.recipe, loaded.model
         try:
+            expected = read_expected(recipe)
             judge = Judge(recipe, model.session)
             known = expected.model_sha256 == model.session.model_sha256
             if self._warm.trusting and not known:
@@ -95,13 +98,13 @@ class ModelWatch:
             if not record.passed:
                 raise RuntimeFailure(f"golden pictures: {record.summary}")
             approved = expected if known else approve(judge)
-            return _Proven(model=model, before=expected, expected=approved)
+            return _Proven(recipe=recipe, model=model, before=expected, expected=approved)
         except Exception:
             model.session.close()
             raise
 
     def _swap(self, running: Running, proven: _Proven) -> bool:
-        recipe, model = running.recipe, proven.model
+        recipe, model = proven.recipe, proven.model
         with self._changeover.swapping:
             if self._changeover.running is not running:
                 model.session.close()  # another recipe was loaded meanwhile
@@ -110,6 +113,7 @@ class ModelWatch:
             try:
                 if is_new:  # before it inspects: the next start of a run that is killed needs it
                     write_expected(recipe, proven.expected)
+                self._warm.remember(recipe)
                 self._changeover.swap(recipe, model, then=lambda: None)
             except StuckError:
                 self._tried = None

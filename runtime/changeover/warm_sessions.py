@@ -1,30 +1,40 @@
 """Models that stay loaded: the next changeover to one of them takes milliseconds.
 
-The least recently used go first when all together need more memory than they may.
+    a recipe that was found --read anew, all of it--> settings and model of one moment
+    the same as when the model was opened: warm; anything else: opened from what was read
+
+Where keys are trusted, everything in the folder is held against its signature at every load, and
+what is used is what was held: settings, model, sidecar, golden set. The least recently used go
+first when all together need more memory than they may.
 """
 
 import os
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgeseg.errors import RuntimeFailure
 from edgeseg.files import size_text
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.ran_versions import RanVersions
 from edgeseg.runtime.golden.expected import settle_golden
 from edgeseg.runtime.golden.open_judge import Opening
-from edgeseg.runtime.recipes.recipe import Recipe
+from edgeseg.runtime.recipes.recipe import FILE, Recipe, read_recipe
 from edgeseg.runtime.recipes.versions import model_files
 
-Signature = tuple[tuple[str, int, int, int], ...]
+Signature = tuple[tuple[str, int, int, int, int], ...]
 
 
-def signature_of(model: Path) -> Signature:
-    """Changes whenever a model's files are replaced; reads none of them."""
-    stats = [(path.name, path.stat()) for path in model_files(model)]
-    return tuple((name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+def signature_of(model: Path, *more: Path) -> Signature:
+    """Changes whenever a model's files, or others, are replaced; reads none of them."""
+    stats = [(path.name, path.stat()) for path in (*model_files(model), *more)]
+    return tuple(
+        (name, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        for name, stat in stats
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,8 +42,18 @@ class WarmModel:
     """An open model, and what it costs."""
 
     session: Session
-    signature: Signature  # of the files when they were opened
+    signature: Signature  # of the model's files when they were opened
+    decided: Signature | str  # of all that decides: see `_decided`
     bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Loaded:
+    """A recipe as it was read now, and the model that belongs to it."""
+
+    recipe: Recipe
+    model: WarmModel
+    was_warm: bool = False
 
 
 class WarmSessions:
@@ -45,6 +65,7 @@ class WarmSessions:
     def __init__(self, opening: Opening, *, limit_mb: float, note: Note) -> None:
         self._opening, self._limit_bytes, self._note = opening, int(limit_mb * 1e6), note
         self._models: OrderedDict[str, WarmModel] = OrderedDict()  # the most recent last
+        self._ran = RanVersions()
 
     @property
     def names(self) -> list[str]:
@@ -56,12 +77,13 @@ class WarmSessions:
         """Whether only signed files are opened."""
         return bool(self._opening.session.trust)
 
-    def take(self, recipe: Recipe) -> tuple[WarmModel, bool]:
-        """The recipe's model, and whether it was warm; files that were replaced are opened anew."""
+    def take(self, found: Recipe) -> Loaded:
+        """A recipe read anew, with its model: warm, or opened if anything that decides changed."""
+        recipe = self._read(found)
         model = self._models.get(recipe.name)
-        if model is not None and model.signature == signature_of(recipe.model):
-            return model, True
-        return self.open(recipe), False
+        if model is not None and model.decided == _decided(recipe):
+            return Loaded(recipe=recipe, model=model, was_warm=True)
+        return self._open(recipe)
 
     def keep(self, name: str, model: WarmModel) -> None:
         """This one is in use from now on; others are closed while all need too much memory."""
@@ -87,15 +109,34 @@ class WarmSessions:
     def _bytes(self) -> int:
         return sum(model.bytes for model in self._models.values())
 
-    def open(self, recipe: Recipe) -> WarmModel:
-        """Open the files that are there now; whoever asks keeps or closes them."""
+    def open(self, found: Recipe) -> Loaded:
+        """The same with a session of its own; whoever asks keeps or closes it."""
+        return self._open(self._read(found))
+
+    def remember(self, recipe: Recipe) -> None:
+        """It inspects from now on: no version below it may follow unasked."""
+        self._ran.remember(recipe.statement)
+
+    def _read(self, found: Recipe) -> Recipe:
+        """What lies in the folder now, and only what is signed where keys are trusted."""
         with suppress(OSError):  # what a killed run has announced would break a signature
-            settle_golden(recipe)
+            settle_golden(found)
+        recipe = read_recipe(found.folder, trust=self._opening.session.trust)
+        if recipe.settings.number != found.settings.number:
+            raise RuntimeFailure(
+                f"{recipe.folder}: its number is {recipe.settings.number} now and was "
+                f"{found.settings.number} when it was asked for; ask again"
+            )
+        self._ran.check(recipe.statement)
+        return recipe
+
+    def _open(self, recipe: Recipe) -> Loaded:
         signature, before = signature_of(recipe.model), _resident_bytes()
+        decided = _decided(recipe)
         session = open_session(
             recipe.model,
             backend=self._opening.backend,
-            options=self._opening.session,
+            options=replace(self._opening.session, files=recipe.files),
             allow_random_weights=self._opening.allow_random_weights,
             note=self._note,
         )
@@ -103,7 +144,18 @@ class WarmSessions:
         on_disk = sum(path.stat().st_size for path in model_files(recipe.model))
         # A device's own memory is not seen from here: count at least what lies on the disk.
         cost = max(_resident_bytes() - before, on_disk)
-        return WarmModel(session=session, signature=signature, bytes=cost)
+        model = WarmModel(session=session, signature=signature, decided=decided, bytes=cost)
+        return Loaded(recipe=recipe, model=model)
+
+
+def _decided(recipe: Recipe) -> Signature | str:
+    """Changes with anything that decides: the hash of all that was signed, or the files' state.
+
+    Golden pictures that nobody signed are held against their approval whenever they are used.
+    """
+    if recipe.statement is not None:
+        return recipe.statement.sha256()
+    return signature_of(recipe.model, recipe.folder / FILE)
 
 
 def _resident_bytes() -> int:

@@ -3,6 +3,7 @@
 pictures --the stream's own Scorer, n times--> verdicts, scores, spread --bounds--> a record
 """
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,9 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import read_image
+from edgeseg.contract.images import decode_image
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.files import file_sha256
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.golden.expected import (
@@ -77,10 +77,11 @@ def approve(judge: Judge, *, master: Sequence[Image] | None = None) -> Expected:
     """Take today's verdicts and scores of the golden set as right; wrong verdicts are refused."""
     pictures = []
     for name, path in golden_files(judge.recipe):
-        result = judge.look(read_image(path), name=name)
+        data = judge.recipe.files.read(path)
+        result = judge.look(decode_image(data, name=path), name=name)
         picture = GoldenPicture(
             file=name,
-            sha256=file_sha256(path),
+            sha256=hashlib.sha256(data).hexdigest(),
             verdict=result.verdict,
             score=_score(result, name, judge),
         )
@@ -95,7 +96,7 @@ def approve(judge: Judge, *, master: Sequence[Image] | None = None) -> Expected:
         raise UsageError(
             f"{judge.recipe.golden}: no pictures; add some with `edgeseg recipe add-golden`"
         )
-    frames = [read_image(path) for path in master_files(judge.recipe)] if master is None else master
+    frames = _master_frames(judge.recipe) if master is None else master
     session = judge.session
     return Expected(
         approved=utc_now(),
@@ -113,10 +114,9 @@ def check_golden(judge: Judge, *, live: Sequence[Image] = ()) -> CheckRecord:
     """Score the golden set, and a live master part if there are frames of it."""
     expected, found = read_expected(judge.recipe), _Finding()
     found.problems += _identity(judge, expected)
-    for name, text in _changed_files(judge.recipe, expected):
-        found.problems.append(f"{name}: {text}")
     for picture in expected.pictures:
         _check_picture(judge, picture, found, same_model=True)
+    found.problems += _other_files(judge.recipe, expected)
     if live:
         _check_master(judge, expected, live, found)
     return _record(judge, found)
@@ -128,10 +128,9 @@ def prove(judge: Judge) -> CheckRecord:
     Its scores may be others, since it is another model; they are approved with it.
     """
     expected, found = read_expected(judge.recipe), _Finding()
-    for name, text in _changed_files(judge.recipe, expected):
-        found.problems.append(f"{name}: {text}")
     for picture in expected.pictures:
         _check_picture(judge, picture, found, same_model=False)
+    found.problems += _other_files(judge.recipe, expected)
     return _record(judge, found)
 
 
@@ -159,25 +158,40 @@ def _identity(judge: Judge, expected: Expected) -> Iterator[str]:
         yield f"threshold {threshold:.6g}, approved was {expected.threshold:.6g}"
 
 
-def _changed_files(recipe: Recipe, expected: Expected) -> Iterator[tuple[str, str]]:
-    there = dict(golden_files(recipe))
-    for picture in expected.pictures:
-        path = there.pop(picture.file, None)
-        if path is None:
-            yield picture.file, "is gone"
-        elif file_sha256(path) != picture.sha256:
-            yield picture.file, "is not the picture that was approved"
-    for name in there:
-        yield name, "was never approved; run `edgeseg recipe approve`"
+def _other_files(recipe: Recipe, expected: Expected) -> Iterator[str]:
+    approved = {picture.file for picture in expected.pictures}
+    for name, _ in golden_files(recipe):
+        if name not in approved:
+            yield f"{name}: was never approved; run `edgeseg recipe approve`"
+
+
+def _picture(recipe: Recipe, picture: GoldenPicture, found: _Finding) -> Image | None:
+    """A golden picture, and whether these very bytes are the ones that were approved."""
+    path = recipe.golden / picture.file
+    if not recipe.files.is_file(path):
+        found.problems.append(f"{picture.file}: is gone")
+        return None
+    try:
+        data = recipe.files.read(path)
+        if hashlib.sha256(data).hexdigest() != picture.sha256:
+            found.problems.append(f"{picture.file}: is not the picture that was approved")
+        return decode_image(data, name=path)
+    except OSError as error:
+        found.problems.append(f"{picture.file}: cannot be read ({error.strerror})")
+    except EdgesegError as error:
+        found.problems.append(str(error))
+    return None
+
+
+def _master_frames(recipe: Recipe) -> list[Image]:
+    return [decode_image(recipe.files.read(path), name=path) for path in master_files(recipe)]
 
 
 def _check_picture(
     judge: Judge, picture: GoldenPicture, found: _Finding, *, same_model: bool
 ) -> None:
-    try:
-        image_hwc = read_image(judge.recipe.golden / picture.file)
-    except EdgesegError as error:
-        found.problems.append(str(error))
+    image_hwc = _picture(judge.recipe, picture, found)
+    if image_hwc is None:
         return
     repeats = judge.recipe.settings.golden.repeats
     results = [judge.look(image_hwc, name=picture.file) for _ in range(repeats)]
@@ -223,13 +237,13 @@ def _score_problems(
 
 
 def _check_master(judge: Judge, expected: Expected, live: Sequence[Image], found: _Finding) -> None:
-    files = master_files(judge.recipe)
-    if not files or expected.master is None:
+    frames = _master_frames(judge.recipe)
+    if not frames or expected.master is None:
         raise UsageError(
             f"{judge.recipe.folder}: no master part is approved; put it before the camera and run "
             "`edgeseg recipe add-master`"
         )
-    before = [judge.look(read_image(path), name=path.name).frame_hwc for path in files]
+    before = [judge.look(frame_hwc, name="approved").frame_hwc for frame_hwc in frames]
     results = [judge.look(image_hwc, name="the master part") for image_hwc in live]
     bounds = judge.recipe.settings.golden
     found.master = compare_master(before, [result.frame_hwc for result in results], bounds)

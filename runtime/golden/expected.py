@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from edgeseg.contract.images import images_in
+from edgeseg.contract.images import is_image_file
 from edgeseg.contract.plain import Malformed, parse_json, record
-from edgeseg.contract.signature import OF_FOLDER
+from edgeseg.contract.signed_files import OF_FOLDER
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import file_sha256, locked, write_text
 from edgeseg.runtime.backends.model_file import file_metadata
@@ -70,11 +70,14 @@ def expected_path(recipe: Recipe) -> Path:
 
 def read_expected(recipe: Recipe) -> Expected:
     """The approval of a recipe."""
-    with suppress(OSError):  # a disk that cannot be written: then what is there is judged
-        settle_golden(recipe)
+    if not recipe.files.signed:  # what is signed was settled before it was looked at
+        with suppress(OSError):  # a disk that cannot be written: then what is there is judged
+            settle_golden(recipe)
     path = expected_path(recipe)
     try:
-        return _read(path)
+        if not recipe.files.is_file(path):
+            raise FileNotFoundError
+        return _expected(recipe.files.read(path))
     except FileNotFoundError:
         raise UsageError(
             f"{recipe.folder}: nothing is approved yet; put pictures into its golden set with "
@@ -133,7 +136,7 @@ def _is_announced(recipe: Recipe) -> bool:
     if not path.is_file():
         return False
     with suppress(OSError, Malformed, EdgesegError):  # what cannot be read decides nothing
-        expected = _read(path)
+        expected = _expected(path.read_bytes())
         if expected.model_sha256 in [file_sha256(path) for path in model_files(recipe.model)]:
             chosen = recipe.settings.operating_point.threshold
             threshold = file_metadata(recipe.model).thresholds(chosen).score
@@ -158,17 +161,21 @@ def _take(recipe: Recipe) -> None:
         shutil.rmtree(draft.folder, ignore_errors=True)
 
 
-def _read(path: Path) -> Expected:
-    return record(Expected, parse_json(path.read_bytes()))
+def _expected(text: bytes) -> Expected:
+    return record(Expected, parse_json(text))
 
 
 def golden_files(recipe: Recipe) -> Iterator[tuple[str, Path]]:
     """Names and paths of the golden pictures, good ones first."""
     for label in LABELS:
-        for path in images_in(recipe.golden / label):
+        for path in _images_in(recipe, label):
             yield f"{label}/{path.name}", path
 
 
 def master_files(recipe: Recipe) -> Sequence[Path]:
     """The frames of the master part."""
-    return images_in(recipe.golden / MASTER)
+    return _images_in(recipe, MASTER)
+
+
+def _images_in(recipe: Recipe, folder: str) -> list[Path]:
+    return [path for path in recipe.files.files_in(recipe.golden / folder) if is_image_file(path)]

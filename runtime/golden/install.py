@@ -4,12 +4,17 @@ One of before comes back with what was approved of it then.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.contract.signature import OF_FOLDER, read_signature, vouched
+from edgeseg.contract.file_reading import DISK
+from edgeseg.contract.signature import Statement, read_signature, vouched
+from edgeseg.contract.signed_files import OF_FOLDER
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import file_sha256
 from edgeseg.progress import Note
+from edgeseg.runtime.backends.ran_versions import RanVersions
 from edgeseg.runtime.golden.check import approve, prove
 from edgeseg.runtime.golden.expected import (
     FILE,
@@ -50,18 +55,24 @@ def install_model(recipe: Recipe, model: Path, opening: Opening, *, note: Note) 
     with announced_golden(recipe) as draft:
         write_expected(draft, expected)
         put_model(recipe, model)
-    keep_version(recipe)
+    keep_version(replace(recipe, files=DISK))  # it is to be signed anew
 
 
 def roll_back(recipe: Recipe, *, trust: Sequence[Path] = ()) -> Version:
     """Put the version before the present one back, with its approval and its signature.
 
     The rename of the model decides, as for a new one. Where keys are trusted, only a version that
-    one of them signed comes back: another would not run here.
+    one of them signed comes back: another would not run here. That somebody went back on purpose
+    is kept on this device, because a station refuses what is older than what it ran.
     """
     path, version = version_before(recipe)
     if trust:
-        _check_signed(path, version, trust)
+        RanVersions().go_back(_check_signed(recipe, path, version, trust))
+    else:
+        with suppress(RuntimeFailure):  # the station will say so, if it asks for signatures
+            signature = read_signature(path)
+            if signature is not None:
+                RanVersions().go_back(signature.statement)
     with announced_golden(recipe) as draft:
         copy_file(path / FILE, expected_path(draft))
         # Of a model that nobody approved nothing can be announced: the signature goes before it,
@@ -72,19 +83,21 @@ def roll_back(recipe: Recipe, *, trust: Sequence[Path] = ()) -> Version:
     return version
 
 
-def _check_signed(path: Path, version: Version, trust: Sequence[Path]) -> None:
-    """Hold a kept version against the signature that its recipe had then."""
+def _check_signed(recipe: Recipe, path: Path, version: Version, trust: Sequence[Path]) -> Statement:
+    """Hold a kept version, and what stays of its recipe, against the signature of then."""
     if read_signature(path) is None:
         raise RuntimeFailure(
             f"{path}: not signed when it was kept, and only signed versions may come back here; "
             "install a model that is signed"
         )
-    signed = vouched(path, trust).files
-    files = {each.name: each for each in model_files(path / version.model)}
-    files["golden/expected.json"] = path / FILE
-    for name, file in files.items():
-        if not file.is_file() or signed.get(name) != file_sha256(file):
+    statement = vouched(path, trust, name=recipe.name)
+    kept = {each.name: each for each in model_files(path / version.model)}
+    kept["golden/expected.json"] = path / FILE
+    for name, digest in {**dict.fromkeys(kept), **statement.files}.items():
+        file = kept.get(name, recipe.folder / name)
+        if not file.is_file() or file_sha256(file) != digest:
             raise RuntimeFailure(
                 f"{path}: its {name} is not what was signed then, and only signed versions may "
                 "come back here; install a model that is signed"
             )
+    return statement

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,10 +32,11 @@ def opened_judge(
     recipe: Recipe, opening: Opening, *, note: Note, model: Path | None = None
 ) -> Iterator[Judge]:
     """The session and the settings of a recipe; another model may stand for its own."""
+    own = replace(opening.session, files=recipe.files)
     with open_session(
         recipe.model if model is None else model,
         backend=opening.backend,
-        options=opening.session,
+        options=own if model is None else opening.session,
         allow_random_weights=opening.allow_random_weights,
         note=note,
     ) as session:

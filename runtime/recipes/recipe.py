@@ -10,19 +10,20 @@ bottle/checks, versions      what the checks found, and models of before
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
+from edgeseg.contract.file_reading import DISK, Files
 from edgeseg.contract.geometry import Roi
 from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.contract.plain import Malformed, record
-from edgeseg.contract.signature import RECIPE
+from edgeseg.contract.signature import RECIPE, Statement, TrustedFiles, trusted_files
 from edgeseg.contract.threshold_bounds import check_threshold
 from edgeseg.errors import UsageError
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
-from edgeseg.toml_file import read_toml
+from edgeseg.toml_file import parse_toml
 
 FILE = RECIPE
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # fit for folders, topics and logs
@@ -116,6 +117,12 @@ class Recipe:
 
     folder: Path
     settings: Settings
+    files: Files = DISK  # how all in it is read: where keys are trusted, only as it was signed
+
+    @property
+    def statement(self) -> Statement | None:
+        """What was signed of it, where keys are trusted."""
+        return self.files.statement if isinstance(self.files, TrustedFiles) else None
 
     @property
     def name(self) -> str:
@@ -145,21 +152,31 @@ class Recipe:
         )
 
 
-def read_recipe(folder: Path) -> Recipe:
-    """A recipe's folder, checked as a whole."""
+def read_recipe(folder: Path, *, trust: Sequence[Path] = ()) -> Recipe:
+    """A recipe's folder, checked as a whole; with keys, nothing of it that none of them signed."""
     folder = Path(folder)
+    folder = folder if folder.name else folder.resolve()
+    check_name(folder.name)
+    return recipe_of(folder, trusted_files(folder, trust) if trust else DISK)
+
+
+def recipe_of(folder: Path, files: Files) -> Recipe:
+    """The recipe that these files are."""
     file = folder / FILE
-    if not file.is_file():
+    if not files.is_file(file):
         raise UsageError(
             f"{folder}: no {FILE} in it, so it is no recipe; make one with `edgeseg recipe new`"
         )
-    check_name(folder.resolve().name)
-    values: dict[str, Any] = read_toml(file)
+    try:
+        with files.open(file) as opened:
+            values = parse_toml(opened, name=file)
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read ({error})") from None
     try:
         settings = record(Settings, values)
     except (Malformed, UsageError) as error:
         raise UsageError(f"{file}: {error}") from None
-    return Recipe(folder=folder if folder.name else folder.resolve(), settings=settings)
+    return Recipe(folder=folder, settings=settings, files=files)
 
 
 def check_name(name: str) -> None:
@@ -167,6 +184,11 @@ def check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"recipe {name!r}: expected letters, digits, dots, dashes and underscores, 64 at most"
+        )
+    if name.isdecimal():
+        raise UsageError(
+            f"recipe {name!r}: a name of digits alone would be taken for a number; put a letter "
+            "into it, and give the number with number= in recipe.toml"
         )
 
 

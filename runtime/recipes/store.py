@@ -1,14 +1,15 @@
 """The recipes of a station: a folder of folders, found by name or by number."""
 
-import shutil
+import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeseg.contract.metadata import PLAN_SUFFIXES
+from edgeseg.contract.file_reading import DISK, Files, OneReading
+from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.errors import UsageError
 from edgeseg.files import temporary_folder, write_text
-from edgeseg.runtime.backends.model_file import file_metadata, onnx_beside, write_sidecar
+from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 from edgeseg.runtime.recipes.recipe import (
     FILE,
     Recipe,
@@ -18,6 +19,7 @@ from edgeseg.runtime.recipes.recipe import (
     settings_text,
 )
 from edgeseg.runtime.recipes.versions import check_movable
+from edgeseg.runtime.station.records import job_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +45,10 @@ class RecipeStore:
         return sorted(found, key=lambda recipe: recipe.settings.number)
 
     def find(self, key: int | str) -> Recipe | None:
-        """By number or by name; a name of digits is a number."""
-        wanted = str(key).strip()
+        """By number or by name; a text of digits is a number, since no name is."""
+        wanted = job_key(key.strip()) if isinstance(key, str) else key
         for recipe in self.recipes():
-            if wanted in (recipe.name, str(recipe.settings.number)):
+            if wanted == (recipe.settings.number if isinstance(wanted, int) else recipe.name):
                 return recipe
         return None
 
@@ -58,22 +60,21 @@ class RecipeStore:
         return next(number for number in range(1, 2**16) if number not in taken)
 
 
-def make_recipe(folder: Path, model: Path, settings: Settings) -> Recipe:
+def make_recipe(folder: Path, model: Path, settings: Settings, *, files: Files = DISK) -> Recipe:
     """A folder with a copy of a model, whole or not at all."""
     check_name(folder.name)
     if folder.exists():
         raise UsageError(f"{folder}: is there already; choose another name")
     check_movable(model)
-    metadata = file_metadata(model)
+    files = OneReading(files)
+    metadata = file_metadata(model, files=files)
     metadata.thresholds(settings.operating_point.threshold)  # one that this model can have
     with temporary_folder(folder.parent, name=folder.name) as new:
         target = new / settings.model
-        shutil.copyfile(model, target)
+        target.write_bytes(files.read(model))
         if model.suffix in PLAN_SUFFIXES:
-            shutil.copyfile(model.with_suffix(".json"), target.with_suffix(".json"))
-            graph = onnx_beside(model)
-            if graph is not None:  # what runs where the plan does not
-                shutil.copyfile(graph, target.with_suffix(".onnx"))
+            target.with_suffix(".json").write_bytes(files.read(model.with_suffix(".json")))
+            _copy_graph(model, target, metadata)
         else:
             write_sidecar(target, metadata)
         for name in ("good", "bad", "master"):
@@ -82,3 +83,11 @@ def make_recipe(folder: Path, model: Path, settings: Settings) -> Recipe:
         new.chmod(0o755)
         new.rename(folder)
     return read_recipe(folder)
+
+
+def _copy_graph(plan: Path, target: Path, metadata: ModelMetadata) -> None:
+    """What runs where the plan does not, if it lies beside the plan and is the one it names."""
+    graph = plan.with_suffix(".onnx")
+    data = graph.read_bytes() if graph.is_file() else b""
+    if hashlib.sha256(data).hexdigest() == metadata.onnx_sha256:
+        target.with_suffix(".onnx").write_bytes(data)

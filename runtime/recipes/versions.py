@@ -10,9 +10,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from edgeseg.contract.file_reading import DISK, Files
 from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.contract.plain import Malformed, parse_json, record
-from edgeseg.contract.signature import OF_FOLDER
+from edgeseg.contract.signed_files import OF_FOLDER
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.files import atomic_path, file_sha256, locked, temporary_folder, write_json
 from edgeseg.leftovers import sweep
@@ -66,11 +67,11 @@ def check_movable(model: Path) -> None:
 
 def version_of(recipe: Recipe) -> Version:
     """What lies in the folder now; a file that is damaged is raised."""
-    told = file_metadata(recipe.model).to_json()
+    told = file_metadata(recipe.model, files=recipe.files).to_json()
     return Version(
         when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         model=recipe.model.name,
-        model_sha256=file_sha256(recipe.model),
+        model_sha256=recipe.files.sha256(recipe.model),
         decided_sha256=hashlib.sha256(told.encode()).hexdigest(),
     )
 
@@ -97,9 +98,9 @@ def keep_version(recipe: Recipe) -> Path:
     number = int(kept[-1][0].name) + 1 if kept else 1
     with temporary_folder(folder, name="version") as new:
         for path in model_files(recipe.model):
-            shutil.copyfile(path, new / path.name)
+            (new / path.name).write_bytes(recipe.files.read(path))
         # As it was read: where an install was killed, the sidecar beside the model is of another.
-        announce_sidecar(new / recipe.model.name, _sidecar_of(recipe.model))
+        announce_sidecar(new / recipe.model.name, _sidecar_of(recipe.model, recipe.files))
         settle_sidecar(new / recipe.model.name)
         write_json(new / _FILE, asdict(now))
         _copy_along(recipe, new)
@@ -113,11 +114,11 @@ def keep_version(recipe: Recipe) -> Path:
     return target
 
 
-def _sidecar_of(model: Path) -> ModelMetadata:
-    metadata = file_metadata(model)
+def _sidecar_of(model: Path, files: Files = DISK) -> ModelMetadata:
+    metadata = file_metadata(model, files=files)
     if model.suffix in PLAN_SUFFIXES:
         return metadata
-    return replace(metadata, onnx_sha256=file_sha256(model))
+    return replace(metadata, onnx_sha256=files.sha256(model))
 
 
 def version_before(recipe: Recipe) -> tuple[Path, Version]:

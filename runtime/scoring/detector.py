@@ -9,6 +9,7 @@ from edgeseg.contract.geometry import View
 from edgeseg.contract.judgement import JudgedPrediction, chance, judged
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.prediction import Channels, Prediction, check_frame
+from edgeseg.contract.signature import Statement
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
@@ -41,6 +42,11 @@ class Detector:
     def entry(self) -> str:
         """The same for programs: cpu, openvino, cuda or tensorrt."""
         return self._session.entry
+
+    @property
+    def statement(self) -> Statement | None:
+        """What was signed of the file, where keys are trusted."""
+        return self._session.statement
 
     @property
     def metadata(self) -> ModelMetadata:

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("cryptography", reason="needs cryptography: pip install edgeseg[sign]")
 
-from edgeseg.contract.signature import make_keys
+from edgeseg.contract.signing_keys import make_keys
 from edgeseg.files import file_sha256
 from edgeseg.runtime.recipes.recipe import Settings
 from edgeseg.runtime.recipes.store import make_recipe

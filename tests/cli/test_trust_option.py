@@ -15,7 +15,8 @@ pytest.importorskip("cryptography", reason="needs cryptography: pip install edge
 
 from edgeseg.cli.group import cli
 from edgeseg.contract.images import write_image
-from edgeseg.contract.signature import make_keys, sign
+from edgeseg.contract.signature import sign
+from edgeseg.contract.signing_keys import make_keys
 from edgeseg.options import params_of, trust_option
 from edgeseg.runtime.golden.install import install_model
 from edgeseg.runtime.recipes.versions import keep_version

@@ -15,13 +15,13 @@ from edgeseg.contract.metadata import ScoreStatistics, announced_sidecar
 from edgeseg.contract.signature import (
     check_signature,
     check_trusted,
-    make_keys,
     no_longer_fits,
     read_signature,
     sign,
     signature_facts,
     signature_path,
 )
+from edgeseg.contract.signing_keys import make_keys
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
@@ -98,7 +98,9 @@ def test_a_forged_statement(model, keys):
     path = signature_path(model)
     signed = json.loads(path.read_text())
     model.write_bytes(model.read_bytes() + b"\x12\x01x")
-    stored = signed | {"statement": signed["statement"] | {"files": {"m.onnx": "0" * 64}}}
+    statement = signed["statement"]
+    files = dict.fromkeys(statement["files"], "0" * 64)
+    stored = signed | {"statement": statement | {"files": files}}
     for text in (json.dumps(stored), json.dumps(signed | {"signature": "no base64!"})):
         path.write_text(text)
         assert refusal(model, public) == "its signature is forged or damaged; sign it again"

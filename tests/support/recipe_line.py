@@ -35,7 +35,8 @@ def line(
     warm = WarmSessions(opening, limit_mb=500.0, note=ignore)
     recipe = store.find(first)
     assert recipe is not None
-    model, _ = warm.take(recipe)
+    loaded = warm.take(recipe)
+    recipe, model = loaded.recipe, loaded.model
     warm.keep(recipe.name, model)
     product = Product(
         session=model.session,

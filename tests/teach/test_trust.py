@@ -8,7 +8,8 @@ import pytest
 pytest.importorskip("cryptography", reason="needs cryptography: pip install edgeseg[sign]")
 
 from edgeseg.contract.images import write_image
-from edgeseg.contract.signature import make_keys, sign
+from edgeseg.contract.signature import sign
+from edgeseg.contract.signing_keys import make_keys
 from edgeseg.errors import RuntimeFailure
 from edgeseg.teach.service import TeachService
 from tests.support.commands import succeed

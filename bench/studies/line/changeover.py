@@ -96,7 +96,7 @@ def running_line(store: RecipeStore, *, limit_mb: float, threads: int) -> Iterat
     )
     warm = WarmSessions(opening, limit_mb=limit_mb, note=ignore)
     first = store.recipes()[0]
-    model, _ = warm.take(first)
+    model = warm.take(first).model
     warm.keep(first.name, model)
     product = Product(
         session=model.session,

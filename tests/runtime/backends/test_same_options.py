@@ -39,7 +39,7 @@ CHANGES: dict[str, tuple[tuple[str, ...], SessionOptions]] = {
     "threads": (("--threads", str(OTHER_THREADS)), SessionOptions(threads=OTHER_THREADS)),
     "spin": (("--spin",), SessionOptions(spin=True)),
 }
-UNHEARD = {"trust"}  # whether a file may be opened at all: no library is told
+UNHEARD = {"trust", "files"}  # which bytes may be opened at all: no library is told
 # What means nothing to a library: OpenVINO's threads have rules of their own, a plan has none.
 DEAF = {("openvino", "spin"), (PLAN, "threads"), (PLAN, "spin")}
 Written = list[dict[str, Any]]

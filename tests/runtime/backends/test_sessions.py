@@ -1,11 +1,13 @@
 """Backends that run here, against numpy; refusals and fall-backs."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from edgeseg.contract.file_reading import Files
 from edgeseg.contract.images import write_image
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.files import file_sha256
@@ -59,21 +61,32 @@ def test_predictions_survive_the_next_run(model: Path, backend: str) -> None:
     assert np.array_equal(first.grid_hw, kept[1])
 
 
-def test_a_large_file_is_hashed_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hashed: list[Path] = []
+@pytest.mark.parametrize("backend", ["cpu", "openvino"])
+def test_what_is_hashed_is_what_runs(
+    model: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    """A file is read once: replaced behind the look at its hash, it is still the one that runs."""
+    if backend == "openvino":
+        pytest.importorskip("openvino", reason="needs OpenVINO: pip install edgeseg[openvino]")
+    whole, read = model.read_bytes(), []
 
-    def counting(path: Path) -> str:
-        hashed.append(path)
-        return file_sha256(path)
+    def reading(self: Files, path: Path) -> bytes:
+        data = path.read_bytes()
+        read.append(path)
+        path.write_bytes(b"replaced while it was opened")
+        return data
 
-    monkeypatch.setattr("edgeseg.runtime.backends.model_file.file_sha256", counting)
-    with open_session(model, backend="cpu") as session:
-        assert session.model_sha256 == file_sha256(model)
-    assert hashed == [model]
+    monkeypatch.setattr(Files, "read", reading)
+    with open_session(model, backend=backend) as session:
+        assert session.model_sha256 == hashlib.sha256(whole).hexdigest()
+        assert session.infer(FRAMES[:1])
+    assert sorted(read) == sorted({model, model.with_suffix(".json")})
+
+
+def test_a_file_without_a_sidecar_has_a_hash(model: Path) -> None:
     model.with_suffix(".json").unlink()
     with open_session(model, backend="cpu") as session:
         assert session.model_sha256 == file_sha256(model)
-    assert hashed == [model, model]
 
 
 def test_a_session_knows_the_hash_of_the_file_that_runs(model: Path) -> None:

@@ -3,7 +3,9 @@
 A real TensorRT-RTX plan is built where the package is installed: building needs no GPU.
 """
 
+import hashlib
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgeseg.contract.file_reading import Files
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.plan_check import _versions_fit, rebuild
@@ -48,6 +51,34 @@ def test_a_static_plan_runs_as_a_graph(tmp_path: Path, fakes: Any) -> None:
     assert cuda.memory == {}
     assert cuda.graphs == {}
     assert cuda.calls[-1] == "destroy stream"
+
+
+def test_a_plan_runs_as_it_was_hashed(
+    tmp_path: Path, fakes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorRT runs what is in a plan: one that is replaced behind the look at it is not loaded."""
+    _, trt = fakes()
+    plan, loaded = write_plan(tmp_path), []
+    monkeypatch.setattr(TensorRtSession, "_load", keep_loaded(TensorRtSession._load, loaded))
+
+    def reading(self: Files, path: Path) -> bytes:
+        data = path.read_bytes()
+        path.write_bytes(b"replaced while it was opened")
+        return data
+
+    monkeypatch.setattr(Files, "read", reading)
+    with open_session(plan, backend="tensorrt") as session:
+        assert session.model_sha256 == hashlib.sha256(b"plan").hexdigest()
+    assert loaded == [b"plan"]
+    assert trt.enqueued
+
+
+def keep_loaded(real: Callable[[TensorRtSession, bytes], Any], loaded: list[bytes]) -> Any:
+    def load(session: TensorRtSession, data: bytes) -> Any:
+        loaded.append(data)
+        return real(session, data)
+
+    return load
 
 
 def test_a_dynamic_batch_runs_without_a_graph(tmp_path: Path, fakes: Any) -> None:

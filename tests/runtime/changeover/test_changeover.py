@@ -12,7 +12,8 @@ from edgeseg.bench.studies.line.broker import Broker, mosquitto
 from edgeseg.bench.studies.line.plc import ModbusPlc
 from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.contract.images import write_image
-from edgeseg.contract.signature import check_signature, make_keys, sign
+from edgeseg.contract.signature import check_signature, sign
+from edgeseg.contract.signing_keys import make_keys
 from edgeseg.errors import UsageError
 from edgeseg.files import file_sha256
 from edgeseg.progress import ignore

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgeseg.runtime.changeover import warm_sessions as module
-from edgeseg.runtime.changeover.warm_sessions import WarmModel, WarmSessions
+from edgeseg.runtime.changeover.warm_sessions import Loaded, WarmModel, WarmSessions
 from edgeseg.runtime.recipes.recipe import Recipe
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.recipe_folders import CPU, new_recipe
@@ -27,20 +27,20 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the models whose sessions were closed; each counts as a megabyte."""
     names: list[str] = []
 
-    def open_counted(self: WarmSessions, recipe: Recipe) -> WarmModel:
-        model = real(self, recipe)
-        model.session.close = lambda: names.append(recipe.name)
-        return replace(model, bytes=MB)
+    def open_counted(self: WarmSessions, recipe: Recipe) -> Loaded:
+        loaded = real(self, recipe)
+        loaded.model.session.close = lambda: names.append(recipe.name)
+        return replace(loaded, model=replace(loaded.model, bytes=MB))
 
-    real = module.WarmSessions.open
-    monkeypatch.setattr(module.WarmSessions, "open", open_counted)
+    real = module.WarmSessions._open
+    monkeypatch.setattr(module.WarmSessions, "_open", open_counted)
     return names
 
 
 def use(warm: WarmSessions, recipe: Recipe) -> tuple[WarmModel, bool]:
-    model, was_warm = warm.take(recipe)
-    warm.keep(recipe.name, model)
-    return model, was_warm
+    loaded = warm.take(recipe)
+    warm.keep(recipe.name, loaded.model)
+    return loaded.model, loaded.was_warm
 
 
 def test_the_least_recently_used_goes_and_the_one_in_use_never(
@@ -68,8 +68,9 @@ def test_replaced_files_are_opened_anew(recipes: list[Recipe], closed: list[str]
     warm = WarmSessions(CPU, limit_mb=9, note=lambda text: None)
     first, _ = use(warm, recipes[0])
     write_brightness_model(recipes[0].model, metadata=brightness_metadata(threshold=77.0))
-    second, was_warm = warm.take(recipes[0])
-    assert not was_warm
+    loaded = warm.take(recipes[0])
+    second = loaded.model
+    assert not loaded.was_warm
     assert second.session.metadata.threshold.score == 77.0
     assert closed == [], "the old one may be in use until it is replaced"
     warm.keep("a", second)
@@ -79,8 +80,7 @@ def test_replaced_files_are_opened_anew(recipes: list[Recipe], closed: list[str]
 
 def test_what_is_not_taken_into_use_is_closed(recipes: list[Recipe], closed: list[str]) -> None:
     warm = WarmSessions(CPU, limit_mb=9, note=lambda text: None)
-    model, _ = warm.take(recipes[0])
-    warm.drop(model)
+    warm.drop(warm.take(recipes[0]).model)
     assert (warm.names, closed) == ([], ["a"])
     kept, _ = use(warm, recipes[1])
     warm.drop(kept)

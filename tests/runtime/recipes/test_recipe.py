@@ -1,5 +1,6 @@
 """Recipe folders: what is written is read, and what cannot be meant is refused."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,42 @@ def test_recipes_are_found_by_name_and_number(tmp_path: Path) -> None:
     assert [store.find(key).name for key in (4, "2", "c", " a ")] == ["a", "b", "c", "a"]
     assert [store.find(key) for key in (3, "d", "")] == [None] * 3
     assert store.free_number() == 3
+
+
+def test_a_name_of_digits_is_refused_and_never_answers_for_a_number(tmp_path: Path) -> None:
+    """A PLC that asks for number 2 gets what says number = 2, or nothing."""
+    new_recipe(tmp_path / "b", number=2, approved=False)
+    shutil.copytree(tmp_path / "b", tmp_path / "2")
+    edited = (tmp_path / "2" / "recipe.toml").read_text().replace("number = 2", "number = 7")
+    (tmp_path / "2" / "recipe.toml").write_text(edited)
+    store = RecipeStore(folder=tmp_path)
+    for key in (2, "2", 7, "b"):
+        with pytest.raises(UsageError, match="recipe '2': a name of digits alone would be taken"):
+            store.find(key)
+    shutil.rmtree(tmp_path / "2")
+    assert store.find("02").name == store.find(2).name == "b"
+    write_brightness_model(tmp_path / "part.onnx")
+    said = fail("recipe", "new", tmp_path / "2", "--model", tmp_path / "part.onnx", code=2)
+    assert said.startswith("recipe '2': a name of digits alone would be taken for a number; put a")
+    assert not (tmp_path / "2").exists()
+
+
+def test_a_link_of_digits_to_a_recipe_is_refused(tmp_path: Path) -> None:
+    new_recipe(tmp_path / "elsewhere" / "b", number=7, approved=False)
+    (tmp_path / "line").mkdir()
+    (tmp_path / "line" / "2").symlink_to(tmp_path / "elsewhere" / "b")
+    with pytest.raises(UsageError, match="recipe '2': a name of digits"):
+        RecipeStore(folder=tmp_path / "line").find(2)
+
+
+def test_a_number_that_is_taken_makes_no_recipe(tmp_path: Path) -> None:
+    new_recipe(tmp_path / "b", number=2, approved=False)
+    write_brightness_model(tmp_path / "part.onnx")
+    new = ("recipe", "new", tmp_path / "c", "--model", tmp_path / "part.onnx", "--number")
+    said = fail(*new, 2, code=2)
+    assert said.startswith("--number 2: is the number of b; choose another one"), said
+    assert not (tmp_path / "c").exists()
+    succeed(*new, 3)
 
 
 def test_two_recipes_of_one_number_are_refused(tmp_path: Path) -> None:
