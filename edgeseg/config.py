@@ -103,7 +103,7 @@ class FitConfig:
         object.__setattr__(self, "size_hw", (int(height), int(width)))
         if self.frame_hw is not None:
             object.__setattr__(self, "frame_hw", (int(self.frame_hw[0]), int(self.frame_hw[1])))
-        if self.frame_hw is not None and self.geometry.ignore:
+        if self.frame_hw is not None and self.geometry.regions:
             raise UsageError(
                 "ignore: regions of whole images, and tiles share one model for all their places; "
                 "fit without tiles"

@@ -48,7 +48,7 @@ def export_backbone(
 ) -> BackboneExport:
     """Write the graph; the same settings and weights give the same bytes."""
     space = FeatureSpace.load(config, weights=weights, note=note)
-    if space.config.geometry.ignore:
+    if space.config.geometry.regions:
         raise ExportError("ignore: regions come with the fit on the device; leave them out here")
     graph = _blank(build_graph(_masked(space), GraphOptions(), size_hw=space.config.size_hw))
     if is_large(graph):

@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from edgeseg.artefact.container import sealed_header
-from edgeseg.artefact.header import KEY, SCHEMA, damaged, read_artefact_file
+from edgeseg.artefact.header import KEY, SCHEMA, damaged, read_artefact_file, stored_config
 from edgeseg.artefact.values import check_values
 from edgeseg.config import FitConfig
 from edgeseg.contract.plain import Malformed
@@ -145,7 +145,7 @@ def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
     header, tensors = file.header, _read_tensors(path)
     try:
         check_values(tensors)
-        config = FitConfig.from_dict(header["config"])
+        config = stored_config(header)
         origin = WeightsOrigin(**header["weights"])
         weights = stored_weights(config, origin, tensors)
         good = GoodImageScores(**dict[str, Any](under("good.", tensors)))

@@ -1,6 +1,6 @@
 """The JSON header of an .edgeseg file, read without torch and without the tensors."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +80,21 @@ def read_config(path: Path) -> FitConfig:
     """The settings that a model was fitted with."""
     header = read_header(path)
     try:
-        return FitConfig.from_dict(header["config"])
+        return stored_config(header)
     except (LookupError, TypeError, ValueError, ArithmeticError, EdgesegError) as error:
         raise damaged(path, error) from None
+
+
+def stored_config(header: dict[str, Any]) -> FitConfig:
+    """The settings of a header; files of before have one list of regions, whose history tells."""
+    config = FitConfig.from_dict(header["config"])
+    geometry = config.geometry
+    if not geometry.ignore or "uncounted" in header["config"]["geometry"]:
+        return config
+    if all(line.get("action") != "ignore" for line in header.get("history", ())):
+        return config  # of the fit, which painted them
+    # Ignored later, and painted since then: the fit had seen what lies there.
+    return replace(config, geometry=replace(geometry, ignore=(), uncounted=geometry.ignore))
 
 
 def calibration_facts(header: dict[str, Any]) -> CalibrationFacts:

@@ -8,7 +8,8 @@ import click
 
 from edgeseg.artefact.header import read_config
 from edgeseg.contract.geometry import Polygon
-from edgeseg.contract.ignored import hidden_of, parse_region, read_regions
+from edgeseg.contract.ignored import parse_region, read_regions
+from edgeseg.contract.ignored_here import ignoring_here
 from edgeseg.contract.metadata import MODEL_SUFFIXES, Decision
 from edgeseg.contract.signature import admit, note_stale
 from edgeseg.errors import RuntimeFailure, UsageError
@@ -28,7 +29,7 @@ from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
     help="A rectangle, or the corners X,Y,X,Y,X,Y of a polygon. May be given several times.",
 )
 @click.option("--mask", type=FILE, help="JSON of polygons, or a picture that is white there.")
-@click.option("--clear", is_flag=True, help="Forget the regions that were ignored before.")
+@click.option("--clear", is_flag=True, help="Forget the regions that were named since the fit.")
 @click.option("--camera", "camera_hw", type=SIZE, help="Size of the pictures, if it is not known.")
 @click.option("--good", type=PATH, help="Good images to take the threshold from, not fitted on.")
 @click.option("--out", "-o", type=FILE, help="Write the model here instead.")
@@ -47,10 +48,11 @@ def ignore(
 ) -> None:
     """Ignore regions of the camera's picture in MODEL, without a new fit.
 
-    What lies there changes no map, score or verdict any more. The threshold of an .edgeseg file is
-    taken again from what is left of its held-out good images, or from --good. In a .onnx or .plan
-    file regions are added to those of its export, in the sidecar beside it; its threshold stays,
-    which gives no more false alarms than before: run `edgeseg calibrate` for a sharper one.
+    Cells that a region touches leave map, score and verdict; all others see what they saw in the
+    fit. The threshold of an .edgeseg file is taken again from what is left of its held-out good
+    images, or from --good. In a .onnx or .plan file regions are added to those of its export, in
+    the sidecar beside it; its threshold stays: run `edgeseg calibrate` for a sharper one. Where
+    something glaring may lie in a region, `edgeseg fit --ignore` paints it over.
 
     \b
     edgeseg ignore part.edgeseg --region 120,40,200,60
@@ -66,7 +68,7 @@ def ignore(
     if model.suffix in MODEL_SUFFIXES:
         if good is not None or out is not None:
             raise UsageError("--good and --out are for .edgeseg files; run edgeseg calibrate after")
-        written = _in_sidecar(model, added, clear=clear, camera_hw=camera_hw)
+        written = _in_sidecar(model, added, clear=clear, camera_hw=camera_hw, note=tell)
     else:
         written = out or model
         _in_artefact(
@@ -102,7 +104,7 @@ def _in_artefact(
     from edgeseg.fitting.ignoring import ignoring
     from edgeseg.fitting.options import FitOptions
 
-    regions = [*(() if clear else config.geometry.ignore), *added]
+    regions = [*(() if clear else config.geometry.uncounted), *added]
     artefact = load_artefact(model)
     changed = ignoring(
         artefact,
@@ -112,6 +114,8 @@ def _in_artefact(
         options=FitOptions(note=note, progress=progress),
     )
     save_artefact(changed, out)
+    if clear:
+        _tell_kept(config.geometry.ignore, note, how="fit again without --ignore")
     before, after = artefact.calibration, changed.calibration
     click.echo(
         f"threshold {after.score_threshold:.4f} (was {before.score_threshold:.4f}), "
@@ -119,8 +123,19 @@ def _in_artefact(
     )
 
 
+def _tell_kept(regions: tuple[Polygon, ...], note: Note, *, how: str) -> None:
+    """--clear forgets what this command has named, not what the model was made with."""
+    if regions:
+        note(f"{len(regions)} regions that it was made with stay ignored; to look there, {how}")
+
+
 def _in_sidecar(
-    model: Path, added: list[Polygon], *, clear: bool, camera_hw: tuple[int, int] | None
+    model: Path,
+    added: list[Polygon],
+    *,
+    clear: bool,
+    camera_hw: tuple[int, int] | None,
+    note: Note,
 ) -> Path:
     """On the device: beside what the graph itself leaves out."""
     metadata = file_metadata(model)
@@ -136,10 +151,14 @@ def _in_sidecar(
             "regions are; give it: --camera HEIGHTxWIDTH"
         )
     here = (*(() if clear else metadata.ignored_here), *added)
-    changed = replace(metadata, ignored_here=here, camera_hw=known)
-    hidden = hidden_of(changed.looks, metadata.size_hw)
-    if here and (hidden is None or not hidden.kept(metadata.grid_hw).any()):
-        raise UsageError("region: nothing or everything would be ignored; expected a part of it")
+    changed = ignoring_here(metadata, here, rule=metadata.rule, camera_hw=known)
+    if metadata.rule.top == 1:
+        note(
+            "its score is the highest pixel of the map, which may rise beside a region: take the "
+            f"threshold again with `edgeseg calibrate {model} GOOD_IMAGES`"
+        )
+    if clear and metadata.geometry is not None:
+        _tell_kept(metadata.geometry.regions, note, how="export a model without them")
     decision = Decision(
         when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         action="ignore",

@@ -133,17 +133,20 @@ class Geometry:
 
     camera_hw: tuple[int, int] | None = None  # None: not looked at yet, before a fit
     roi: Roi | None = None
-    ignore: tuple[Polygon, ...] = ()
+    ignore: tuple[Polygon, ...] = ()  # known at the fit: painted in every input, and not counted
+    # Named after the fit, which saw what lies there: not counted, and inputs stay as they are.
+    uncounted: tuple[Polygon, ...] = ()
     locate: str = ""  # how parts are found: blob, or anchor:x,y,w,h; empty: they lie alike
     locator: Blob | Anchor | None = None  # what a fit has learned of that
 
     def __post_init__(self) -> None:
-        for polygon in self.ignore:
-            if len(polygon) < 3 or not np.isfinite(polygon).all():
-                raise UsageError(
-                    f"ignore: a polygon of {len(polygon)} corners, expected 3 or more, each a "
-                    "finite x and y"
-                )
+        for name in ("ignore", "uncounted"):
+            for polygon in getattr(self, name):
+                if len(polygon) < 3 or not np.isfinite(polygon).all():
+                    raise UsageError(
+                        f"{name}: a polygon of {len(polygon)} corners, expected 3 or more, each a "
+                        "finite x and y"
+                    )
         roi, camera_hw = self.roi, self.camera_hw
         if camera_hw is not None and roi is not None and not roi.fits(camera_hw):
             raise UsageError(
@@ -183,10 +186,20 @@ class Geometry:
         return places.usual(self.locator.home_xy)
 
     @property
-    def left_out(self) -> tuple[Polygon, ...]:
-        """What does not count: what people named, and what a part lies on that is found by blob."""
+    def regions(self) -> tuple[Polygon, ...]:
+        """What people named, before the fit and after it."""
+        return self.ignore + self.uncounted
+
+    @property
+    def painted(self) -> tuple[Polygon, ...]:
+        """What inputs do not show: what the fit was told, and what parts lie on, found by blob."""
         learned = self.locator.background if isinstance(self.locator, Blob) else ()
         return self.ignore + learned
+
+    @property
+    def left_out(self) -> tuple[Polygon, ...]:
+        """All that does not count, painted or not."""
+        return self.painted + self.uncounted
 
     @property
     def places(self) -> Places | None:
@@ -206,8 +219,8 @@ class Geometry:
         parts = []
         if self.roi is not None:
             parts.append(f"the region {self.roi}")
-        if self.ignore:
-            count = len(self.ignore)
+        if self.regions:
+            count = len(self.regions)
             parts.append(f"{count} ignored region{'s' if count > 1 else ''}")
         if self.locate:
             parts.append(f"parts found by {self.locate}")

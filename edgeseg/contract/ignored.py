@@ -1,10 +1,11 @@
 """Regions that do not matter: read from files, hidden from the model, left out of maps and scores.
 
-    polygons --hidden_pixels--> pixels of the input --paint--> the input without what is there
-    pixels --kept_cells--> cells that count --MapRule--> map and score of those alone
+    polygons --hidden_of--> pixels of the input --Hidden.paint--> the input without what is there
+    pixels --Hidden.kept--> cells that count --MapRule--> map and score of those alone
 
-A cell that a region touches does not count. Its pixels are painted over as well, with the colour
-around them: a network looks beyond the cell, and what is ignored must not change its neighbours.
+A cell that a region touches does not count. Regions that the fit knew are painted over as well,
+with the colour around them: a network looks beyond the cell, and its neighbours were fitted so.
+Regions that were named later are not: their neighbours were fitted on what lies there.
 """
 
 from dataclasses import dataclass
@@ -128,21 +129,22 @@ def _contours(mask_hw: NDArray[np.bool_]) -> tuple[list[Polygon], list[tuple[int
 class Hidden:
     """What a geometry ignores, in pixels of an input of one size."""
 
-    pixels_hw: NDArray[np.bool_]
+    pixels_hw: NDArray[np.bool_]  # all that does not count
+    painted_hw: NDArray[np.bool_]  # of them: what is painted over
 
     @cached_property
     def _pieces(self) -> list[tuple[NDArray[np.intp], ...]]:
-        """Of every piece its pixels (rows, columns), and those around it."""
-        count, labels = cv2.connectedComponents(self.pixels_hw.astype(np.uint8), connectivity=8)
+        """Of every painted piece its pixels (rows, columns), and those around it."""
+        count, labels = cv2.connectedComponents(self.painted_hw.astype(np.uint8), connectivity=8)
         pieces = []
         for label in range(1, count):
             piece = labels == label
             around = cv2.dilate(piece.astype(np.uint8), np.ones((2 * _RING + 1,) * 2, np.uint8))
-            pieces.append((*np.nonzero(piece), *np.nonzero((around != 0) & ~self.pixels_hw)))
+            pieces.append((*np.nonzero(piece), *np.nonzero((around != 0) & ~self.painted_hw)))
         return pieces
 
     def paint(self, input_hwc: NDArray[np.uint8]) -> None:
-        """Give every piece the mean colour around it, in place."""
+        """Give every painted piece the mean colour around it, in place."""
         for rows, columns, around_y, around_x in self._pieces:
             around = input_hwc[around_y, around_x]
             # Sums of whole numbers: the same on every machine.
@@ -159,10 +161,10 @@ class Hidden:
 
 
 def painted(input_hwc: NDArray[np.uint8], geometry: Geometry) -> NDArray[np.uint8]:
-    """An input without what is ignored; itself, where nothing is."""
+    """An input without what the fit was told to ignore; itself, where that is nothing."""
     height, width = input_hwc.shape[:2]
     hidden = hidden_of(geometry, (height, width))
-    if hidden is None:
+    if hidden is None or not hidden.painted_hw.any():
         return input_hwc
     without_hwc: NDArray[np.uint8] = input_hwc.copy()
     hidden.paint(without_hwc)
@@ -172,30 +174,42 @@ def painted(input_hwc: NDArray[np.uint8], geometry: Geometry) -> NDArray[np.uint
 @lru_cache(maxsize=8)
 def hidden_of(geometry: Geometry, size_hw: tuple[int, int]) -> Hidden | None:
     """What a geometry ignores of inputs of this size; None: nothing."""
-    if not geometry.left_out or geometry.camera_hw is None:
+    if geometry.camera_hw is None:
         return None
-    drawn = drawn_regions(_as_shown(geometry), geometry.camera_hw)
+    pixels_hw = _touched(geometry, geometry.left_out, size_hw)
+    if not pixels_hw.any():
+        return None
+    painted_hw = _touched(geometry, geometry.painted, size_hw) if geometry.uncounted else pixels_hw
+    return Hidden(pixels_hw, painted_hw)
+
+
+def _touched(
+    geometry: Geometry, polygons: tuple[Polygon, ...], size_hw: tuple[int, int]
+) -> NDArray[np.bool_]:
+    """Every pixel of the input (H, W) that a region touches, however little of it."""
+    if not polygons or geometry.camera_hw is None:
+        return np.zeros(size_hw, np.bool_)
+    drawn = drawn_regions(_as_shown(geometry, polygons), geometry.camera_hw)
     roi = geometry.roi
     if roi is not None:
         drawn = drawn[roi.y : roi.y + roi.h, roi.x : roi.x + roi.w]
-    # Every pixel of the input that a region touches, however little of it.
     area = cv2.resize(
         drawn.astype(np.float32),
         size_hw[::-1],
         interpolation=cv2.INTER_AREA if drawn.shape > size_hw else cv2.INTER_LINEAR,
     )
-    return Hidden(area > 0) if (area > 0).any() else None
+    return np.asarray(area > 0, np.bool_)
 
 
-def _as_shown(geometry: Geometry) -> tuple[Polygon, ...]:
+def _as_shown(geometry: Geometry, polygons: tuple[Polygon, ...]) -> tuple[Polygon, ...]:
     """Polygons are named where the first good part lay, and inputs may show the usual one."""
     usual = geometry.usual
     if usual is None:
-        return geometry.left_out
+        return polygons
     turn, shift = usual.matrix[:, :2], usual.matrix[:, 2]
     return tuple(
         tuple((float(x), float(y)) for x, y in np.asarray(polygon) @ turn.T + shift)
-        for polygon in geometry.left_out
+        for polygon in polygons
     )
 
 

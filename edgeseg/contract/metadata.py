@@ -337,7 +337,7 @@ class ModelMetadata:
         if not self.ignored_here:
             return geometry
         seen = geometry.seen_by(geometry.camera_hw or self.camera_hw)
-        return replace(seen, ignore=(*geometry.ignore, *self.ignored_here))
+        return replace(seen, uncounted=(*geometry.uncounted, *self.ignored_here))
 
     def thresholds(self, asked: float | None = None) -> Thresholds:
         """Those in use; a threshold that was asked for moves all alike."""

@@ -26,7 +26,7 @@ def looked_at(
     named_on = dataset.train[0] if reference is None else Sample(image=reference)
     geometry = geometry.seen_by(sample_size(named_on))
     hidden = hidden_of(geometry, config.image_hw)
-    if hidden is None and geometry.ignore:
+    if hidden is None and geometry.regions:
         raise UsageError(
             "ignore: none of its regions lies in what the model looks at; expected places in "
             "pixels of the images"

@@ -31,13 +31,14 @@ def ignoring(
     good: Dataset | None = None,
     options: FitOptions,
 ) -> Artefact:
-    """The model with these regions ignored, and with a threshold of what is left.
+    """The model without these regions beside those of its fit, and with a threshold of the rest.
 
-    It comes from the grids of the held-out good images that the file keeps, or from `good`.
+    They replace what was named since the fit. The threshold comes from the grids of the held-out
+    good images that the file keeps, or from `good`.
     """
     geometry = _geometry(artefact, tuple(regions), camera_hw)
     changed = replace(artefact, config=replace(artefact.config, geometry=geometry))
-    if geometry.ignore and hidden_of(geometry, changed.config.image_hw) is None:
+    if geometry.uncounted and hidden_of(geometry, changed.config.image_hw) is None:
         raise UsageError(
             "region: none lies in what the model looks at; expected places in pixels of the images"
         )
@@ -55,7 +56,7 @@ def ignoring(
         unseen=before.answered_rate < 1 or good is not None,
     )
     _tell(artefact, options.note)
-    source = f"{len(geometry.ignore)} regions ignored: {before.score_threshold:.4f} to "
+    source = f"{len(geometry.regions)} regions ignored: {before.score_threshold:.4f} to "
     line = entry(
         "ignore",
         images=scores.count,
@@ -89,7 +90,7 @@ def _geometry(
             f"camera={camera_hw[0]}x{camera_hw[1]}: the model was fitted on pictures of "
             f"{known[0]}x{known[1]} (height x width); leave it out"
         )
-    return replace(geometry, camera_hw=known, ignore=regions)
+    return replace(geometry, camera_hw=known, uncounted=regions)
 
 
 def _from_grids(head: GaussianHead, good: GoodImageScores) -> GoodImageScores:

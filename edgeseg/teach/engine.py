@@ -85,7 +85,7 @@ def ignore_regions(
     from edgeseg.fitting.ignoring import ignoring
 
     model = load_artefact(artefact, note=options.note)
-    all_of_them = dict.fromkeys((*model.config.geometry.ignore, *regions))
+    all_of_them = dict.fromkeys((*model.config.geometry.uncounted, *regions))
     changed = ignoring(model, list(all_of_them), options=options)
     save_artefact(changed, out)
     return changed

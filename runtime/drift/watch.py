@@ -125,6 +125,9 @@ class DriftWatch:
         self._typical_hw = np.ones_like(base_hw)  # no evidence yet: as on good images
         self._counted = slice(None) if counted_hw is None else counted_hw.ravel()
         self._frame_mean = baseline.frame_mean
+        if counted_hw is not None:  # cells that are ignored since the baseline was taken
+            rest = (baseline.mean_hw * counted_hw).sum() / max(baseline.mean_hw.sum(), 1e-12)
+            self._frame_mean *= max(float(rest), 1e-6)
         # Frames of one part that stays in view are all alike, so a window of them can be as far
         # off as a single good image: the limit is in deviations of single images.
         self._median_limit = 1.0 + median_sigmas * baseline.frame_std / baseline.frame_mean

@@ -75,7 +75,7 @@ class Scorer:
         if self._fitted_tiling is not None and config.tile_overlap is not None:
             raise UsageError(_contradiction(session.metadata.name, self._fitted_tiling))
         looks = self._inputs.geometry
-        if config.tile_overlap is not None and (looks.locate or looks.ignore):
+        if config.tile_overlap is not None and (looks.locate or looks.regions):
             raise UsageError(
                 f"tile=True: model {session.metadata.name} was fitted on {looks.words}, and tiles "
                 "have no fixed place in the picture; leave it out"

