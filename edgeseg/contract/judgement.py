@@ -66,23 +66,6 @@ def severity_of(region: Region, *, pixel_threshold: float, picture_px: int) -> S
     return "major" if strong or region.area_px >= MAJOR_SHARE * picture_px else "minor"
 
 
-def large_enough(
-    verdict: Verdict,
-    regions: tuple[Region, ...],
-    *,
-    min_area: float,
-    found: Found | None = None,
-) -> tuple[Verdict, tuple[Region, ...]]:
-    """Regions below an area do not decide: without another one the part is good.
-
-    Only alarms of the score are taken back: an invalid frame and a part that is not found stay so.
-    """
-    large = tuple(region for region in regions if region.area_px >= min_area)
-    if large or verdict not in ("defect", "unsure"):
-        return verdict, large if verdict in ("defect", "unsure") else regions
-    return "good" if found is None or found.ok else "not_found", ()
-
-
 def chance(score: float, good: ScoreStatistics) -> float | None:
     """How often a good part looks this odd; None where the good scores are not known."""
     return p_value(score, good.values) if good.scores else None
@@ -117,13 +100,45 @@ def marked_regions(
     pixel_threshold: float,
     *,
     view: View,
+    min_area: float = 0.0,
 ) -> tuple[tuple[Region, ...], int]:
-    """Regions of what is marked, and how many there are.
+    """Regions of what is marked from an area on, and how many there are.
 
     Boxes are in pixels of what the view shows: its region, or the camera's whole picture.
     """
     marked_hw = marked(map_hw, verdict, pixel_threshold)
-    return regions_of(map_hw, marked_hw, size_hw=view.shown_hw, view=view)
+    return regions_of(map_hw, marked_hw, size_hw=view.shown_hw, view=view, min_area=min_area)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Areas:
+    """A verdict after its regions were looked at."""
+
+    verdict: Verdict
+    regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
+    count: int  # before that limit
+
+
+def judge_areas(
+    map_hw: NDArray[np.float32],
+    verdict: Verdict,
+    pixel_threshold: float,
+    *,
+    view: View,
+    min_area: float,
+    found: Found | None = None,
+) -> Areas:
+    """Regions below an area do not decide: without another one the part is good.
+
+    All regions are looked at, however many there are. Only alarms of the score are taken back: an
+    invalid frame and a part that is not found stay so, with all their regions.
+    """
+    by_score = verdict in ("defect", "unsure")
+    least = min_area if by_score else 0.0
+    regions, count = marked_regions(map_hw, verdict, pixel_threshold, view=view, min_area=least)
+    if by_score and least and not count:
+        verdict = "good" if found is None or found.ok else "not_found"
+    return Areas(verdict=verdict, regions=regions, count=count)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,48 +92,55 @@ def regions_of(
     *,
     size_hw: tuple[int, int],
     view: View | None = None,
+    min_area: float = 0.0,
 ) -> tuple[tuple[Region, ...], int]:
-    """Connected parts of the marked pixels, strongest first, and how many there are.
+    """Connected parts of the marked pixels from an area on, and how many there are.
 
-    With a view that follows the part, `map_hw` is of its input and the boxes of its picture.
+    At most MAX_REGIONS are given, strongest first, the largest always among them. With a view that
+    follows the part, `map_hw` is of its input and the boxes of its picture.
     """
     if not marked_hw.any():
         return (), 0
     count, labels_hw, stats, _ = cv2.connectedComponentsWithStats(
         marked_hw.view(np.uint8), connectivity=8
     )
+    scale_y, scale_x = size_hw[0] / map_hw.shape[0], size_hw[1] / map_hw.shape[1]
+    pixel_area = scale_x * scale_y if view is None or view.pose is None else view.pixel_area
+    areas = np.maximum(1, np.rint(stats[:, cv2.CC_STAT_AREA] * pixel_area)).astype(np.int64)
     peaks = np.full(count, -np.inf, np.float32)
     with np.errstate(invalid="ignore"):  # NaN stays NaN, and needs no warning
         np.maximum.at(peaks, np.asarray(labels_hw, np.int32)[marked_hw], map_hw[marked_hw])
-    scale_y, scale_x = size_hw[0] / map_hw.shape[0], size_hw[1] / map_hw.shape[1]
-    falling = -np.where(np.isnan(peaks[1:]), np.inf, peaks[1:])  # what is no number comes first
-    strongest = np.argsort(falling, kind="stable")[:MAX_REGIONS] + 1
+    large = np.flatnonzero(areas >= min_area)
+    large = large[large > 0]  # 0 is what is not marked
     regions = []
-    for label in strongest:
-        x, y, w, h, area = (int(value) for value in stats[label])
+    for label in _told(large, areas, peaks).tolist():
+        x, y, w, h = (int(value) for value in stats[label, :4])
         if view is not None and view.pose is not None:
             piece = np.asarray(labels_hw[y : y + h, x : x + w] == label, np.bool_)
-            regions.append(
-                Region(
-                    box_xywh=_turned_box(piece, (x, y), view),
-                    area_px=max(1, round(area * view.pixel_area)),
-                    peak=float(peaks[label]),
-                )
-            )
-            continue
-        # Outwards, so that the box holds the region at any scale.
-        left, top = math.floor(x * scale_x), math.floor(y * scale_y)
-        # Rounding of the scale may point a pixel past the border.
-        right = min(size_hw[1], math.ceil((x + w) * scale_x))
-        bottom = min(size_hw[0], math.ceil((y + h) * scale_y))
-        regions.append(
-            Region(
-                box_xywh=(left, top, right - left, bottom - top),
-                area_px=max(1, round(area * scale_x * scale_y)),
-                peak=float(peaks[label]),
-            )
-        )
-    return tuple(regions), count - 1
+            box = _turned_box(piece, (x, y), view)
+        else:
+            # Outwards, so that the box holds the region at any scale.
+            left, top = math.floor(x * scale_x), math.floor(y * scale_y)
+            # Rounding of the scale may point a pixel past the border.
+            right = min(size_hw[1], math.ceil((x + w) * scale_x))
+            bottom = min(size_hw[0], math.ceil((y + h) * scale_y))
+            box = (left, top, right - left, bottom - top)
+        regions.append(Region(box_xywh=box, area_px=int(areas[label]), peak=float(peaks[label])))
+    return tuple(regions), len(large)
+
+
+def _told(
+    labels: NDArray[np.intp], areas: NDArray[np.int64], peaks: NDArray[np.float32]
+) -> NDArray[np.intp]:
+    """Which of many regions are told: the strongest, and the largest, which may be weaker."""
+    falling = -np.where(np.isnan(peaks[labels]), np.inf, peaks[labels])  # no number comes first
+    ordered = labels[np.argsort(falling, kind="stable")]
+    strongest = ordered[:MAX_REGIONS]
+    if len(ordered) > MAX_REGIONS:
+        largest = ordered[areas[ordered].argmax()]
+        if largest not in strongest:
+            strongest = np.append(strongest[:-1], largest)
+    return np.asarray(strongest, np.intp)
 
 
 def _turned_box(

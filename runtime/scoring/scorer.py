@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.geometry import Found, Roi, View
-from edgeseg.contract.judgement import chance, large_enough, marked_regions, verdict_on
+from edgeseg.contract.judgement import chance, judge_areas, verdict_on
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.prediction import Prediction, find_regions
 from edgeseg.contract.tiles import Tiling
@@ -206,13 +206,14 @@ class Scorer:
         verdict = verdict_on(
             prediction.score, self.thresholds, map_hw=prediction.map_hw, found=found
         )
-        regions, region_count = marked_regions(
-            prediction.map_hw, verdict, self.thresholds.pixel, view=view
+        areas = judge_areas(
+            prediction.map_hw,
+            verdict,
+            self.thresholds.pixel,
+            view=view,
+            min_area=self._config.min_area,
+            found=found,
         )
-        if self._config.min_area:
-            min_area = self._config.min_area
-            verdict, regions = large_enough(verdict, regions, min_area=min_area, found=found)
-            region_count = min(region_count, len(regions))
         times_ns = _times_ns(frame.grabbed_ns, buffered_ns, marks, time.monotonic_ns())
         self._meters.record_frame(times_ns)
         whole_hwc = frame.image_hwc
@@ -231,10 +232,10 @@ class Scorer:
             prediction=prediction,
             threshold_score=self.thresholds.score,
             threshold_pixel=self.thresholds.pixel,
-            verdict=verdict,
+            verdict=areas.verdict,
             p_value=self._chance(prediction.score),
-            regions=regions,
-            region_count=region_count,
+            regions=areas.regions,
+            region_count=areas.count,
             times=_times_ms(times_ns),
             pose=None if found is None else found.pose,
             view=None if view.pose is None else view,

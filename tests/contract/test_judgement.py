@@ -12,8 +12,8 @@ from edgeseg.contract.geometry import Found, Pose, View
 from edgeseg.contract.judgement import (
     Verdict,
     chance,
+    judge_areas,
     judged,
-    large_enough,
     marked,
     marked_regions,
     severity_of,
@@ -22,7 +22,7 @@ from edgeseg.contract.judgement import (
 )
 from edgeseg.contract.metadata import ScoreStatistics, Thresholds
 from edgeseg.contract.operating_point import conformal_threshold
-from edgeseg.contract.prediction import Prediction, Region, find_regions
+from edgeseg.contract.prediction import MAX_REGIONS, Prediction, Region, find_regions
 
 LIMITS = Thresholds(score=10.0, pixel=12.0, false_alarm_rate=0.01, method="made up")
 BAND = replace(LIMITS, unsure=8.0, unsure_rate=0.05)
@@ -107,23 +107,77 @@ def region(area_px: int, peak: float = 1.0) -> Region:
     return Region(box_xywh=(0, 0, 1, 1), area_px=area_px, peak=peak)
 
 
+def specks(count: int, *, stain: int = 0, peak: float = 20.0) -> np.ndarray:
+    """A map with so many specks of one pixel, and with a weaker stain of so many by so many."""
+    map_hw = np.zeros((128, 128), np.float32)
+    places = [(y, x) for y in range(0, 96, 3) for x in range(0, 126, 3)][:count]
+    for y, x in places:
+        map_hw[y, x] = peak
+    map_hw[100 : 100 + stain, 40 : 40 + stain] = 13.0
+    return map_hw
+
+
+WHOLE = View(frame_hw=(128, 128), size_hw=(128, 128))
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 500])
+def test_specks_never_hide_a_stain(count: int) -> None:
+    map_hw = specks(count, stain=8)
+    judged_so = judge_areas(map_hw, "defect", LIMITS.pixel, view=WHOLE, min_area=25)
+    assert judged_so.verdict == "defect"
+    assert [(each.box_xywh, each.area_px) for each in judged_so.regions] == [((40, 100, 8, 8), 64)]
+    assert judged_so.count == 1
+    alone = judge_areas(specks(count), "defect", LIMITS.pixel, view=WHOLE, min_area=25)
+    assert (alone.verdict, alone.regions, alone.count) == ("good", (), 0)
+
+
+@pytest.mark.parametrize("count", [31, 32, 500])
+def test_the_largest_region_is_told_among_many_stronger_ones(count: int) -> None:
+    judged_so = judge_areas(specks(count, stain=14), "defect", 12.0, view=WHOLE, min_area=0)
+    assert judged_so.count == count + 1
+    assert len(judged_so.regions) == min(count + 1, MAX_REGIONS)
+    assert judged_so.regions[-1].area_px == 14 * 14, "the weakest, and the worst"
+    severities = {
+        severity_of(each, pixel_threshold=12.0, picture_px=128 * 128) for each in judged_so.regions
+    }
+    assert severities == {"minor", "major"}
+
+
+def test_a_map_of_specks_alone_is_judged_at_once() -> None:
+    map_hw = np.zeros((1024, 1024), np.float32)
+    map_hw[::2, ::2] = 20.0  # 262,144 regions
+    judged_so = judge_areas(
+        map_hw, "defect", 12.0, view=View(frame_hw=(1024, 1024), size_hw=(1024, 1024)), min_area=2
+    )
+    assert (judged_so.verdict, judged_so.count) == ("good", 0)
+    every = marked_regions(
+        map_hw, "defect", 12.0, view=View(frame_hw=(1024, 1024), size_hw=(1024, 1024))
+    )
+    assert (len(every[0]), every[1]) == (MAX_REGIONS, 512 * 512)
+
+
 @pytest.mark.parametrize(
-    ("verdict", "areas", "expected", "left"),
+    ("verdict", "sides", "expected", "left"),
     [
-        ("defect", (30, 5), "defect", (30,)),
-        ("defect", (24, 5), "good", ()),
-        ("unsure", (24,), "good", ()),
-        ("defect", (), "good", ()),
+        ("defect", (6, 2), "defect", (36,)),
+        ("defect", (4, 2), "good", ()),
+        ("unsure", (4,), "good", ()),
         ("good", (), "good", ()),
-        ("invalid", (5,), "invalid", (5,)),
-        ("not_found", (), "not_found", ()),
+        ("invalid", (2,), "invalid", (4,)),
     ],
 )
 def test_regions_below_an_area_do_not_decide(
-    verdict: Verdict, areas: tuple[int, ...], expected: str, left: tuple[int, ...]
+    verdict: Verdict, sides: tuple[int, ...], expected: str, left: tuple[int, ...]
 ) -> None:
-    decided, regions = large_enough(verdict, tuple(map(region, areas)), min_area=25)
-    assert (decided, tuple(each.area_px for each in regions)) == (expected, left)
+    map_hw = np.zeros((20, 20), np.float32)
+    for number, side in enumerate(sides):
+        map_hw[10 * number : 10 * number + side, :side] = 20.0
+    judged_so = judge_areas(map_hw, verdict, LIMITS.pixel, view=TWENTY, min_area=25)
+    assert (judged_so.verdict, tuple(each.area_px for each in judged_so.regions)) == (
+        expected,
+        left,
+    )
+    assert judged_so.count == len(left)
 
 
 @pytest.mark.parametrize(
@@ -161,9 +215,9 @@ def test_a_part_that_looks_odd_is_never_good(found: Found, score: float, verdict
 
 
 def test_small_regions_of_a_part_that_looks_odd_do_not_make_it_good() -> None:
-    small = (region(5),)
-    assert large_enough("defect", small, min_area=25, found=ODD) == ("not_found", ())
-    assert large_enough("defect", small, min_area=25, found=FOUND) == ("good", ())
+    for found, expected in ((ODD, "not_found"), (FOUND, "good")):
+        small = judge_areas(specks(1), "defect", LIMITS.pixel, view=WHOLE, min_area=25, found=found)
+        assert (small.verdict, small.regions) == (expected, ())
 
 
 def test_a_part_that_is_not_found_has_a_region_all_the_same() -> None:

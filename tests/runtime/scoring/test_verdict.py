@@ -83,7 +83,11 @@ def test_regions_are_those_of_scipy(seed: int, height: int, width: int) -> None:
         box = (columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start)
         expected.append((float(map_hw[inside].max()), box, int(inside.sum())))
     expected.sort(key=lambda item: -item[0])
-    assert [(r.peak, r.box_xywh, r.area_px) for r in regions] == expected[:MAX_REGIONS]
+    told = expected[:MAX_REGIONS]
+    if count > MAX_REGIONS:
+        largest = max(expected, key=lambda item: item[2])
+        told = told if largest in told else [*told[:-1], largest]
+    assert [(r.peak, r.box_xywh, r.area_px) for r in regions] == told
 
 
 def test_boxes_are_in_pixels_of_the_frame() -> None:
