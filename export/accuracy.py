@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.artefact.artefact import Artefact
-from edgeseg.contract.metadata import KEY, NUMERICS, ModelMetadata, Thresholds
+from edgeseg.contract.metadata import KEY, NUMERICS, AccuracyRow, ModelMetadata, Thresholds
 from edgeseg.contract.metrics import stored_metrics
 from edgeseg.contract.precisions import EXACT
 from edgeseg.data.datasets import Dataset
@@ -50,17 +50,18 @@ def measure_accuracy(
     before = run(torch_predictor(artefact.model()), artefact.calibration.thresholds)
     after = run(candidate(), stated.threshold)
     note(_table(before, after, name=f"{stated.precision}, {name}"))
-    metadata = _with_rows(stated, before, after)
-    metadata = _rewrite(exported.path, metadata)
+    metadata = _rewrite(exported.path, _with_rows(stated, before, after))
     report = exported.report | {"pro_before": before.pro, "pro_after": after.pro}
     return replace(exported, metadata=metadata, report=report)
 
 
-def _with_rows(stated: ModelMetadata, before: Evaluation, after: Evaluation) -> ModelMetadata:
+def _with_rows(
+    stated: ModelMetadata, before: Evaluation, after: Evaluation
+) -> tuple[AccuracyRow, ...]:
     kept = [row for row in stated.accuracy if row["dataset"] != after.dataset]
     rows = {EXACT: before.summary(), stated.precision: after.summary()}
     marked = [row | {NUMERICS: precision} for precision, row in rows.items()]
-    return replace(stated, accuracy=(*kept, *marked), onnx_sha256=None, plan=None)
+    return (*kept, *marked)
 
 
 def _table(before: Evaluation, after: Evaluation, *, name: str) -> str:
@@ -73,11 +74,12 @@ def _table(before: Evaluation, after: Evaluation, *, name: str) -> str:
     return "\n".join(aligned(rows))
 
 
-def _rewrite(path: Path, metadata: ModelMetadata) -> ModelMetadata:
+def _rewrite(path: Path, rows: tuple[AccuracyRow, ...]) -> ModelMetadata:
+    """The same graph, which says its accuracy; what was chosen of it stays in its sidecar."""
     import onnx
 
     proto = onnx.load(path)
-    for item in proto.metadata_props:
-        if item.key == KEY:
-            item.value = metadata.to_json()
+    (item,) = (item for item in proto.metadata_props if item.key == KEY)
+    metadata = replace(ModelMetadata.from_json(item.value, source=str(path)), accuracy=rows)
+    item.value = metadata.to_json()
     return save_described(proto, path, metadata)

@@ -253,7 +253,7 @@ def export(
     check_writable(out)
     if backbone_graph is not None or find_spec("torch") is None:
         _check_alone(graph, good, labelled, engine, triton)
-        exported = _written(artefact, out, backbone_graph, graph)
+        exported = _written(artefact, out, backbone_graph, graph, note=note)
     else:
         exported = _export(artefact, out, graph, good, labelled, note=note, progress=progress)
     facts = _facts(exported) | _build(exported, engine, triton)
@@ -280,7 +280,9 @@ def _check_alone(graph: ExportOptions, *others: object) -> None:
         )
 
 
-def _written(artefact: Path, out: Path, graph: Path | None, options: ExportOptions) -> "Exported":
+def _written(
+    artefact: Path, out: Path, graph: Path | None, options: ExportOptions, *, note: Note
+) -> "Exported":
     """The model in a backbone's graph: neither torch nor onnx is needed."""
     from edgeseg.artefact.artefact import load_artefact
     from edgeseg.device.at_hand import graph_of_model
@@ -295,6 +297,7 @@ def _written(artefact: Path, out: Path, graph: Path | None, options: ExportOptio
         out,
         artefact_sha256=file_sha256(artefact),
         allow_random_weights=options.allow_random_weights,
+        note=note,
     )
     report = {"precision": f"all {options.precision}", "graph": str(backbone.path)}
     return Exported(path=out, metadata=metadata, report=report, agreements=())
@@ -327,8 +330,8 @@ def _export(
         progress=progress,
     )
     note(f"precision: {exported.report['precision']}")
-    if exported.metadata.calibrated_in is not None:
-        note(_calibrated(exported.metadata.calibrated_in))
+    if "calibrated_in" in exported.report:
+        note(_calibrated(exported.report["calibrated_in"]))
     if labelled is not None:
         exported = measure_accuracy(exported, loaded, labelled, note=note)
     return exported

@@ -22,6 +22,7 @@ from edgeseg.export.verify import Agreement
 from edgeseg.files import file_sha256
 from edgeseg.progress import Note, Progress, ignore, silent
 from edgeseg.runtime.backends.choose import AUTO
+from edgeseg.runtime.backends.kept_choice import earlier_choice
 from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
 from edgeseg.runtime.backends.onnx_properties import embedded_text
 from edgeseg.runtime.backends.openvino_session import check_installed
@@ -65,17 +66,24 @@ def export_onnx(
     )
     made, report = _chosen(trial, task)
     _set_aside_if_wrong(made.graph, out, made.rows)
-    metadata = save_described(made.graph, out, made.metadata)
+    metadata = save_described(made.graph, out, made.metadata, note=note)
     return Exported(path=out, metadata=metadata, report=report, agreements=made.rows)
 
 
-def save_described(graph: ModelProto, out: Path, metadata: ModelMetadata) -> ModelMetadata:
-    """Write a graph and its sidecar so that one rename decides which pair there is."""
+def save_described(
+    graph: ModelProto, out: Path, metadata: ModelMetadata, *, note: Note = ignore
+) -> ModelMetadata:
+    """Write a graph and its sidecar so that one rename decides which pair there is.
+
+    What was chosen of an earlier file of that name stays, if it is of the same model.
+    """
+    earlier = earlier_choice(out, note=note)
     described: list[ModelMetadata] = []
 
     def announce(written: Path) -> None:
         text = embedded_text(written)  # with the hash of the graph
         told = ModelMetadata.from_json(text, source=str(out)) if text else metadata
+        told = told if earlier is None else earlier.carried_to(told, note=note)
         described.append(replace(told, onnx_sha256=file_sha256(written)))
         announce_sidecar(out, described[0])
 

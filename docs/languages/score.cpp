@@ -18,6 +18,9 @@ static std::string bytes_of(const std::string& path) {
 // part.json has the threshold that counts: `edgeseg threshold` and `calibrate` write it there.
 static double threshold_of(const std::string& model) {
   const std::string text = bytes_of(model.substr(0, model.rfind('.')) + ".json");
+  for (const char* key : {"\"ignored_here\"", "\"geometry\"", "\"tiles\""})
+    if (text.find(key) != std::string::npos)
+      throw std::runtime_error(model + ": looks at regions or tiles, which edgeseg's runtime does");
   const auto at = text.find("\"score\"", text.find("\"threshold\""));
   return std::stod(text.substr(text.find(':', at) + 1));
 }

@@ -20,6 +20,9 @@ async function main([model, ...pictures]) {
   if (pictures.length === 0) throw new Error("usage: score.js part.onnx PICTURE.ppm...");
   // part.json has the threshold that counts: `edgeseg threshold` and `calibrate` write it there.
   const facts = JSON.parse(fs.readFileSync(model.replace(/\.onnx$/, ".json"), "utf8"));
+  if (facts.ignored_here || facts.geometry || facts.tiles) {
+    throw new Error(`${model}: looks at regions or tiles, which edgeseg's runtime does, not this`);
+  }
   const [height, width] = facts.input.size_hw;
   const session = await ort.InferenceSession.create(model);
   for (const path of pictures) {

@@ -156,8 +156,13 @@ def replace_header(path: Path, header: dict[str, Any]) -> None:
     replace_stored(path, KEY, header | {"schema": SCHEMA})
 
 
-def store_thresholds(path: Path, chosen: Thresholds, *, rule: str, images: int, when: str) -> Path:
-    """Let a choice stand in the header, with a line of history; the file."""
+def store_thresholds(
+    path: Path, chosen: Thresholds, *, rule: str, rate: float | None, images: int, when: str
+) -> Path:
+    """Let a choice stand in the header, with a line of history; the file.
+
+    `rate` is what was asked for; None: a value.
+    """
     header = read_header(path)
     before = calibration_facts(header).score_threshold
     header["calibration"] |= {
@@ -171,7 +176,7 @@ def store_thresholds(path: Path, chosen: Thresholds, *, rule: str, images: int, 
     }
     change = f"{rule}: {before:.4f} to {chosen.score:.4f}"
     header.setdefault("history", []).append(
-        {"action": "threshold", "images": images, "from": change, "when": when}
+        {"action": "threshold", "images": images, "from": change, "when": when, "rate": rate}
     )
     replace_header(path, header)
     return path

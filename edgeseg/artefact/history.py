@@ -1,7 +1,7 @@
 """Where a model comes from: a list in its header that grows with every command."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgeseg.evaluation.threshold import GoodImageScores
+from edgeseg.progress import Note
 
 MOST_NAMED = 10
 
@@ -54,6 +55,16 @@ def entry(action: str, *, images: int, source: str, newest: float) -> dict[str, 
     must give the same bytes.
     """
     return {"action": action, "images": images, "from": source, "when": timestamp(newest)}
+
+
+def note_value(history: Sequence[dict[str, Any]], threshold: float, note: Note) -> None:
+    """Say so where a threshold that somebody gave as a value is about to be taken anew."""
+    last = history[-1] if history else {}
+    if last.get("action") == "threshold" and last.get("rate", 0.0) is None:
+        note(
+            f"the threshold {threshold:.4f} was chosen as a value and is replaced by that of its "
+            f"rate; choose it again: edgeseg threshold MODEL --value {threshold:.6g}"
+        )
 
 
 def timestamp(seconds: float) -> str:

@@ -125,17 +125,20 @@ def _choose(
         chosen = with_band(chosen, stored.scores, rate=band)
     elif band is not None:
         note(f"the band of {before.unsure_rate:g} is not above this rate and is dropped")
-    _store(model, before, chosen, images=len(stored.scores))
+    asked = None if value is not None else rate or before.requested_rate
+    _store(model, before, chosen, rate=asked, images=len(stored.scores))
     return replace(stored, chosen=chosen)
 
 
-def _store(model: Path, before: Thresholds, chosen: Thresholds, *, images: int) -> None:
+def _store(
+    model: Path, before: Thresholds, chosen: Thresholds, *, rate: float | None, images: int
+) -> None:
     rule = chosen.method.rpartition("; ")[2]
     if chosen.unsure_rate is not None:
         rule += f", unsure from {chosen.unsure:.4f} (rate {chosen.unsure_rate:g})"
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     store = store_choice if model.suffix in MODEL_SUFFIXES else store_thresholds
-    written = store(model, chosen, rule=rule, images=images, when=when)
+    written = store(model, chosen, rule=rule, rate=rate, images=images, when=when)
     note_stale(model, note)
     note(f"wrote {written}: threshold {before.score:.4f} is now {chosen.score:.4f}")
 

@@ -161,6 +161,7 @@ class Decision:
     after: float
     backend: str | None = None  # that gave the scores, of `calibrate`
     precision: str | None = None
+    rate: float | None = None  # that was asked for, of `threshold`; None: a value was given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,6 +291,8 @@ class ModelMetadata:
     # Whose numbers threshold, scores and drift baseline are: a backend's. None: the reference's.
     calibrated_in: str | None = None
     history: tuple[Decision, ...] = ()  # sidecar only: what was decided where it runs
+    # What decides stands in the sidecar: the graph alone is refused. Earlier files do not say so.
+    needs_sidecar: bool = False
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:

@@ -1,6 +1,8 @@
 """The graph that runs, from a backbone's graph and a model that was fitted through it."""
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.model_metadata import describe_model
-from edgeseg.contract.metadata import KEY, ModelMetadata
+from edgeseg.contract.metadata import KEY, ModelMetadata, announced_sidecar
 from edgeseg.contract.plain import Malformed
 from edgeseg.contract.precisions import EXACT
 from edgeseg.data.synthetic.scene import SceneGenerator
@@ -17,7 +19,9 @@ from edgeseg.device.backbone_graph import BackboneGraph
 from edgeseg.errors import ExportError, RuntimeFailure, UsageError, VerificationError
 from edgeseg.files import atomic_path, file_sha256, resolved
 from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.kept_choice import earlier_choice
 from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
 from edgeseg.runtime.backends.onnx_message import with_constants, with_property
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
@@ -35,8 +39,12 @@ def write_model(
     *,
     artefact_sha256: str,
     allow_random_weights: bool = False,
+    note: Note = ignore,
 ) -> ModelMetadata:
-    """Write the graph and its sidecar; one that disagrees with the model is not written."""
+    """Write the graph and its sidecar; one that disagrees with the model is not written.
+
+    What was chosen of an earlier file of that name stays, if it is of the same model.
+    """
     if artefact.origin.random and not allow_random_weights:
         raise ExportError(
             "the backbone has random weights, so its maps mean nothing; fit through a graph with "
@@ -55,10 +63,14 @@ def write_model(
     head = artefact.head()
     data = _filled(graph, head)
     metadata = replace(metadata, graph_sha256=graph_sha256(io.BytesIO(data)))
+    earlier = earlier_choice(out, note=note)
     with atomic_path(out) as staged:
         staged.write_bytes(with_property(data, KEY, metadata.to_json()))
-        _verify(staged, graph, head, out)
         metadata = replace(metadata, onnx_sha256=file_sha256(staged))
+        with _described(staged, metadata):
+            _verify(staged, graph, head, out)
+        if earlier is not None:
+            metadata = earlier.carried_to(metadata, note=note)
         announce_sidecar(out, metadata)
     settle_sidecar(out)
     return metadata
@@ -89,6 +101,16 @@ def _filled(graph: BackboneGraph, head: GaussianHead) -> bytes:
 
 def _or_ones(values: NDArray[np.float32] | None, shape: tuple[int, int]) -> NDArray[np.float32]:
     return np.ones(shape, np.float32) if values is None else values
+
+
+@contextmanager
+def _described(staged: Path, metadata: ModelMetadata) -> Iterator[None]:
+    """A graph does not run without its sidecar, nor before it has its name."""
+    announce_sidecar(staged, metadata)
+    try:
+        yield
+    finally:
+        announced_sidecar(staged).unlink(missing_ok=True)
 
 
 def _verify(staged: Path, graph: BackboneGraph, head: GaussianHead, out: Path) -> None:

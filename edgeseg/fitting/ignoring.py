@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgeseg.artefact.artefact import Artefact
-from edgeseg.artefact.history import entry, highest
+from edgeseg.artefact.history import entry, highest, note_value
 from edgeseg.contract.geometry import Geometry, Polygon
 from edgeseg.contract.ignored import hidden_of
 from edgeseg.data.datasets import Dataset
@@ -141,6 +141,7 @@ def _earlier(method: str) -> str:
 
 
 def _tell(artefact: Artefact, note: Note) -> None:
+    note_value(artefact.history, artefact.calibration.score_threshold, note)
     if artefact.planted is not None:
         note("planted defects were scored with the earlier regions and are dropped")
     if artefact.accuracy:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.artefact.artefact import Artefact
-from edgeseg.artefact.history import entry, highest
+from edgeseg.artefact.history import entry, highest, note_value
 from edgeseg.contract.operating_point import needed_images
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
@@ -193,6 +193,8 @@ def refreshed(
 
 
 def _say_what_is_dropped(earlier: Sequence[Artefact], note: Note) -> None:
+    for artefact in earlier:
+        note_value(artefact.history, artefact.calibration.score_threshold, note)
     if any(artefact.calibration.unsure_rate is not None for artefact in earlier):
         note("the band of unsure scores is dropped; choose it again: edgeseg threshold")
     if any(artefact.accuracy for artefact in earlier):

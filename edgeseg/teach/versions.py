@@ -134,10 +134,10 @@ class Versions:
             chosen_point = point(read_report(self._project.fit), rate_per_thousand)
             chosen = by_rate(metadata.threshold, chosen_point)
             rule, when = chosen.method.rpartition("; ")[2], utc_now()
-            images = chosen_point.images
+            images, rate = chosen_point.images, chosen.requested_rate
             artefact = self._project.fit / "part.edgeseg"
-            store_thresholds(artefact, chosen, rule=rule, images=images, when=when)
-            store_choice(self.model, chosen, rule=rule, images=images, when=when)
+            store_thresholds(artefact, chosen, rule=rule, rate=rate, images=images, when=when)
+            store_choice(self.model, chosen, rule=rule, rate=rate, images=images, when=when)
 
     def is_installed(self) -> bool:
         """Whether what runs is what was fitted and chosen last."""
@@ -232,12 +232,15 @@ class Versions:
         return read_recipe(self._project.recipe) if there else None
 
     def _same(self, one: Path, other: Path) -> bool:
-        """The same model at the same threshold."""
+        """The same model at the same threshold, with the same regions ignored."""
         if not (one.is_file() and other.is_file()):
             return False
         if file_sha256(one) != file_sha256(other):
             return False
-        return file_metadata(one).threshold == file_metadata(other).threshold
+        told = [file_metadata(model) for model in (one, other)]
+        return told[0].threshold == told[1].threshold and (
+            told[0].ignored_here == told[1].ignored_here
+        )
 
     def _is_before(self, model: Path) -> bool:
         with suppress(EdgesegError):

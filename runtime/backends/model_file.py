@@ -125,6 +125,7 @@ def _onnx_metadata(model: Path, files: Files) -> ModelMetadata:
     metadata = ModelMetadata.from_json(embedded, source=str(model))
     if expected is None:
         _compare_graph(model, metadata, files)
+        _check_alone(model, metadata)
     _compare_data(model, metadata, files)
     if not metadata.sealed:
         check_constants(model, files=files)
@@ -154,8 +155,13 @@ def write_sidecar(model: Path, metadata: ModelMetadata) -> Path:
     return target
 
 
-def store_choice(model: Path, chosen: Thresholds, *, rule: str, images: int, when: str) -> Path:
-    """Let a choice of thresholds stand in the sidecar, with a line of history; the sidecar."""
+def store_choice(
+    model: Path, chosen: Thresholds, *, rule: str, rate: float | None, images: int, when: str
+) -> Path:
+    """Let a choice of thresholds stand in the sidecar, with a line of history; the sidecar.
+
+    `rate` is what was asked for; None: a value.
+    """
     metadata = file_metadata(model)
     decision = Decision(
         when=when,
@@ -164,6 +170,7 @@ def store_choice(model: Path, chosen: Thresholds, *, rule: str, images: int, whe
         images=images,
         before=metadata.threshold.score,
         after=chosen.score,
+        rate=rate,
     )
     history = (*metadata.history, decision)
     return write_sidecar(model, replace(metadata, threshold=chosen, history=history))
@@ -171,6 +178,16 @@ def store_choice(model: Path, chosen: Thresholds, *, rule: str, images: int, whe
 
 def _compare(model: Path, expected: str, files: Files) -> None:
     _check_hash(model, files.sha256(model), expected, place=model.with_suffix(".json").name)
+
+
+def _check_alone(model: Path, metadata: ModelMetadata) -> None:
+    """A graph whose threshold may have been chosen since its export does not run without it."""
+    if metadata.needs_sidecar:
+        raise RuntimeFailure(
+            f"{model}: {model.with_suffix('.json').name}, its sidecar, is not beside it, and holds "
+            "the threshold, the unsure band and the ignored regions that were chosen since the "
+            "export; copy both files, or export the model again"
+        )
 
 
 def _compare_graph(model: Path, metadata: ModelMetadata, files: Files) -> None:

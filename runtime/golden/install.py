@@ -14,6 +14,8 @@ from edgeseg.contract.signed_files import OF_FOLDER
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import file_sha256
 from edgeseg.progress import Note
+from edgeseg.runtime.backends.kept_choice import replaced_choice
+from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.ran_versions import RanVersions
 from edgeseg.runtime.golden.check import approve, prove
 from edgeseg.runtime.golden.expected import (
@@ -43,6 +45,7 @@ def install_model(recipe: Recipe, model: Path, opening: Opening, *, note: Note) 
     swaps it in between two frames.
     """
     read_expected(recipe)
+    _note_choice(recipe, model, note)
     with opened_judge(recipe, opening, note=note, model=model) as judge:
         record = prove(judge)
         write_record(recipe, record)
@@ -56,6 +59,25 @@ def install_model(recipe: Recipe, model: Path, opening: Opening, *, note: Note) 
         write_expected(draft, expected)
         put_model(recipe, model)
     keep_version(replace(recipe, files=DISK))  # it is to be signed anew
+
+
+def _note_choice(recipe: Recipe, model: Path, note: Note) -> None:
+    """Name what was chosen of the recipe's model and is not chosen of the new one."""
+    try:
+        before = file_metadata(recipe.model)
+    except RuntimeFailure:  # a damaged one is replaced for that
+        return
+    after = file_metadata(model)
+    same = (before.threshold, before.ignored_here) == (after.threshold, after.ignored_here)
+    if not before.history or same:
+        return
+    again = replaced_choice(before, recipe.model, regions=None)
+    note(
+        f"{recipe.name}: threshold {before.threshold.score:.4f} and {len(before.ignored_here)} "
+        f"ignored regions were chosen of the model before; the new one has "
+        f"{after.threshold.score:.4f} and {len(after.ignored_here)}"
+        + (f"; to choose as before: {again}" if again else "")
+    )
 
 
 def roll_back(recipe: Recipe, *, trust: Sequence[Path] = ()) -> Version:

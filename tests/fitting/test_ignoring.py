@@ -272,3 +272,22 @@ def test_a_fit_that_cannot_look_there_is_refused(
 def test_tiles_and_ignored_regions_do_not_go_together() -> None:
     with pytest.raises(UsageError, match="tiles share one model for all their places"):
         replace(WITH_SERIAL, frame_hw=(192, 192))
+
+
+def test_a_value_chosen_by_hand_is_not_dropped_without_a_word(
+    artefact_copy: Path, plate: Path
+) -> None:
+    highest = float(load_artefact(artefact_copy).calibration.good.scores.max())
+    chosen = ["threshold", str(artefact_copy), "--value", f"{highest + 1:.4f}"]
+    assert CliRunner().invoke(cli, chosen).exit_code == 0
+    again = f"choose it again: edgeseg threshold MODEL --value {highest + 1:.6g}"
+    for later in (["ignore", "--region", "16,24,40,16"], ["update"]):
+        copy = artefact_copy.with_name(f"{later[0]}.edgeseg")
+        shutil.copy(artefact_copy, copy)
+        more = [str(plate / "test" / "good")] if later == ["update"] else []
+        done = CliRunner().invoke(cli, [later[0], str(copy), *more, *later[1:]])
+        assert done.exit_code == 0, done.output
+        assert again[:-4] in done.output
+    assert CliRunner().invoke(cli, [*chosen[:2], "--rate", "0.2"]).exit_code == 0
+    done = CliRunner().invoke(cli, ["ignore", str(artefact_copy), "--region", "16,24,40,16"])
+    assert "choose it again" not in done.output, "a rate is kept"

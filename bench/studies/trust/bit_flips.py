@@ -22,7 +22,7 @@ from edgeseg.artefact.header import KEY as ARTEFACT
 from edgeseg.artefact.header import read_artefact_file
 from edgeseg.bench.studies.fuzz import seeds
 from edgeseg.bench.studies.fuzz.format import lay
-from edgeseg.contract.metadata import PLAN_SUFFIXES
+from edgeseg.contract.metadata import MODEL_SUFFIXES, PLAN_SUFFIXES
 from edgeseg.contract.plain import Malformed
 from edgeseg.errors import EdgesegError
 from edgeseg.files import write_json
@@ -93,6 +93,9 @@ def _models(folder: Path, given: tuple[Path, ...]) -> Iterator[Path]:
     for path in given:
         copy = folder / path.name
         copy.write_bytes(path.read_bytes())
+        sidecar = path.with_suffix(".json")
+        if path.suffix in MODEL_SUFFIXES and sidecar.is_file():  # without it no flip would be read
+            copy.with_suffix(".json").write_bytes(sidecar.read_bytes())
         yield copy
     for number, make in enumerate(() if given else _SEEDS):
         place = folder / str(number)

@@ -10,14 +10,15 @@ import pytest
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import file_sha256
 from edgeseg.progress import ignore
-from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
+from edgeseg.runtime.backends.model_file import file_metadata, store_choice, write_sidecar
 from edgeseg.runtime.golden import expected
 from edgeseg.runtime.golden.expected import read_expected
-from edgeseg.runtime.golden.install import roll_back
+from edgeseg.runtime.golden.install import install_model, roll_back
 from edgeseg.runtime.golden.open_judge import check_recipe
 from edgeseg.runtime.recipes import versions
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.versions import keep_version, versions_of
+from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.recipe_folders import CPU, approve_now, install, new_recipe
 
 KILLED = 9
@@ -52,6 +53,25 @@ def test_a_threshold_chosen_since_is_a_version_too(bottle: Recipe) -> None:
     assert len(versions_of(bottle)) == 2
     roll_back(bottle)
     assert file_metadata(bottle.model).threshold.score == 200.0
+
+
+def test_an_install_names_what_was_chosen_of_the_model_before(
+    bottle: Recipe, tmp_path: Path
+) -> None:
+    metadata = file_metadata(bottle.model)
+    chosen = replace(metadata.threshold, score=195.0)
+    store_choice(bottle.model, chosen, rule="by hand", rate=None, images=9, when="today")
+    other, told = tmp_path / "other.onnx", list[str]()
+    write_brightness_model(other, metadata=brightness_metadata(threshold=190.0))
+    install_model(bottle, other, CPU, note=told.append)
+    assert (
+        "bottle: threshold 195.0000 and 0 ignored regions were chosen of the model before; the new "
+        "one has 190.0000 and 0; to choose as before: `edgeseg threshold "
+        f"{bottle.model} --value 195`"
+    ) in told
+    told.clear()
+    install_model(bottle, other, CPU, note=told.append)
+    assert not any("chosen of the model before" in line for line in told)
 
 
 def test_a_damaged_model_goes_back_to_the_newest_version(bottle: Recipe) -> None:

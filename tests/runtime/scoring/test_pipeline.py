@@ -278,21 +278,6 @@ def test_small_regions_do_not_decide_and_what_that_hides_is_said() -> None:
     )
 
 
-@pytest.mark.parametrize("count", [31, 32, 100])
-def test_many_specks_do_not_hide_a_stain(count: int) -> None:
-    picture = grey(10, (32, 48))
-    for number in range(count):
-        y, x = divmod(number, 24)
-        picture[2 * y, 2 * x] = 255
-    picture[20:28, 20:28] = 180
-    config = replace(PLAIN, scorer=ScorerConfig(min_area=25, threshold=100.0))
-    run = Run(BrightnessSession(), [clip()], opens(Canned([picture])), config=config)
-    run.pipeline.run()
-    (result,) = run.sink.results
-    assert (result.verdict, result.region_count, result.severity) == ("defect", 1, "major")
-    assert [region.box_xywh for region in result.regions] == [(20, 20, 8, 8)]
-
-
 def test_a_region_outside_of_the_frame_is_a_mistake_at_first_and_a_drop_later() -> None:
     config = replace(PLAIN, scorer=ScorerConfig(roi=Roi(x=0, y=0, w=48, h=32)))
     wrong = Run(BrightnessSession(), [clip()], opens(Canned([grey(1, (16, 16))])), config=config)

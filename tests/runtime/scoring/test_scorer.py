@@ -138,3 +138,26 @@ def test_tiles_that_only_a_stream_cuts_have_no_such_limit():
     )  # fmt: skip
     assert scorer.thresholds.foreign is None
     assert judged_by(scorer, grey(250)).verdict == "defect"
+
+
+@pytest.mark.parametrize("count", [31, 32, 100])
+def test_many_specks_do_not_hide_a_stain(count: int) -> None:
+    picture = grey(10, (32, 48))
+    for number in range(count):
+        y, x = divmod(number, 24)
+        picture[2 * y, 2 * x] = 255
+    picture[20:28, 20:28] = 230
+    config = ScorerConfig(min_area=25)
+    scorer = Scorer(BrightnessSession(banded()), ["camera"], config=config, meters=Meters(1))
+    frame = Frame(
+        source_index=0,
+        frame_index=0,
+        image_hwc=picture,
+        channels="rgb",
+        grabbed_ns=0,
+        wall_s=0.0,
+        name="",
+    )
+    (result,) = scorer.score([(frame, 0)])
+    assert (result.verdict, result.region_count, result.severity) == ("defect", 1, "major")
+    assert [region.box_xywh for region in result.regions] == [(20, 20, 8, 8)]

@@ -1,0 +1,110 @@
+"""What was chosen of a model file stays when the same model is written again, or is named.
+
+    earlier file --earlier_choice--> Earlier --Earlier.carried_to--> the sidecar of the new file
+
+A threshold, a band, a calibration and ignored regions are chosen on what a graph knows of its good
+images. If a new file knows exactly the same, the choice is as good as it was; else it is of another
+model, and people are told how to choose it again.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeseg.contract.metadata import Decision, ModelMetadata
+from edgeseg.errors import EdgesegError
+from edgeseg.files import write_json
+from edgeseg.progress import Note
+from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.runtime.backends.onnx_properties import embedded_text
+
+# What a choice rests on. Batch and outputs may differ: the same frame has the same score.
+_BASIS = (
+    "threshold",
+    "good_scores",
+    "drift",
+    "planted_scores",
+    "calibrated_in",
+    "precision",
+    "target",
+    "geometry",
+    "camera_hw",
+    "rule",
+    "tiles",
+    "grid_hw",
+    "k",
+    "rank",
+    "backbone",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """A file that had the name before, of which something was chosen."""
+
+    model: Path
+    made: ModelMetadata  # as it was exported
+    chosen: ModelMetadata  # as it runs
+
+    def carried_to(self, new: ModelMetadata, *, note: Note) -> ModelMetadata:
+        """What the sidecar of the new file says; what happens to the choice is told in a line."""
+        last = self.chosen.history[-1]
+        if all(getattr(self.made, name) == getattr(new, name) for name in _BASIS):
+            note(
+                f"what was chosen of {self.model.name} stays: threshold "
+                f"{self.chosen.threshold.score:.4f} ({last.action}, {last.when}); an export under "
+                "another name starts anew"
+            )
+            return new.decided(self.chosen)
+        commands = replaced_choice(self.chosen, self.model, regions=self._stored_regions())
+        note(
+            f"{self.model.name} is another model now: its threshold "
+            f"{self.chosen.threshold.score:.4f} ({last.action}, {last.when}) is replaced by "
+            f"{new.threshold.score:.4f} of this export; to choose as before: {commands}"
+        )
+        return new
+
+    def _stored_regions(self) -> Path | None:
+        """A file of the regions that were ignored, for --mask; None: there were none."""
+        if not self.chosen.ignored_here:
+            return None
+        path = self.model.with_name(f"{self.model.stem}.ignored.json")
+        write_json(path, {"polygons": self.chosen.ignored_here})
+        return path
+
+
+def earlier_choice(model: Path, *, note: Note) -> Earlier | None:
+    """What was chosen of the file that has this name now; None: nothing, or there is none."""
+    if not model.is_file():
+        return None
+    try:
+        chosen = file_metadata(model)
+        text = embedded_text(model)
+        if not chosen.history or text is None:
+            return None
+        made = ModelMetadata.from_json(text, source=str(model))
+    except EdgesegError as error:
+        note(f"what was chosen of the earlier {model.name} is not kept: {error}")
+        return None
+    return Earlier(model=model, made=made, chosen=chosen)
+
+
+def replaced_choice(chosen: ModelMetadata, model: Path, *, regions: Path | None) -> str:
+    """The commands that choose the same again, of another model."""
+    commands = []
+    if regions is not None:
+        commands.append(f"edgeseg ignore {model} --mask {regions}")
+    numbers = [line for line in chosen.history if line.action != "ignore"]
+    if numbers:
+        commands.append(_command(numbers[-1], chosen, model))
+    return "; ".join(f"`{command}`" for command in commands)
+
+
+def _command(line: Decision, chosen: ModelMetadata, model: Path) -> str:
+    stored = chosen.threshold
+    rate = stored.requested_rate or stored.false_alarm_rate
+    if line.action == "calibrate":
+        backend = f" --backend {chosen.calibrated_in}" if chosen.calibrated_in else ""
+        return f"edgeseg calibrate {model} GOOD_IMAGES --rate {rate:g}{backend}"
+    wish = f"--value {stored.score:.6g}" if line.rate is None else f"--rate {line.rate:g}"
+    band = "" if stored.unsure_rate is None else f" --unsure-rate {stored.unsure_rate:g}"
+    return f"edgeseg threshold {model} {wish}{band}"
