@@ -15,7 +15,7 @@ from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.frame_buffer import FrameBuffer
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.options import StreamOptions
-from edgeseg.runtime.records import NO_TRACE, SCHEMA
+from edgeseg.runtime.records import SCHEMA
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline
 from edgeseg.runtime.sink_kinds import StreamRun
@@ -191,8 +191,7 @@ def _check_sources(trigger: str, specs: "list[SourceSpec]") -> None:
 
 def result_event(result: StationResult) -> dict[str, object]:
     """For the event log and the page: a trigger without a frame is in no other event."""
-    judged = None if result.inspection is None else result.inspection.trace
-    return {"schema": SCHEMA, "event": "result", **result.facts(), **(judged or NO_TRACE)}
+    return {"schema": SCHEMA, "event": "result", **result.facts()}
 
 
 def _log(run: StreamRun, result: StationResult) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal, Protocol
 
 import numpy as np
@@ -58,12 +57,6 @@ class Trace:
             "backend": self.backend,
             "operating_point": point,
         }
-
-
-# Of a result that nothing judged.
-NO_TRACE: Mapping[str, object] = MappingProxyType(
-    dict.fromkeys(("recipe", "model_sha256", "precision", "backend", "operating_point"))
-)
 
 
 @dataclass(frozen=True, kw_only=True)

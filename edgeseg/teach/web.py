@@ -3,9 +3,8 @@
 An operator watches, captures and marks; what changes a decision needs a supervisor.
 """
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 
@@ -30,12 +29,12 @@ from edgeseg.teach.pictures import Limits
 from edgeseg.teach.project import Kind, check_picture_name
 from edgeseg.teach.said import told
 from edgeseg.teach.service import TeachService
+from edgeseg.teach.uploads import Uploads
 
 MAX_UPLOAD = Limits.bytes
 MAX_REGION = 65_536  # bytes: some thousand corners
 MAX_WIDTH = 4096  # pixels of a picture that is asked for
 _UPLOAD_S = 120.0  # a telephone at the far end of the hall
-_TURN_S = 10.0
 _STILL_S = 3.0
 
 Reply = Callable[[Asked], Answer | LivePictures]
@@ -260,22 +259,13 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
 
 
 def _upload(service: TeachService) -> Route:
-    turn = threading.Lock()
-
-    @contextmanager
-    def one_at_a_time() -> Iterator[None]:
-        """One picture is in memory and on its way through the decoder, not ten."""
-        if not turn.acquire(timeout=_TURN_S):
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "another picture is coming in; try again")
-        try:
-            yield
-        finally:
-            turn.release()
+    uploads = Uploads(largest=MAX_UPLOAD)
 
     def upload(asked: Asked) -> Answer:
         kind = _taken(_kind(asked.query.get("kind", "good")))
         name = check_picture_name(asked.query.get("name", ""))
-        return _told(service.upload(name, asked.body, kind=kind))
+        with uploads.turn():
+            return _told(service.upload(name, asked.body, kind=kind))
 
     return Route(
         method="POST",
@@ -283,7 +273,7 @@ def _upload(service: TeachService) -> Route:
         answer=upload,
         max_body=MAX_UPLOAD,
         body_s=_UPLOAD_S,
-        hold=one_at_a_time,
+        hold=uploads.place,
     )
 
 

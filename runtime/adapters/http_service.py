@@ -1,6 +1,6 @@
 """Triggers and results over HTTP, for programs.
 
-POST /trigger {"part_id": "...", "request": "..."}      -> the id; ?wait=1: the result itself
+POST /trigger {"part_id": "...", "request": "...", "sent": 1.7e9}   -> the id; ?wait=1: the result
 GET /result, /result?id=7                               -> the last one, or that one
 GET /state    POST /job {"job": 3}    POST /part {"part_id": "..."}
 POST /check                                             -> 202; ?wait=1: passed or failed
@@ -16,9 +16,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from edgeseg.contract.plain import parse_json
-from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
+from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
+from edgeseg.runtime.station.age import moment_ns, read_sent
 from edgeseg.runtime.station.codes import CheckAnswer
-from edgeseg.runtime.station.records import StationResult, StationWords
+from edgeseg.runtime.station.records import StationResult, StationWords, TriggerEvent
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import ACTION_HEADER, Access
 from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
@@ -63,11 +64,16 @@ class HttpService:
                 self._results.popitem(last=False)
             self._changed.notify_all()
 
-    def trigger(self, part_id: str, request: str) -> int:
+    def trigger(self, part_id: str, request: str, *, at_ns: int) -> int:
         """The id of the trigger; a request that came before is the same one."""
-        return self._requests.once(
-            request, lambda: self.station.trigger(origin=self.name, part_id=part_id)
-        )[0]
+
+        def take() -> TriggerEvent:
+            return self.station.trigger(
+                origin=self.name, part_id=part_id, request=request, at_ns=at_ns
+            )
+
+        job = self.station.current_job
+        return self._requests.once(request, take, part_id=part_id, job=job)[0]
 
     def result(self, trigger_id: int, *, wait: bool) -> StationResult | None:
         """The result of a trigger; None: not yet, or no longer."""
@@ -95,11 +101,6 @@ class HttpService:
         """The newest result."""
         with self._changed:
             return next(reversed(self._results.values()), None)
-
-    def facts(self, result: StationResult) -> dict[str, object]:
-        """A result as it is sent."""
-        request = self._requests.name_of(result.trigger.trigger_id)
-        return {"run_id": self.station.run_id, "request": request, **result.facts()}
 
     def close(self) -> None:
         """Stop serving."""
@@ -158,7 +159,9 @@ class _Handler(BoundedHandler):
             if url.path == "/part":
                 return self._announce(service, values["part_id"])
         except (ValueError, TypeError, KeyError):
-            expected = '{"part_id": "...", "request": "..."}, or {"job": 3} for /job'
+            expected = (
+                '{"part_id": "...", "request": "...", "sent": SECONDS}, or {"job": 3} for /job'
+            )
             return self._error(HTTPStatus.BAD_REQUEST, f"expected {expected}")
         if url.path == "/check":
             return self._check(service, wait="wait" in parse_qs(url.query))
@@ -169,10 +172,14 @@ class _Handler(BoundedHandler):
         texts = isinstance(part_id, str) and isinstance(request, str)
         if not texts or len(request) > MAX_REQUEST:
             raise TypeError
+        at_ns = moment_ns(self.came_ns, read_sent(values.get("sent")))
         if not service.may_trigger:
             sentence = "a trigger over HTTP is refused; start with --trigger http"
             return self._error(HTTPStatus.CONFLICT, sentence)
-        trigger_id = service.trigger(part_id, request)
+        try:
+            trigger_id = service.trigger(part_id, request, at_ns=at_ns)
+        except RequestReused as refusal:
+            return self._error(HTTPStatus.CONFLICT, str(refusal))
         if wait:
             return self._result(service.result(trigger_id, wait=True))
         facts = {"run_id": service.station.run_id, "trigger_id": trigger_id}
@@ -204,21 +211,16 @@ class _Handler(BoundedHandler):
     def _result(self, result: StationResult | None) -> None:
         if result is None:
             return self._error(HTTPStatus.NOT_FOUND, "no such result, or not yet")
-        return self._json(HTTPStatus.OK, self.server.service.facts(result))
+        return self._json(HTTPStatus.OK, result.facts())
 
     def _refuse(self) -> None:
         expected = f"expected the token (Authorization: Bearer) and, to act, {ACTION_HEADER}: 1"
         return self._error(HTTPStatus.FORBIDDEN, expected)
 
     def _body(self) -> bytes:
-        """Empty where the head speaks of none, as of a POST by hand."""
-        if "Content-Length" not in self.headers and "Transfer-Encoding" not in self.headers:
-            return self.take_body(0)
-        length = self.body_length()
-        if length is None or length > MAX_BODY:
-            self.close_connection = True
+        if self.length is None or self.length > MAX_BODY:
             raise Refused(HTTPStatus.BAD_REQUEST, "expected a short body with its length")
-        return self.take_body(length)
+        return self.take_body(self.length)
 
     def _error(self, status: HTTPStatus, sentence: str) -> None:
         self._json(status, {"error": sentence})

@@ -18,6 +18,7 @@ BAD_FUNCTION, BAD_ADDRESS, BAD_VALUE = 1, 2, 3
 _HEADER = struct.Struct(">HHHB")  # transaction, protocol, length, unit
 _MAX_LENGTH = 254  # unit and a request of at most 253 bytes
 _MAX_UNSENT = 65536  # a client that asks and does not read
+_RECEIVED = 4096  # bytes at once
 _IDLE_S = 60.0
 
 
@@ -27,9 +28,11 @@ class _Client:
     received: bytearray = field(default_factory=bytearray)
     unsent: bytearray = field(default_factory=bytearray)
     heard_s: float = field(default_factory=time.monotonic)
+    came_ns: int = 0  # when what was read last came at the latest
+    more: bool = False  # as much was read as fits: what follows may have come with it
 
 
-def answer(face: ModbusFace, request: bytes) -> bytes:
+def answer(face: ModbusFace, request: bytes, *, came_ns: int | None = None) -> bytes:
     """The reply to one request, without its header; a bad one gets an exception code."""
     function = request[0]
     if function in (READ_HOLDING, READ_INPUT):
@@ -38,9 +41,10 @@ def answer(face: ModbusFace, request: bytes) -> bytes:
         if len(request) != 5:
             return _refuse(function, BAD_VALUE)
         address, value = struct.unpack_from(">HH", request, 1)
-        return request if face.write(address, [value]) else _refuse(function, BAD_ADDRESS)
+        written = face.write(address, [value], came_ns=came_ns)
+        return request if written else _refuse(function, BAD_ADDRESS)
     if function == WRITE_MANY:
-        return _write_many(face, request)
+        return _write_many(face, request, came_ns)
     return _refuse(function, BAD_FUNCTION)
 
 
@@ -56,14 +60,14 @@ def _read(face: ModbusFace, function: int, request: bytes) -> bytes:
     return struct.pack(f">BB{count}H", function, 2 * count, *registers)
 
 
-def _write_many(face: ModbusFace, request: bytes) -> bytes:
+def _write_many(face: ModbusFace, request: bytes, came_ns: int | None) -> bytes:
     if len(request) < 6:
         return _refuse(WRITE_MANY, BAD_VALUE)
     address, count, size = struct.unpack_from(">HHB", request, 1)
     if not 1 <= count <= 123 or size != 2 * count or len(request) != 6 + size:
         return _refuse(WRITE_MANY, BAD_VALUE)
     values = list(struct.unpack_from(f">{count}H", request, 6))
-    if not face.write(address, values):
+    if not face.write(address, values, came_ns=came_ns):
         return _refuse(WRITE_MANY, BAD_ADDRESS)
     return request[:5]
 
@@ -94,6 +98,7 @@ class ModbusServer:
         self.port: int = self._listener.getsockname()[1]
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
+        self._came_ns = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="modbus", daemon=True)
         self._thread.start()
@@ -104,8 +109,16 @@ class ModbusServer:
         self._thread.join(2.0)
 
     def _run(self) -> None:
+        looked_ns = time.monotonic_ns()
         while not self._over.is_set():
-            for key, events in self._selector.select(timeout=0.1):
+            ready = self._selector.select(0)
+            # What is there at once came after the last look; while one was served, another waited.
+            self._came_ns = looked_ns
+            if not ready:
+                ready = self._selector.select(0.1)
+                self._came_ns = time.monotonic_ns()
+            looked_ns = time.monotonic_ns()
+            for key, events in ready:
                 try:
                     self._serve(key, events)
                 except Exception as error:  # whatever a frame holds, the others are served on
@@ -148,10 +161,12 @@ class ModbusServer:
 
     def _receive(self, client: _Client) -> bool:
         """Answer what is there; false when the connection is over or talks nonsense."""
-        data = client.connection.recv(4096)
+        data = client.connection.recv(_RECEIVED)
         if not data:
             return False
         client.received += data
+        client.came_ns = client.came_ns if client.more else self._came_ns
+        client.more = len(data) == _RECEIVED
         client.heard_s = time.monotonic()
         while len(client.received) >= _HEADER.size:
             transaction, protocol, length, unit = _HEADER.unpack_from(client.received)
@@ -163,7 +178,7 @@ class ModbusServer:
                 break
             request = bytes(client.received[_HEADER.size : whole])
             del client.received[:whole]
-            reply = answer(self._face, request)
+            reply = answer(self._face, request, came_ns=client.came_ns)
             client.unsent += _HEADER.pack(transaction, 0, 1 + len(reply), unit) + reply
         return len(client.unsent) <= _MAX_UNSENT
 

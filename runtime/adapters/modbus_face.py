@@ -68,14 +68,14 @@ class ModbusFace:
         with self._lock:
             return self._registers()[address : address + count]
 
-    def write(self, address: int, values: list[int]) -> bool:
-        """Write registers; false: one of them cannot be written."""
+    def write(self, address: int, values: list[int], *, came_ns: int | None = None) -> bool:
+        """Write registers, by a request that came then; false: one of them cannot be written."""
         if not values or not WRITABLE.issuperset(range(address, address + len(values))):
             return False
         with self._lock:
             for at, value in enumerate(values, address):
                 if at == CONTROL:
-                    self._obey(Control(value & CONTROL_BITS))
+                    self._obey(Control(value & CONTROL_BITS), came_ns)
                 elif at == JOB_LOAD:
                     self._job_load = value
                 else:
@@ -84,7 +84,7 @@ class ModbusFace:
                 self._station.announce(text_of(self._next_part))
         return True
 
-    def _obey(self, control: Control) -> None:
+    def _obey(self, control: Control, came_ns: int | None) -> None:
         rising, self._control = control & ~self._control, control
         self._buffer.buffered = Control.BUFFER_RESULTS in control
         if Control.CLEAR_ERRORS in rising:
@@ -100,7 +100,8 @@ class ModbusFace:
             self._on_error("modbus", REFUSED_CHECK)
         if Control.TRIGGER in rising:
             if self._may_trigger:
-                self._station.trigger(origin="modbus", part_id=text_of(self._next_part))
+                part_id = text_of(self._next_part)
+                self._station.trigger(origin="modbus", part_id=part_id, at_ns=came_ns)
             else:
                 self._on_error("modbus", REFUSED_TRIGGER)
 

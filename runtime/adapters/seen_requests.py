@@ -1,37 +1,72 @@
-"""A trigger that arrives twice is one: networks deliver again what was not confirmed."""
+"""A trigger that arrives twice is one: networks deliver again what was not confirmed.
+
+The name that its sender gave it says so, as long as it names the same part: a name that comes with
+another part id, or after a change of the recipe, is used twice, and the old part's verdict is no
+answer. A repeated delivery comes within minutes; the same name later than that is a new part.
+"""
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from edgeseg.runtime.station.records import TriggerEvent
+from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.station.records import Job, TriggerEvent, part_id_of
 
 MAX_REQUEST = 64  # characters
-_KEPT = 4096
+KEPT = 4096
+KEPT_S = 300.0
+
+
+class RequestReused(RuntimeFailure):
+    """A request whose name was another part's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    trigger_id: int
+    part_id: str
+    job: Job
+    at_s: float
 
 
 class SeenRequests:
     """The last requests by the name that their sender gave them, and the triggers they became."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ids: OrderedDict[str, int] = OrderedDict()
-        self._names: OrderedDict[int, str] = OrderedDict()
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._seen: OrderedDict[str, _Seen] = OrderedDict()  # the oldest first
 
-    def once(self, request: str, trigger: Callable[[], TriggerEvent]) -> tuple[int, bool]:
+    def once(
+        self, request: str, trigger: Callable[[], TriggerEvent], *, part_id: str, job: Job
+    ) -> tuple[int, bool]:
         """The trigger's id, and whether it is new; without a name every request is."""
         if not request:
             return trigger().trigger_id, True
         with self._lock:  # two copies at once must not both trigger
-            if request in self._ids:
-                return self._ids[request], False
-            event = trigger()
-            self._ids[request], self._names[event.trigger_id] = event.trigger_id, request
-            for kept in (self._ids, self._names):
-                while len(kept) > _KEPT:
-                    kept.popitem(last=False)
-            return event.trigger_id, True
+            self._forget()
+            seen, part_id = self._seen.get(request), part_id_of(part_id)
+            if seen is None:
+                event = trigger()
+                self._seen[request] = _Seen(
+                    trigger_id=event.trigger_id, part_id=part_id, job=job, at_s=self._clock()
+                )
+                return event.trigger_id, True
+            if seen.part_id != part_id:
+                raise RequestReused(_reused(request, f"part {seen.part_id!r}, now {part_id!r}"))
+            if seen.job != job:
+                raise RequestReused(_reused(request, "another recipe"))
+            return seen.trigger_id, False
 
-    def name_of(self, trigger_id: int) -> str:
-        """What the sender called that trigger; "" where it did not."""
-        return self._names.get(trigger_id, "")
+    def _forget(self) -> None:
+        before_s = self._clock() - KEPT_S
+        while self._seen:
+            oldest = next(iter(self._seen.values()))
+            if oldest.at_s > before_s and len(self._seen) < KEPT:
+                return
+            self._seen.popitem(last=False)
+
+
+def _reused(request: str, what: str) -> str:
+    return f"request {request!r} was used for {what}; give every part a request of its own"

@@ -21,7 +21,7 @@ class ErrorCode(IntEnum):
     """Why a trigger got no inspection."""
 
     NONE = 0
-    TIMEOUT = 1  # no frame, or no verdict, within the time-out
+    TIMEOUT = 1  # no frame, or no verdict, within the time-out, wherever it waited
     SOURCE_LOST = 2
     INCOMPLETE_FRAME = 3  # came damaged, or in a size that cannot be scored
     UNKNOWN_JOB = 4  # a recipe was asked for that there is not, or another one was inspected with
@@ -32,6 +32,7 @@ class ErrorCode(IntEnum):
     CHECK_FAILED = 9  # the golden check failed, or runs
     JOB_LOADING = 10
     STOPPED = 11  # the run ended before the verdict
+    REQUEST_REUSED = 12  # its request had named another part
 
 
 class State(IntEnum):

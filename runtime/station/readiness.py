@@ -1,6 +1,6 @@
 """Why nothing may be inspected now: the run, its recipe, its golden check, its camera."""
 
-from edgeseg.runtime.station.codes import Check, ErrorCode, Refusal
+from edgeseg.runtime.station.codes import Check, CheckAnswer, ErrorCode, Refusal
 from edgeseg.runtime.station.records import Inspection, Job, TriggerEvent
 
 
@@ -13,6 +13,23 @@ class Readiness:
         self.job, self.job_loading = Job(), False
         self.job_error: Refusal | None = None
         self.check, self.check_reason = Check.NONE, ""
+        self.check_answer, self.checks = CheckAnswer.NONE, 0  # to requests, and how many got one
+
+    def begin_check(self) -> None:
+        """A check was asked for."""
+        if self.check != Check.RUNNING:
+            self.check, self.check_reason = Check.RUNNING, ""
+        self.check_answer = CheckAnswer.RUNNING
+
+    def set_check(self, check: Check, reason: str) -> None:
+        """Where the check stands."""
+        self.check, self.check_reason = check, reason
+        if self.check_answer == CheckAnswer.RUNNING and check in (Check.PASSED, Check.FAILED):
+            self.check_answer, self.checks = CheckAnswer(int(check)), self.checks + 1
+
+    def refuse_check(self) -> None:
+        """Nothing can be checked now."""
+        self.check_answer, self.checks = CheckAnswer.REFUSED, self.checks + 1
 
     def block(self, *, acquired: bool = False) -> Refusal | None:
         """Why the station cannot inspect at all; a frame that is there needs no camera."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from edgeseg.contract.geometry import Pose
 from edgeseg.errors import RuntimeFailure
@@ -19,6 +20,11 @@ from edgeseg.runtime.station.codes import (
 
 MAX_ID = 2**32 - 1  # two registers
 MAX_PART_ID = 32  # characters: sixteen registers
+
+# What judged a part, of a result that nothing judged.
+NO_TRACE: Mapping[str, object] = MappingProxyType(
+    dict.fromkeys(("recipe", "model_sha256", "precision", "backend", "operating_point"))
+)
 
 
 def part_id_of(text: str) -> str:
@@ -51,8 +57,9 @@ class TriggerEvent:
     trigger_id: int  # acquisition id: 1, 2, 3 ... of this run
     part_id: str = ""
     part_note: PartNote = PartNote.NONE
+    request: str = ""  # what its sender calls it
     origin: str  # who triggered: an adapter, "hardware", "part" or "free"
-    monotonic_ns: int
+    monotonic_ns: int  # when it came here, or was sent where its sender says so
     wall_s: float
     job: Job
 
@@ -68,6 +75,7 @@ class Inspection:
     box_xywh: tuple[int, int, int, int] | None = None  # of the largest region, in captured pixels
     source_index: int = 0
     frame_index: int
+    reason: str = ""  # why the frame gave no verdict to trust
     job: Job | None = None  # inspected with; None: whatever the trigger was for
     frames: int = 1  # that were scored for it
     trace: Mapping[str, object] | None = None  # what judged it, for the log
@@ -87,10 +95,11 @@ def vote(seen: Sequence[Inspection], *, needed: int) -> Inspection:
 class StationResult:
     """The answer to one trigger: an inspection, or the reason why there is none."""
 
+    run_id: str = ""  # of the station; its ids are of this run
     trigger: TriggerEvent
     inspection: Inspection | None = None
     error: ErrorCode = ErrorCode.NONE
-    reason: str = ""  # redacted
+    reason: str = ""  # why there is no inspection, or none to trust; redacted
     wall_s: float
     latency_ms: float  # from the trigger to this result
 
@@ -114,9 +123,11 @@ class StationResult:
         return NO_INSPECTION if self.inspection is None else self.inspection.verdict
 
     def facts(self) -> dict[str, object]:
-        """As plain values, for messages and events."""
+        """As plain values: the same for every door, whether a message, an event or a program."""
         trigger, seen = self.trigger, self.inspection
         return {
+            "run_id": self.run_id,
+            "request": trigger.request,
             "trigger_id": trigger.trigger_id,
             "part_id": trigger.part_id,
             "part_note": trigger.part_note.name.lower(),
@@ -138,6 +149,7 @@ class StationResult:
             "frames": 0 if seen is None else seen.frames,
             "wall_s": round(self.wall_s, 6),
             "latency_ms": round(self.latency_ms, 3),
+            **((None if seen is None else seen.trace) or NO_TRACE),
         }
 
 

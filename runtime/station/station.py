@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable
 
 from edgeseg.errors import UsageError
-from edgeseg.runtime.station.codes import Check, CheckAnswer, ErrorCode, PartNote, Refusal, State
+from edgeseg.runtime.station.age import age_refusal
+from edgeseg.runtime.station.codes import Check, ErrorCode, PartNote, Refusal, State
 from edgeseg.runtime.station.delivery import Delivery
 from edgeseg.runtime.station.part_ids import AnnouncedPart
 from edgeseg.runtime.station.pending import Pending, PendingTriggers
@@ -27,7 +28,6 @@ from edgeseg.runtime.station.records import (
     StationWords,
     TriggerEvent,
     part_id_of,
-    vote,
 )
 
 JobLoader = Callable[[int | str], bool]  # number or name -> whether it is there and will be loaded
@@ -38,8 +38,9 @@ class Station:
     """One inspection station.
 
     Trigger ready is off while a trigger waits for its frame, and while `depth` of them are under
-    way. `timeout_s` is the longest that a trigger waits for its result, `part_id_age_s` that an
-    announced part id waits for its trigger. `on_error` counts what a listener raises.
+    way. `timeout_s` is the longest from when a trigger came to its result, wherever it waits:
+    whatever is older is never inspected. `part_id_age_s` is the longest that an announced part id
+    waits for its trigger. `on_error` counts what a listener raises.
     """
 
     def __init__(
@@ -68,7 +69,6 @@ class Station:
         self._ready = Readiness()
         self._part = AnnouncedPart(part_id_age_s, on_error)
         self.takes_part_ids = False  # whether its triggers come without ids of their own
-        self._answer, self._checks = CheckAnswer.NONE, 0
         self._heartbeat = self._triggers = self._results = self._missed = self._late = 0
         self._trigger_id = self._result_id = 0
         self._unread = False
@@ -109,19 +109,26 @@ class Station:
         *,
         origin: str,
         part_id: str | None = None,
+        request: str = "",
         at_ns: int | None = None,
         acquired: bool = False,
         frames: int = 1,
         needed: int = 1,
+        refusal: Refusal | None = None,
     ) -> TriggerEvent:
-        """Take a trigger; `acquired` when its frames are there already.
+        """Take a trigger that came `at_ns`; `acquired` when its frames are there already.
 
         Without a part id it is the part that was announced, if one was. Of several frames,
-        `needed` must not be good for the part not to be.
+        `needed` must not be good for the part not to be. With a refusal it is only answered.
         """
         with self._lock:
-            refusal = self._refusal(acquired=acquired)
-            pending = self._add(origin, part_id, at_ns, acquired=acquired)
+            now_ns = self._clock_ns()
+            at_ns = now_ns if at_ns is None else at_ns
+            self._answer_overdue(now_ns)
+            refusal = refusal or age_refusal(at_ns, now_ns=now_ns, limit_ns=self._timeout_ns)
+            refusal = refusal or self._refusal(acquired=acquired)
+            moment_ns = min(at_ns, now_ns)
+            pending = self._add(origin, part_id, moment_ns, request=request, acquired=acquired)
             pending.frames, pending.needed = frames, needed
             event = pending.event
             if refusal is not None:
@@ -136,7 +143,7 @@ class Station:
     def free(self, inspection: Inspection, *, at_ns: int) -> Refusal | None:
         """Take the inspection of a frame that nobody had to trigger; why it does not count."""
         with self._lock:
-            pending = self._add("free", "", at_ns, acquired=True)
+            pending = self._add("free", "", at_ns, request="", acquired=True)
             refusal = self._ready.distrust(pending.event, inspection, triggered=False)
             self._end(pending, inspection=inspection, refusal=refusal)
         self._delivery.flush()
@@ -144,15 +151,15 @@ class Station:
 
     def acquire(self, *, grabbed_ns: int) -> TriggerEvent | None:
         """The oldest trigger that waits for a frame grabbed then: after the trigger, not before."""
+        event = None
         with self._lock:
-            for pending in self._pending.open():
-                if pending.acquired:
-                    continue
-                if pending.event.monotonic_ns >= grabbed_ns:
-                    return None
-                pending.acquired = True
-                return pending.event
-        return None
+            self._answer_overdue(self._clock_ns())
+            waiting = [each for each in self._pending.open() if not each.acquired]
+            if waiting and waiting[0].taken_ns < grabbed_ns:
+                waiting[0].acquired = True
+                event = waiting[0].event
+        self._delivery.flush()
+        return event
 
     def waits_for(self, trigger_id: int) -> bool:
         """Whether that trigger still has no result."""
@@ -162,17 +169,8 @@ class Station:
     def complete(self, trigger_id: int, inspection: Inspection) -> Refusal | None:
         """Take the inspection of a trigger; why it does not count, or None."""
         with self._lock:
-            pending = self._pending.find(trigger_id)
-            if pending is None or not pending.acquired:
-                self._late += 1
-                too_late = (ErrorCode.TIMEOUT, "its trigger was answered before the verdict")
-                return self._ready.unproven() or too_late
-            refusal = self._ready.distrust(pending.event, inspection, triggered=True)
-            pending.seen.append(inspection)
-            if refusal is None and len(pending.seen) < pending.frames:
-                return None
-            agreed = vote(pending.seen, needed=pending.needed)
-            self._end(pending, inspection=agreed, refusal=refusal)
+            self._answer_overdue(self._clock_ns())
+            refusal = self._complete(self._pending.find(trigger_id), inspection)
         self._delivery.flush()
         return refusal
 
@@ -197,12 +195,7 @@ class Station:
     def tick(self) -> None:
         """Answer triggers whose time is over; from a thread that no inference can hold up."""
         with self._lock:
-            limit_ns = self._clock_ns() - self._timeout_ns
-            for pending in self._pending.open():
-                if pending.event.monotonic_ns <= limit_ns:
-                    waited = "no verdict" if pending.acquired else "no frame"
-                    reason = f"{waited} within {self._timeout_ns / 1e9:g} s"
-                    self._end(pending, refusal=(ErrorCode.TIMEOUT, reason))
+            self._answer_overdue(self._clock_ns())
         self._delivery.flush()
 
     # The run, its camera, its recipe and its check.
@@ -256,8 +249,8 @@ class Station:
 
     def job_loaded(self, job: Job) -> None:
         """From now on triggers are for this recipe."""
+        ready = self._ready
         with self._lock:
-            ready = self._ready
             ready.job, ready.job_loading, ready.job_error = job, False, None
 
     def job_failed(self, reason: str) -> None:
@@ -271,22 +264,18 @@ class Station:
         if self._checker is not None and self._checker():
             return True
         with self._lock:
-            self._answer, self._checks = CheckAnswer.REFUSED, self._checks + 1
+            self._ready.refuse_check()
         return False
 
     def begin_check(self) -> None:
         """A check was asked for: from now on, until it has passed, nothing is good."""
         with self._lock:
-            if self._ready.check != Check.RUNNING:
-                self._ready.check, self._ready.check_reason = Check.RUNNING, ""
-            self._answer = CheckAnswer.RUNNING
+            self._ready.begin_check()
 
     def set_check(self, check: Check, reason: str = "") -> None:
         """Where the golden check stands; while it runs and after it failed nothing is good."""
         with self._lock:
-            self._ready.check, self._ready.check_reason = check, reason
-            if self._answer == CheckAnswer.RUNNING and check in (Check.PASSED, Check.FAILED):
-                self._answer, self._checks = CheckAnswer(int(check)), self._checks + 1
+            self._ready.set_check(check, reason)
 
     # What there is to see.
 
@@ -325,8 +314,8 @@ class Station:
                 job=ready.job,
                 job_loading=ready.job_loading,
                 check=ready.check,
-                check_answer=self._answer,
-                checks=self._checks,
+                check_answer=ready.check_answer,
+                checks=ready.checks,
                 heartbeat=self._heartbeat,
                 triggers=self._triggers,
                 results=self._results,
@@ -356,33 +345,47 @@ class Station:
             return ErrorCode.MISSED, "the trigger came while trigger ready was off"
         return None
 
+    def _answer_overdue(self, now_ns: int) -> None:
+        for pending in self._pending.overdue(now_ns - self._timeout_ns):
+            waited = "no verdict" if pending.acquired else "no frame"
+            reason = f"{waited} within {self._timeout_ns / 1e9:g} s"
+            self._end(pending, refusal=(ErrorCode.TIMEOUT, reason))
+
+    def _complete(self, pending: Pending | None, inspection: Inspection) -> Refusal | None:
+        if pending is None or not pending.acquired:
+            self._late += 1
+            too_late = (ErrorCode.TIMEOUT, "its trigger was answered before the verdict")
+            return self._ready.unproven() or too_late
+        refusal = self._ready.distrust(pending.event, inspection, triggered=True)
+        agreed = pending.take(inspection)
+        if agreed is not None or refusal is not None:
+            self._end(pending, inspection=agreed, refusal=refusal)
+        return refusal
+
     def _add(
-        self, origin: str, part_id: str | None, at_ns: int | None, *, acquired: bool
+        self, origin: str, part_id: str | None, at_ns: int, *, request: str, acquired: bool
     ) -> Pending:
         self._triggers += 1
         self._trigger_id = self._trigger_id % MAX_ID + 1
-        moment_ns = self._clock_ns() if at_ns is None else at_ns
-        told, note = (part_id, PartNote.NONE) if part_id is not None else self._part.take(moment_ns)
+        told, note = (part_id, PartNote.NONE) if part_id is not None else self._part.take(at_ns)
         event = TriggerEvent(
             trigger_id=self._trigger_id,
             part_id=part_id_of(told),
             part_note=note,
+            request=request,
             origin=origin,
-            monotonic_ns=moment_ns,
+            monotonic_ns=at_ns,
             wall_s=time.time(),
             job=self._ready.job,
         )
-        return self._pending.add(event, acquired=acquired)
+        return self._pending.add(event, taken_ns=self._clock_ns(), acquired=acquired)
 
     def _end(
-        self,
-        pending: Pending,
-        *,
-        inspection: Inspection | None = None,
-        refusal: Refusal | None = None,
+        self, pending: Pending, *, inspection: Inspection | None = None, refusal: Refusal | None
     ) -> None:
-        error, reason = refusal or (ErrorCode.NONE, "")
-        pending.result = StationResult(
+        error, reason = refusal or (ErrorCode.NONE, "" if inspection is None else inspection.reason)
+        result = StationResult(
+            run_id=self.run_id,
             trigger=pending.event,
             inspection=None if refusal is not None else inspection,
             error=error,
@@ -390,7 +393,7 @@ class Station:
             wall_s=time.time(),
             latency_ms=max(0, self._clock_ns() - pending.event.monotonic_ns) / 1e6,
         )
-        for ended in self._pending.leaving():
+        for ended in self._pending.end(pending, result):
             self._results += 1
             self._result_id = ended.trigger.trigger_id
             self._unread = True

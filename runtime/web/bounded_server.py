@@ -6,7 +6,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from email.errors import (
+    FirstHeaderLineIsContinuationDefect,
+    InvalidHeaderDefect,
+    MisplacedEnvelopeHeaderDefect,
+    MissingHeaderBodySeparatorDefect,
+)
 from http import HTTPStatus
+from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +24,15 @@ from edgeseg.runtime.web.connections import Connections, TimedReader
 from edgeseg.runtime.web.routes import Refused
 
 _TIMEOUT_S = 10.0  # for a whole request, and for a viewer that neither reads nor closes
+_DISCARDED = 64_000_000  # bytes of a refused body that are taken in, so that the refusal is heard
+_IDLE_BODY = 65_536  # bytes that come with a request which has no use for them
+_NO_HEADER = (  # a line of the head, after which or in which headers were not read as such
+    MissingHeaderBodySeparatorDefect,
+    FirstHeaderLineIsContinuationDefect,
+    MisplacedEnvelopeHeaderDefect,
+    InvalidHeaderDefect,
+)
+_FULL = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 class BoundedServer(ThreadingHTTPServer):
@@ -73,6 +90,9 @@ class BoundedServer(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Refuse at once when too many are connected: threads are not free."""
         if not self.connections.admit(request, client_address[0]):
+            with suppress(OSError):
+                request.setblocking(False)
+                request.send(_FULL)
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
@@ -103,47 +123,90 @@ class BoundedHandler(BaseHTTPRequestHandler):
         """Read through a reader that knows how long a whole request may take."""
         super().setup()
         self.rfile.close()
-        self._reader = TimedReader(self.connection, clock=time.monotonic)
+        since_ns = self.server.connections.since_ns(self.connection)
+        self._reader = TimedReader(self.connection, clock=time.monotonic, since_ns=since_ns)
         self.rfile = io.BufferedReader(self._reader)
+        self.length: int | None = 0  # of the body; None: nothing usable is said of it
+        self._unread = 0  # bytes of it
 
     def handle_one_request(self) -> None:
         """Wait for a request and read it within the time for one, then answer it."""
         self._reader.allow(self.timeout)
         try:
+            self.rfile.peek(1)  # until it begins
+            self.came_ns = self._reader.came_ns
             super().handle_one_request()
+            if self._unread:
+                self._discard()
+        except TimeoutError:
+            self.close_connection = True
         finally:
             self.server.connections.set_busy(self.connection, False)
 
     def parse_request(self) -> bool:
-        """The head has come; what has no body can be answered now."""
-        parsed = super().parse_request()
-        if parsed and not _is_address(self.path):
+        """The head has come; what has no body can be answered now.
+
+        A body that nobody asked for is thrown away: it would be read as the next request.
+        """
+        self._unread = 0
+        if not super().parse_request():
+            return False
+        if not _is_address(self.path):
             self.send_error(HTTPStatus.BAD_REQUEST, "no address")
             return False
-        if parsed and self.command != "POST":
-            self.complete()
-        return parsed
+        self.length = length = announced_length(self.headers)
+        self._unread = length or 0
+        self.close_connection |= length is None  # where the next request would begin is not known
+        if self.command == "POST":
+            return True
+        if length is None:
+            self.send_error(HTTPStatus.BAD_REQUEST, "no usable length of the body")
+            return False
+        if 0 < length <= _IDLE_BODY:
+            self.rfile.read(length)
+            self._unread = 0
+        self.complete()
+        return True
+
+    def send_response(self, code: int, message: str | None = None) -> None:
+        """Begin an answer; what comes after it is no older than it."""
+        self._reader.look()
+        super().send_response(code, message)
 
     def complete(self) -> None:
         """The whole request is there: whoever waits for the answer keeps the connection."""
         self.server.connections.set_busy(self.connection, True)
 
-    def body_length(self) -> int | None:
-        """What the head says of the body; None, and the last request here: nothing usable."""
-        length = self.headers.get("Content-Length", "")
-        if length.isdecimal() and len(length) < 16 and "Transfer-Encoding" not in self.headers:
-            return int(length)
-        self.close_connection = True  # where the next request would begin is not known
-        return None
-
     def take_body(self, length: int) -> bytes:
         """The body; what was cut on its way would be another request, and is refused."""
+        self._unread = 0  # what was cut does not come any more
         body = self.rfile.read(length)
         self.complete()
         if len(body) < length:
             self.close_connection = True
             raise Refused(HTTPStatus.BAD_REQUEST, "the body ended before its length")
         return body
+
+    def _discard(self) -> None:
+        """Take in what was refused: a client that is still sending does not hear us."""
+        self.close_connection = True
+        left = min(self._unread, _DISCARDED)
+        while left and (data := self.rfile.read(min(left, 1 << 16))):
+            left -= len(data)
+
+
+def announced_length(headers: HTTPMessage) -> int | None:
+    """How long the body is, 0 without one; None: the head does not say it in one clear way.
+
+    Whoever stands between a client and us may read such a head otherwise, and take a part of one
+    request for another.
+    """
+    no_header = any(isinstance(defect, _NO_HEADER) for defect in headers.defects)
+    if no_header or "Transfer-Encoding" in headers:
+        return None
+    length, *others = headers.get_all("Content-Length", ["0"])
+    plain = length.isascii() and length.isdecimal() and len(length) < 16
+    return int(length) if plain and not others else None
 
 
 def _is_address(path: str) -> bool:

@@ -8,6 +8,7 @@ import contextlib
 import io
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -26,6 +27,7 @@ class _Connection:
     held: socket.socket
     address: str
     place: Place
+    since_ns: int
     busy: bool = False
 
 
@@ -51,8 +53,16 @@ class Connections:
                 if not local or (len(reserved) >= RESERVE and not self._send_away(reserved)):
                     return False
                 place = "health"
-            self._open[id(connection)] = _Connection(connection, address, place)
+            self._open[id(connection)] = _Connection(
+                connection, address, place, time.monotonic_ns()
+            )
             return True
+
+    def since_ns(self, connection: socket.socket) -> int | None:
+        """When a connection was taken in; None: it had to leave."""
+        with self._lock:
+            held = self._open.get(id(connection))
+            return None if held is None else held.since_ns
 
     def place(self, connection: socket.socket) -> Place:
         """What a connection may ask for."""
@@ -85,15 +95,41 @@ class Connections:
 
 
 class TimedReader(io.RawIOBase):
-    """Reads a request within a time for all of it: a byte now and then does not extend it."""
+    """Reads a request within a time for all of it: a byte now and then does not extend it.
 
-    def __init__(self, connection: socket.socket, *, clock: Callable[[], float]) -> None:
-        self._connection, self._clock = connection, clock
+    It also knows when what it read last came, at the latest: a request that waited in the system's
+    buffer, while the one before it was answered, is older than the moment it is read.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        *,
+        clock: Callable[[], float],
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        since_ns: int | None = None,
+    ) -> None:
+        """`since_ns`: when the connection was taken."""
+        self._connection, self._clock, self._clock_ns = connection, clock, clock_ns
         self._deadline_s: float | None = None
+        self.came_ns = self._empty_ns = clock_ns() if since_ns is None else since_ns
 
     def allow(self, seconds: float | None) -> None:
         """From now on, until the request is complete; None: as long as it takes."""
         self._deadline_s = None if seconds is None else self._clock() + seconds
+
+    def look(self) -> None:
+        """Before an answer: what is not there yet comes later than now."""
+        usual = self._connection.gettimeout()
+        self._connection.settimeout(0)
+        try:
+            self._connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            self._empty_ns = self._clock_ns()
+        except OSError:
+            return  # it has left
+        finally:
+            self._connection.settimeout(usual)
 
     def readable(self) -> bool:
         """It is."""
@@ -102,12 +138,18 @@ class TimedReader(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         """What there is, or TimeoutError."""
         usual = self._connection.gettimeout()
-        if self._deadline_s is not None:
-            left = self._deadline_s - self._clock()
-            if left <= 0:
-                raise TimeoutError("the request took too long")
-            self._connection.settimeout(left)
+        left = None if self._deadline_s is None else self._deadline_s - self._clock()
+        if left is not None and left <= 0:
+            raise TimeoutError("the request took too long")
         try:
-            return int(self._connection.recv_into(buffer))
+            self._connection.settimeout(0)
+            try:
+                count = int(self._connection.recv_into(buffer))
+                self.came_ns = self._empty_ns
+            except BlockingIOError:
+                self._connection.settimeout(usual if left is None else left)
+                count = int(self._connection.recv_into(buffer))
+                self.came_ns = self._empty_ns = self._clock_ns()
+            return count
         finally:
             self._connection.settimeout(usual)

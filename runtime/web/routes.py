@@ -76,7 +76,8 @@ class Route:
     public: bool = False  # open without a token, and however crowded it is
     max_body: int = MAX_BODY
     body_s: float | None = None  # for a body that may take longer than others
-    hold: Callable[[], AbstractContextManager[None]] = nullcontext  # from before its body
+    # A place for a body, from before it comes: by the address of who sends it, and its length.
+    hold: Callable[[str, int], AbstractContextManager[None]] = lambda address, length: nullcontext()
 
 
 def json_answer(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Answer:

@@ -25,7 +25,6 @@ from edgeseg.runtime.web.routes import (
     json_answer,
 )
 
-_DISCARDED = 64_000_000  # bytes of a refused body that are taken in, so that the refusal is heard
 _NEXT_FRAME_S = 2.0
 GUESS_S = 0.5  # before a wrong token is refused
 _BOUNDARY = "edgeseg-frame"
@@ -87,11 +86,7 @@ class SiteHandler(BoundedHandler):
 
     def do_POST(self) -> None:
         """Answer an action."""
-        length = self.body_length()
-        self._unread = length or 0
-        self._respond(lambda: self._act(None if length is None else self._small_body()))
-        if self._unread:
-            self._discard()
+        self._respond(lambda: self._act(self._small_body()))
 
     def _read(self) -> Answer | LivePictures:
         path, query = self._address()
@@ -121,7 +116,9 @@ class SiteHandler(BoundedHandler):
             return self._see_page(f"{name}=", seconds=0)
         found, caught = self._find("POST", path)
         route = _permitted(found, role)
-        with route.hold():
+        if body is None:
+            self._check_length(route)
+        with route.hold(self.client_address[0], self._unread):
             if body is None:
                 body = self._large_body(route)
             return route.answer(Asked(role=role, caught=caught, query=query, body=body))
@@ -167,26 +164,18 @@ class SiteHandler(BoundedHandler):
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many are connected")
 
     def _small_body(self) -> bytes | None:
-        return self._take(self._unread) if self._unread <= MAX_BODY else None
+        small = self.length is not None and self.length <= MAX_BODY
+        return self.take_body(self._unread) if small else None
 
-    def _take(self, count: int) -> bytes:
-        self._unread = 0  # what was cut does not come any more
-        return self.take_body(count)
-
-    def _large_body(self, route: Route) -> bytes:
+    def _check_length(self, route: Route) -> None:
         if not 0 < self._unread <= route.max_body:
             expected = f"expected a body of at most {route.max_body} bytes with its length"
             raise Refused(HTTPStatus.BAD_REQUEST, expected)
+
+    def _large_body(self, route: Route) -> bytes:
         if route.body_s is not None:
             self._reader.allow(route.body_s)
-        return self._take(self._unread)
-
-    def _discard(self) -> None:
-        """Take in what was refused: a client that is still sending does not hear us."""
-        self.close_connection = True
-        left = min(self._unread, _DISCARDED)
-        while left and (data := self.rfile.read(min(left, 1 << 16))):
-            left -= len(data)
+        return self.take_body(self._unread)
 
     def _stream(self, pictures: LivePictures) -> None:
         self.close_connection = True

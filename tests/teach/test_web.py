@@ -9,7 +9,7 @@ import pytest
 
 from edgeseg.errors import UsageError
 from edgeseg.runtime.web.access import Access
-from edgeseg.teach import web
+from edgeseg.teach import uploads, web
 from edgeseg.teach.web import MAX_UPLOAD, WebOptions, routes_of, serve
 from tests.support.fake_teach import FakeTeach
 
@@ -82,6 +82,16 @@ class Site:
     def act(self, path: str, body: bytes | str = "{}", *, token: str = SUPERVISOR, **headers):
         own = {"X_Edgeseg": "1", "Authorization": f"Bearer {token}", **headers}
         return self.ask(path, method="POST", body=body, **own)
+
+    def begin(self, path: str, length: int) -> http.client.HTTPConnection:
+        """An action whose body is still to be sent."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=30)
+        connection.putrequest("POST", path)
+        own = {"X-Edgeseg": "1", "Authorization": f"Bearer {SUPERVISOR}"}
+        for name, value in {**own, "Content-Length": str(length)}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        return connection
 
     def read(self, path: str):
         return self.ask(path, Authorization=f"Bearer {OPERATOR}")
@@ -225,8 +235,8 @@ def test_a_refusal_is_a_sentence(site: Site) -> None:
     assert site.read("/teach/history") == (500, {"error": "ZeroDivisionError"})
 
 
-def test_one_upload_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "_TURN_S", 0.05)
+def test_one_picture_at_a_time_is_decoded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "WAIT_S", 0.05)
     inside, go_on = threading.Event(), threading.Event()
 
     def slow(name: str, body: bytes, *, kind: str) -> dict[str, str]:
@@ -243,6 +253,31 @@ def test_one_upload_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> No
     go_on.set()
     first.join()
     assert site.act("/teach/upload?name=b.png", b"x")[0] == 200
+
+
+def test_a_slow_upload_holds_nobody_up(site: Site) -> None:
+    slow = site.begin("/teach/upload?name=slow.png", 100_000)
+    slow.send(b"x" * 50_000)
+    for name in ("a", "b", "c"):
+        assert site.act(f"/teach/upload?name={name}.png", b"y" * 50_000)[0] == 200
+    slow.send(b"x" * 50_000)
+    assert slow.getresponse().status == 200
+    slow.close()
+
+
+def test_a_client_has_so_many_places_for_uploads(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "WAIT_S", 0.05)
+    monkeypatch.setattr(uploads, "PER_CLIENT", 1)
+    slow = site.begin("/teach/upload?name=slow.png", 100_000)
+    slow.send(b"x" * 50_000)
+    while site.act("/teach/upload?name=a.png", b"y" * 50_000)[0] == 200:
+        continue  # the slow one has not got its place yet
+    slow.send(b"x" * 50_000)
+    assert slow.getresponse().status == 200
+    slow.close()
+    assert site.act("/teach/upload?name=a.png", b"y" * 50_000)[0] == 200
 
 
 def test_the_local_user_is_the_supervisor() -> None:

@@ -39,7 +39,7 @@ class Site:
                 answer=echo,
                 max_body=LARGE,
                 body_s=60.0,
-                hold=lambda: self.lock,
+                hold=lambda address, length: self.lock,
             ),
         )
         access = Access(host="127.0.0.1", token=OPERATOR, supervisor_token=SUPERVISOR)
