@@ -53,7 +53,6 @@ class CommandAdapter:
         on_error: Callable[[str, str], None],
     ) -> None:
         self._commands, self._timeout_s = commands, timeout_s
-        self._run_id = station.run_id
         self._outbox = Outbox(self.name, self._send, size=QUEUED, on_error=on_error)
         station.subscribe(self._take)
 
@@ -73,7 +72,7 @@ class CommandAdapter:
             "EDGESEG_VERDICT": result.verdict,
             "EDGESEG_TRIGGER_ID": str(trigger.trigger_id),
             "EDGESEG_PART_ID": trigger.part_id,
-            "EDGESEG_RESULT": json.dumps({"run_id": self._run_id, **result.facts()}),
+            "EDGESEG_RESULT": json.dumps(result.facts()),
         }
         process = subprocess.Popen(
             arguments,

@@ -20,15 +20,19 @@ from typing import TYPE_CHECKING, Any
 from edgeseg.contract.plain import parse_json
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.extras import install_command
+from edgeseg.runtime.adapters.inbox import Inbox
 from edgeseg.runtime.adapters.outbox import Outbox
-from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
-from edgeseg.runtime.station.records import StationResult, job_key
+from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
+from edgeseg.runtime.station.age import moment_ns, read_sent
+from edgeseg.runtime.station.codes import ErrorCode, Refusal
+from edgeseg.runtime.station.records import StationResult, TriggerEvent, job_key
 from edgeseg.runtime.station.station import Station
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client, MQTTMessage
 
 QUEUED = 1000  # results that wait for a broker
+WAITING = 64  # messages that wait for the station
 _MAX_PAYLOAD = 4096
 _KEEPALIVE_S = 10  # a cable that is cut is noticed, and the last will sent, within 1.5 times this
 _STATE_S = 0.2  # how soon a change of state is told
@@ -49,16 +53,16 @@ class Broker:
     password: str | None = field(default=None, repr=False)
 
 
-def read_trigger(payload: bytes) -> tuple[str, str]:
-    """Part id and request of a trigger: nothing, a plain part id, or JSON with both."""
+def read_trigger(payload: bytes) -> tuple[str, str, float | None]:
+    """Part id, request and when it was sent: nothing, a plain part id, or JSON with any of them."""
     text = payload.decode("utf-8", "strict").strip()
     if not text.startswith("{"):
-        return text, ""
+        return text, "", None
     values = parse_json(text)
     part_id, request = values.get("part_id", ""), values.get("request", "")
     if not isinstance(part_id, str) or not isinstance(request, str) or len(request) > MAX_REQUEST:
         raise ValueError("part_id and request")
-    return part_id, request
+    return part_id, request, read_sent(values.get("sent"))
 
 
 def _send_at_once(client: "Client", _: Any, opened: Any) -> None:
@@ -85,6 +89,9 @@ class MqttAdapter:
         self._sent: OrderedDict[int, StationResult] = OrderedDict()
         self._client = self._make_client()
         self._outbox = Outbox(self.name, self._send, size=QUEUED, on_error=on_error)
+        self._inbox: Inbox[tuple[str, bytes]] = Inbox(
+            self.name, self._take, size=WAITING, on_error=on_error
+        )
         station.subscribe(self._outbox.put)
         try:
             self._client.connect_async(broker.host, broker.port, keepalive=_KEEPALIVE_S)
@@ -148,16 +155,34 @@ class MqttAdapter:
         if message.retain:  # from before: the part is long gone
             self._on_error(self.name, "a retained message is no trigger; clear it on the broker")
             return
-        try:
-            if len(message.payload) > _MAX_PAYLOAD:
-                raise ValueError("too long")
-            self._obey(message.topic, bytes(message.payload))
-        except (ValueError, AttributeError):  # a topic that anybody may write to
+        if len(message.payload) > _MAX_PAYLOAD:
             self._on_error(self.name, f"a message to {message.topic} is not understood")
+        elif not self._inbox.put((message.topic, bytes(message.payload))):
+            self._refuse(message.topic, bytes(message.payload))
 
-    def _obey(self, topic: str, payload: bytes) -> None:
+    def _refuse(self, topic: str, payload: bytes) -> None:
+        """Too many messages wait: a trigger is answered at once, since its part goes by."""
+        self._on_error(self.name, f"a message to {topic} is refused: {WAITING} wait before it")
+        if topic != self._topic("trigger") or not self._may_trigger:
+            return
+        with suppress(ValueError, AttributeError):
+            part_id, request, _ = read_trigger(payload)
+            refusal = (ErrorCode.MISSED, f"{WAITING} messages wait before it")
+            self._answer(part_id, request, refusal)
+
+    # In the inbox's thread.
+
+    def _take(self, message: tuple[str, bytes], came_ns: int) -> None:
+        topic, payload = message
+        try:
+            self._obey(topic, payload, came_ns)
+        except (ValueError, AttributeError):  # a topic that anybody may write to
+            self._on_error(self.name, f"a message to {topic} is not understood")
+
+    def _obey(self, topic: str, payload: bytes, came_ns: int) -> None:
         if topic == self._topic("trigger"):
-            return self._trigger(*read_trigger(payload))
+            part_id, request, sent_s = read_trigger(payload)
+            return self._trigger(part_id, request, moment_ns(came_ns, sent_s))
         text = payload.decode("utf-8").strip()
         if topic == self._topic("part"):
             if not self._station.announce(text):
@@ -170,26 +195,38 @@ class MqttAdapter:
             self._station.load_job(job_key(text))
         return self.publish_state()
 
-    def _trigger(self, part_id: str, request: str) -> None:
+    def _trigger(self, part_id: str, request: str, at_ns: int) -> None:
         if not self._may_trigger:
             self._on_error(self.name, "a trigger over MQTT is refused; start with trigger=mqtt")
             return
-        trigger_id, new = self._requests.once(
-            request, lambda: self._station.trigger(origin=self.name, part_id=part_id)
-        )
+
+        def take() -> TriggerEvent:
+            return self._station.trigger(
+                origin=self.name, part_id=part_id, request=request, at_ns=at_ns
+            )
+
+        try:
+            job = self._station.current_job
+            trigger_id, new = self._requests.once(request, take, part_id=part_id, job=job)
+        except RequestReused as reused:
+            self._on_error(self.name, str(reused))
+            self._answer(part_id, request, (ErrorCode.REQUEST_REUSED, str(reused)))
+            return
         sent = None if new else self._sent.get(trigger_id)
         if sent is not None:  # whoever asks again has not got it
             self._outbox.put(sent)
 
+    def _answer(self, part_id: str, request: str, refusal: Refusal) -> None:
+        """A result without an inspection: there is no other way to tell the sender."""
+        self._station.trigger(origin=self.name, part_id=part_id, request=request, refusal=refusal)
+
     # In the outbox's thread.
 
     def _send(self, result: StationResult) -> None:
-        request = self._requests.name_of(result.trigger.trigger_id)
         self._sent[result.trigger.trigger_id] = result
         while len(self._sent) > QUEUED:
             self._sent.popitem(last=False)
-        message = {"run_id": self._station.run_id, "request": request, **result.facts()}
-        sent = self._client.publish(self._topic("result"), json.dumps(message), qos=1)
+        sent = self._client.publish(self._topic("result"), json.dumps(result.facts()), qos=1)
         if sent.rc not in (0, 4):  # 4: not connected, and queued until it is
             raise RuntimeFailure(f"a result is lost: {QUEUED} wait for the broker")
 
@@ -212,6 +249,7 @@ class MqttAdapter:
     def close(self) -> None:
         """Send what waits, say goodbye."""
         self._over.set()
+        self._inbox.close()
         self._outbox.close()
         if self._client.is_connected():
             goodbye = self._client.publish(

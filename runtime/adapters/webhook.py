@@ -58,14 +58,14 @@ class Webhook:
         secret: bytes | None,
         on_error: Callable[[str, str], None],
     ) -> None:
-        self._run_id, self._url, self._secret = station.run_id, url, secret
+        self._url, self._secret = url, secret
         self._on_error = on_error
         self._opener = urllib.request.build_opener(_NoRedirect)
         self._outbox = Outbox(self.name, self._send, size=QUEUED, on_error=on_error)
         station.subscribe(self._outbox.put)
 
     def _send(self, result: StationResult) -> None:
-        body = json.dumps({"run_id": self._run_id, **result.facts()}).encode()
+        body = json.dumps(result.facts()).encode()
         pause_s = _FIRST_PAUSE_S
         for attempt in range(1, TRIES + 1):
             problem = self._post(body)

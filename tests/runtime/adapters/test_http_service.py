@@ -63,6 +63,36 @@ def test_waiting_for_the_result_and_asking_again(line: Rig) -> None:
     assert len(line.results) == 1
 
 
+def test_a_request_of_another_part_gets_no_old_verdict(line: Rig) -> None:
+    first = {"part_id": "A1", "request": "r-1"}
+    assert ask(line, "POST", "/trigger?wait=1", first)[1]["verdict"] == "good"
+    line.camera.level = 250
+    status, told = ask(line, "POST", "/trigger?wait=1", {"part_id": "B2", "request": "r-1"})
+    assert status == 409
+    assert told["error"].startswith("request 'r-1' was used for part 'A1', now 'B2'")
+    assert len(line.results) == 1
+
+
+def test_a_trigger_that_was_sent_long_ago_is_not_inspected(line: Rig) -> None:
+    status, old = ask(line, "POST", "/trigger?wait=1", {"sent": time.time() - 60})
+    assert (status, old["verdict"], old["error"]) == (200, "no_inspection", "timeout")
+    assert old["latency_ms"] >= 60_000
+    assert ask(line, "POST", "/trigger?wait=1", {"sent": time.time()})[1]["verdict"] == "good"
+    assert ask(line, "POST", "/trigger?wait=1", {"sent": "noon"})[0] == 400
+
+
+def test_a_trigger_that_waited_behind_another_is_as_old_as_its_message(line: Rig) -> None:
+    """Two in one packet: the second waits until the first has its result."""
+    head = "POST /trigger?wait=1 HTTP/1.1\r\nHost: localhost\r\nX-Edgeseg: 1\r\nContent-Length: 2"
+    with socket.create_connection(("127.0.0.1", line.adapter("http").port), timeout=30) as client:
+        client.sendall(2 * (head.encode() + b"\r\n\r\n{}"))
+        client.shutdown(socket.SHUT_WR)
+        assert b"".join(iter(lambda: client.recv(4096), b"")).count(b" 200 OK") == 2
+    first, second = line.results
+    assert first.trigger.monotonic_ns == second.trigger.monotonic_ns
+    assert second.latency_ms > first.latency_ms
+
+
 @pytest.mark.parametrize("sent", [b"", b'{"part_id": "A1"'], ids=["none of it", "half"])
 def test_a_request_cut_before_its_body_triggers_nothing(line: Rig, sent: bytes) -> None:
     head = "POST /trigger?wait=1 HTTP/1.1\r\nHost: localhost\r\nX-Edgeseg: 1\r\nContent-Length: 40"

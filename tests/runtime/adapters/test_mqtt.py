@@ -3,6 +3,7 @@
 import json
 import queue
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,6 +108,60 @@ def test_a_trigger_that_is_delivered_twice_is_one(broker: Broker, peer: Peer) ->
         peer.send("trigger", {"request": "r-1"})  # its result was lost with the broker
         assert peer.next("result", request="r-1")["trigger_id"] == 1
     assert len(line.results) == 2
+
+
+def test_a_request_of_another_part_gets_no_old_verdict(broker: Broker, peer: Peer) -> None:
+    with rig(broker) as line:
+        peer.next("state", trigger_ready=True)
+        peer.send("trigger", {"part_id": "A1", "request": "r-1"})
+        assert peer.next("result", part_id="A1")["verdict"] == "good"
+        line.camera.level = 250
+        peer.send("trigger", {"part_id": "B2", "request": "r-1"})
+        result = peer.next("result", part_id="B2")
+    assert (result["verdict"], result["error"], result["error_code"]) == (
+        "no_inspection",
+        "request_reused",
+        12,
+    )
+    assert result["request"] == "r-1"
+    assert result["reason"].startswith("request 'r-1' was used for part 'A1', now 'B2'")
+    assert line.faults.totals() == {"mqtt": 1}
+
+
+def test_a_trigger_that_was_sent_long_ago_is_not_inspected(broker: Broker, peer: Peer) -> None:
+    with rig(broker) as line:
+        peer.next("state", trigger_ready=True)
+        for part_id, sent in (("now", time.time()), ("old", time.time() - 60), ("odd", "noon")):
+            line.wait(lambda: line.station.words().trigger_ready, "trigger ready")
+            peer.send("trigger", {"part_id": part_id, "sent": sent})
+        assert peer.next("result", part_id="now")["verdict"] == "good"
+        old = peer.next("result", part_id="old")
+    assert (old["verdict"], old["error"]) == ("no_inspection", "timeout")
+    assert old["reason"].startswith("it came 60.")
+    assert len(line.results) == 2
+
+
+def test_more_messages_than_can_wait_are_refused_and_triggers_answered(
+    broker: Broker, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter, "WAITING", 1)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def fire(event: object) -> None:  # a camera that takes long to be fired
+        begun.set()
+        go_on.wait(30)
+
+    with rig(broker) as line:
+        line.station.on_trigger(fire)
+        peer.next("state", trigger_ready=True)
+        peer.send("trigger", "first")
+        assert begun.wait(30)
+        peer.send("trigger", "waits")
+        peer.send("trigger", "too many")
+        refused = peer.next("result", part_id="too many")
+        go_on.set()
+        assert peer.next("result", part_id="waits")["trigger_id"] == 3
+    assert (refused["error"], refused["reason"]) == ("missed", "1 messages wait before it")
 
 
 def test_what_is_no_trigger_is_counted_and_triggers_nothing(broker: Broker, peer: Peer) -> None:

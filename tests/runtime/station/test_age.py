@@ -141,5 +141,5 @@ def test_a_sender_whose_clock_is_ahead_is_told_to_set_it() -> None:
 
 @pytest.mark.parametrize("value", [True, "now", float("nan"), -1, 1.7e12, [1]])
 def test_what_is_no_moment_is_refused(value: object) -> None:
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(ValueError, match="sent"):
         read_sent(value)

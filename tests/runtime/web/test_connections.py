@@ -178,3 +178,57 @@ def test_a_crowd_without_a_token_does_not_keep_those_with_one_out(
             with contextlib.suppress(http.client.HTTPException):
                 assert b" 401 " in client.recv(100)
         assert site.ask("/state", Authorization=f"Bearer {TOKEN}")[0] == 200
+
+
+class Stamps:
+    """A connection, its reader, and a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now_ns = 100
+        ours, self.theirs = socket.socketpair()
+        self.reader = TimedReader(
+            ours, clock=lambda: 0.0, clock_ns=lambda: self.now_ns, since_ns=self.now_ns
+        )
+
+    def read_at(self, now_ns: int) -> int:
+        """When what is there came, read then."""
+        self.now_ns = now_ns
+        assert self.reader.readinto(bytearray(4))
+        return self.reader.came_ns
+
+
+def test_what_is_there_at_once_came_after_the_connection_was_taken() -> None:
+    stamps = Stamps()
+    stamps.theirs.sendall(b"1234")
+    assert stamps.read_at(700) == 100
+
+
+def test_what_is_waited_for_came_when_it_came() -> None:
+    class Silent(socket.socket):
+        def recv_into(self, buffer: bytearray) -> int:  # type: ignore[override]
+            if self.gettimeout() == 0:
+                raise BlockingIOError
+            return 4
+
+    stamps = Stamps()
+    stamps.reader._connection = Silent()
+    assert stamps.read_at(700) == 700
+
+
+def test_what_comes_after_an_answer_has_begun_is_no_older() -> None:
+    stamps = Stamps()
+    stamps.theirs.sendall(b"1234")
+    stamps.read_at(200)
+    stamps.now_ns = 500
+    stamps.reader.look()
+    stamps.theirs.sendall(b"1234")
+    assert stamps.read_at(700) == 500
+
+
+def test_what_waited_while_the_one_before_it_was_answered_is_older() -> None:
+    stamps = Stamps()
+    stamps.theirs.sendall(b"12345678")
+    stamps.read_at(200)
+    stamps.now_ns = 500
+    stamps.reader.look()
+    assert stamps.read_at(700) == 100

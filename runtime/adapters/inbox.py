@@ -1,0 +1,54 @@
+"""Messages on their way in: stamped when they came, and taken by a thread that may be slow.
+
+Whoever reads a network must not wait for a camera that is fired or a recipe that is loaded: what
+comes meanwhile would wait where nobody can tell how old it is.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Message = TypeVar("Message")
+
+
+class Inbox(Generic[Message]):
+    """Hands messages on in their order, with the moment at which each came; a bounded number."""
+
+    def __init__(
+        self,
+        name: str,
+        take: Callable[[Message, int], None],
+        *,
+        size: int,
+        on_error: Callable[[str, str], None],
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._name, self._take, self._on_error, self._clock_ns = name, take, on_error, clock_ns
+        self._waiting: queue.Queue[tuple[Message, int] | None] = queue.Queue(size)
+        self._thread = threading.Thread(target=self._run, name=f"{name}-in", daemon=True)
+        self._thread.start()
+
+    def put(self, message: Message) -> bool:
+        """Queue a message that has just come; false: too many wait."""
+        try:
+            self._waiting.put_nowait((message, self._clock_ns()))
+        except queue.Full:
+            return False
+        return True
+
+    def _run(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            try:
+                self._take(*item)
+            except Exception as error:  # whatever a message holds, the next ones are taken
+                self._on_error(self._name, f"a message failed ({type(error).__name__})")
+
+    def close(self) -> None:
+        """Take what waits, within a moment."""
+        try:
+            self._waiting.put(None, timeout=1.0)
+        except queue.Full:
+            return
+        self._thread.join(1.0)
