@@ -20,9 +20,9 @@ from typing import Any
 
 from edgeseg.errors import RuntimeFailure
 from edgeseg.extras import install_command
-from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
+from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
 from edgeseg.runtime.station.codes import State
-from edgeseg.runtime.station.records import StationResult, StationWords, job_key
+from edgeseg.runtime.station.records import StationResult, StationWords, TriggerEvent, job_key
 from edgeseg.runtime.station.station import Station
 
 NAMESPACE = "urn:edgeseg:station"
@@ -30,6 +30,7 @@ QUEUED = 1000
 KEPT = 1000  # results that may still be asked for by their id
 OK, REFUSED = 0, -1
 _STATE_S = 0.1
+_AGAIN_S = 1.0  # before a server that broke starts again
 _START_S = 120.0  # its address space takes seconds, and minutes on a small busy computer
 _AUTOMATIC = {
     State.OFFLINE: "Initialized",
@@ -58,6 +59,11 @@ def _new_loop(setting: str) -> asyncio.AbstractEventLoop:
         raise RuntimeFailure(f"{setting}: cannot serve ({error.strerror})") from None
 
 
+def _words(error: Exception) -> str:
+    """Some errors have none."""
+    return str(error) or type(error).__name__
+
+
 class OpcUaAdapter:
     """Serves from construction until close, in a thread with a loop of its own."""
 
@@ -78,6 +84,9 @@ class OpcUaAdapter:
         self._kept: OrderedDict[int, str] = OrderedDict()
         self._loop = _new_loop(f"opcua={host}:{port}")
         self._waiting: asyncio.Queue[StationResult] = asyncio.Queue(QUEUED)
+        self._unwritten: StationResult | None = None
+        self._server: Any = None
+        self.serving = False  # whether clients can connect now
         self._over = asyncio.Event()
         self._ready = threading.Event()
         self._failure: Exception | None = None
@@ -85,8 +94,8 @@ class OpcUaAdapter:
         self._thread.start()
         if not self._ready.wait(_START_S) or self._failure is not None:
             reason = f"not there after {_START_S:g} s"
-            if self._failure is not None:  # some errors have no words
-                reason = str(self._failure) or type(self._failure).__name__
+            if self._failure is not None:
+                reason = _words(self._failure)
             self.close()
             raise RuntimeFailure(f"opcua={host}:{port}: cannot serve ({reason})")
         station.subscribe(self._take)
@@ -116,25 +125,45 @@ class OpcUaAdapter:
             self._loop.close()
 
     async def _serve(self) -> None:
+        """Until it is over, again and again: whatever breaks it, the next server is whole."""
+        while not self._over.is_set():
+            try:
+                await self._serve_once()
+            except Exception as error:
+                if not self._ready.is_set():
+                    raise
+                self._on_error(self.name, f"the server broke ({_words(error)}); it starts again")
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), _AGAIN_S)
+
+    async def _serve_once(self) -> None:
         try:
-            from asyncua import ua
-            from asyncua.server.server import Server
+            from edgeseg.runtime.adapters.opcua_server import StationServer
         except ImportError:
             raise RuntimeFailure(f"needs asyncua; try: {install_command('asyncua')}") from None
-        logging.getLogger("asyncua").setLevel(logging.ERROR)
-        server = Server()
+        logging.getLogger("asyncua").setLevel(logging.CRITICAL)  # what clients do is no news
+        server = self._server = StationServer()
         await server.init()
         server.set_endpoint(self.url)
         server.set_server_name("edgeseg station")
-        server.set_security_policy([ua.SecurityPolicyType.NoSecurity])
         space = await server.register_namespace(NAMESPACE)
         system = await server.nodes.objects.add_object(space, "VisionSystem")
         states = await self._add_states(system, space)
         results = await self._add_results(system, space)
         await self._add_methods(system, space)
         async with server:
+            self.serving = True
             self._ready.set()
-            await asyncio.gather(self._write_states(states), self._write_results(results))
+            tasks = [
+                asyncio.ensure_future(self._write_states(states)),
+                asyncio.ensure_future(self._write_results(results)),
+            ]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                self.serving = False
+                for task in tasks:
+                    task.cancel()
 
     async def _add_states(self, system: Any, space: int) -> dict[str, Any]:
         from asyncua import ua
@@ -185,9 +214,12 @@ class OpcUaAdapter:
         from asyncua import ua
         from asyncua.common.methods import uamethod
 
+        from edgeseg.runtime.adapters.opcua_server import came_ns
+
         @uamethod
-        def start(parent: object, meas_id: str, part_id: str) -> tuple[Any, Any]:
-            number, error = self._start(meas_id or "", part_id or "")
+        async def start(parent: object, meas_id: str, part_id: str) -> tuple[Any, Any]:
+            asked = (meas_id or "", part_id or "", came_ns())
+            number, error = await asyncio.to_thread(self._start, *asked)
             return ua.Variant(number, ua.VariantType.UInt32), ua.Variant(
                 error, ua.VariantType.Int32
             )
@@ -213,14 +245,22 @@ class OpcUaAdapter:
         await system.add_method(space, "AnnouncePart", announce, [text], [error])
         await system.add_method(space, "CheckNow", check, [], [error])
 
-    def _start(self, meas_id: str, part_id: str) -> tuple[int, int]:
+    def _start(self, meas_id: str, part_id: str, at_ns: int) -> tuple[int, int]:
         if not self._may_trigger or len(meas_id) > MAX_REQUEST:
             self._on_error(self.name, "a job over OPC UA is refused; start with trigger=opcua")
             return 0, REFUSED
-        trigger_id, _ = self._requests.once(
-            meas_id, lambda: self._station.trigger(origin=self.name, part_id=part_id)
-        )
-        return trigger_id, OK
+
+        def take() -> TriggerEvent:
+            return self._station.trigger(
+                origin=self.name, part_id=part_id, request=meas_id, at_ns=at_ns
+            )
+
+        try:
+            job = self._station.current_job
+            return self._requests.once(meas_id, take, part_id=part_id, job=job)[0], OK
+        except RequestReused as reused:
+            self._on_error(self.name, str(reused))
+            return 0, REFUSED
 
     async def _write_states(self, nodes: dict[str, Any]) -> None:
         from asyncua import ua
@@ -254,19 +294,20 @@ class OpcUaAdapter:
 
         while not (self._over.is_set() and self._waiting.empty()):
             try:
-                result = await asyncio.wait_for(self._waiting.get(), _STATE_S)
+                if (result := self._unwritten) is None:
+                    result = await asyncio.wait_for(self._waiting.get(), _STATE_S)
             except asyncio.TimeoutError:
                 continue
+            self._unwritten = result  # until it stands there: the next server goes on with it
             number = result.trigger.trigger_id
-            request = self._requests.name_of(number)
-            facts = {"run_id": self._station.run_id, "request": request, **result.facts()}
-            content = self._kept[number] = json.dumps(facts)
+            content = self._kept[number] = json.dumps(result.facts())
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
             await nodes["ResultState"].write_value(int(result.code), ua.VariantType.Int32)
             await nodes["ResultContent"].write_value(content)
             # Last: whoever waits for the id finds the rest there.
             await nodes["ResultId"].write_value(number, ua.VariantType.UInt32)
+            self._unwritten = None
 
     def close(self) -> None:
         """Write what waits, and stop serving."""

@@ -13,8 +13,8 @@ from email.errors import (
     MisplacedEnvelopeHeaderDefect,
     MissingHeaderBodySeparatorDefect,
 )
+from email.message import Message
 from http import HTTPStatus
-from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -125,7 +125,7 @@ class BoundedHandler(BaseHTTPRequestHandler):
         self.rfile.close()
         since_ns = self.server.connections.since_ns(self.connection)
         self._reader = TimedReader(self.connection, clock=time.monotonic, since_ns=since_ns)
-        self.rfile = io.BufferedReader(self._reader)
+        self.rfile = self._buffered = io.BufferedReader(self._reader)
         self.length: int | None = 0  # of the body; None: nothing usable is said of it
         self._unread = 0  # bytes of it
 
@@ -133,7 +133,7 @@ class BoundedHandler(BaseHTTPRequestHandler):
         """Wait for a request and read it within the time for one, then answer it."""
         self._reader.allow(self.timeout)
         try:
-            self.rfile.peek(1)  # until it begins
+            self._buffered.peek(1)  # until it begins
             self.came_ns = self._reader.came_ns
             super().handle_one_request()
             if self._unread:
@@ -195,7 +195,7 @@ class BoundedHandler(BaseHTTPRequestHandler):
             left -= len(data)
 
 
-def announced_length(headers: HTTPMessage) -> int | None:
+def announced_length(headers: Message) -> int | None:
     """How long the body is, 0 without one; None: the head does not say it in one clear way.
 
     Whoever stands between a client and us may read such a head otherwise, and take a part of one

@@ -1,0 +1,105 @@
+"""asyncua's server with our rules: nobody changes a node from outside, and calls know their age.
+
+The library lets a user called "admin" do everything, whatever the password, and everyone write what
+a node allows. Here everyone is the same user, who may look, subscribe and call methods. It takes
+messages of a connection one after another: each is stamped when it comes, since a call that waits
+is as old as its message.
+"""
+
+import asyncio
+import time
+from contextvars import ContextVar
+from typing import Any
+
+import asyncua
+from asyncua.crypto.permission_rules import PermissionRuleset, User, UserRole
+from asyncua.server.server import Server
+
+ua: Any = asyncua.ua
+WAITING = 64  # messages of a connection; one that sends more is closed
+MAX_CLIENTS = 32
+ALLOWED = (
+    *("CreateSession", "ActivateSession", "CloseSession", "CloseSecureChannel"),
+    *("GetEndpoints", "FindServers", "Read", "Browse", "BrowseNext", "HistoryRead"),
+    *("TranslateBrowsePathsToNodeIds", "RegisterNodes", "UnregisterNodes", "Call"),
+    *("CreateSubscription", "ModifySubscription", "DeleteSubscriptions", "TransferSubscriptions"),
+    *("CreateMonitoredItems", "ModifyMonitoredItems", "DeleteMonitoredItems"),
+    *("SetMonitoringMode", "SetPublishingMode", "Publish", "Republish"),
+)
+_came_ns: ContextVar[int | None] = ContextVar("came_ns", default=None)
+
+
+def came_ns() -> int:
+    """When the message came whose call this is."""
+    stamped = _came_ns.get()
+    return time.monotonic_ns() if stamped is None else stamped
+
+
+class _Users:
+    """Whoever comes is the same user, by any name: there is no password to check."""
+
+    def get_user(
+        self, iserver: Any, username: Any = None, password: Any = None, certificate: Any = None
+    ) -> User:
+        """Never an administrator."""
+        return User(role=UserRole.User)
+
+
+class _Rules(PermissionRuleset):
+    """Services that change nothing; adding, deleting and writing are not among them."""
+
+    def __init__(self) -> None:
+        names = (f"{name}Request_Encoding_DefaultBinary" for name in ALLOWED)
+        self._allowed = {ua.NodeId(getattr(ua.ObjectIds, name)) for name in names}
+
+    def check_validity(self, user: Any, action_type_id: Any, body: Any) -> bool:
+        """Whether a request may be made."""
+        return action_type_id in self._allowed
+
+
+class _StampedMessages(asyncio.Queue[Any]):
+    """Messages of one connection; whoever takes one is told when it came."""
+
+    def _put(self, item: Any) -> None:
+        super()._put((time.monotonic_ns(), item))
+
+    def _get(self) -> Any:
+        came, item = super()._get()
+        _came_ns.set(came)  # for the task of this connection, and what it calls
+        return item
+
+
+class StationServer(Server):
+    """A server that only the station itself changes."""
+
+    def __init__(self) -> None:
+        users: Any = _Users()
+        rules: Any = _Rules()
+        super().__init__(user_manager=users)
+        self.allow_remote_admin(False)
+        self.set_security_policy([ua.SecurityPolicyType.NoSecurity], permission_ruleset=rules)
+        inner: Any = self.iserver
+        inner.max_connections = MAX_CLIENTS
+        # Before a session there is no user whom the rules could be asked for.
+        inner.register_server = inner.register_server2 = _refuse
+
+    @property
+    def bserver(self) -> Any:
+        """The part that listens; the library makes it when it starts, and listens at once."""
+        return self._bserver
+
+    @bserver.setter
+    def bserver(self, made: Any) -> None:
+        self._bserver = made
+        if made is not None:
+            made._make_protocol = lambda: _stamping(made)
+
+
+def _refuse(params: Any, conf: Any = None) -> None:
+    raise ua.uaerrors.BadUserAccessDenied
+
+
+def _stamping(made: Any) -> Any:
+    protocol = type(made)._make_protocol(made)
+    protocol.messages = _StampedMessages(WAITING)
+    return protocol
