@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.doubt import Doubt
 from edgeseg.contract.geometry import Pose, View
 from edgeseg.contract.judgement import Severity, Verdict, severity_of
 from edgeseg.contract.precisions import runs_on
@@ -82,6 +83,7 @@ class FrameResult:
     threshold_pixel: float
     verdict: FrameVerdict
     refusal: Refusal | None = None  # why it is no_inspection
+    doubt: Doubt | None = None  # why it is invalid or not_found
     p_value: float | None = None  # share of good parts that look this odd; None: not known
     alarm: bool = False  # k of the last n verdicts of this source were neither good nor unsure
     alarm_started: bool = False  # true on the first frame of an alarm
@@ -93,6 +95,13 @@ class FrameResult:
     part_id: str | None = None  # the part's serial number, where somebody tells it
     pose: Pose | None = None  # where the part lies, if it is looked for
     view: View | None = None  # how a part is followed; None: the map lies over frame_hwc
+
+    @property
+    def reason(self) -> str:
+        """Why there is no verdict to trust, in words."""
+        if self.refusal is not None:
+            return self.refusal[1]
+        return "" if self.doubt is None else str(self.doubt)
 
     @property
     def severity(self) -> Severity | None:

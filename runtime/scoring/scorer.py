@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.doubt import doubt_on
 from edgeseg.contract.geometry import Found, Roi, View
 from edgeseg.contract.judgement import chance, judge_areas, verdict_on
 from edgeseg.contract.metadata import Thresholds
@@ -233,6 +234,7 @@ class Scorer:
             threshold_score=self.thresholds.score,
             threshold_pixel=self.thresholds.pixel,
             verdict=areas.verdict,
+            doubt=doubt_on(areas.verdict, prediction.score, found=found),
             p_value=self._chance(prediction.score),
             regions=areas.regions,
             region_count=areas.count,

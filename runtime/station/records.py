@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from edgeseg.contract.doubt import Doubt
 from edgeseg.contract.geometry import Pose
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.station.codes import (
@@ -75,11 +76,16 @@ class Inspection:
     box_xywh: tuple[int, int, int, int] | None = None  # of the largest region, in captured pixels
     source_index: int = 0
     frame_index: int
-    reason: str = ""  # why the frame gave no verdict to trust
+    doubt: Doubt | None = None  # why the frame gave no verdict to trust
     job: Job | None = None  # inspected with; None: whatever the trigger was for
     frames: int = 1  # that were scored for it
     trace: Mapping[str, object] | None = None  # what judged it, for the log
     pose: Pose | None = None  # where the part lies, if it is looked for
+
+    @property
+    def reason(self) -> str:
+        """Why there is no verdict to trust, in words."""
+        return "" if self.doubt is None else str(self.doubt)
 
 
 def vote(seen: Sequence[Inspection], *, needed: int) -> Inspection:
@@ -139,6 +145,7 @@ class StationResult:
             "error": self.error.name.lower(),
             "error_code": int(self.error),
             "reason": self.reason,
+            "doubt": None if seen is None or seen.doubt is None else seen.doubt.kind.value,
             "score": _finite(None if seen is None else seen.score),
             "threshold": _finite(None if seen is None else seen.threshold),
             "region_count": 0 if seen is None else seen.region_count,

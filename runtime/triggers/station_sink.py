@@ -27,6 +27,7 @@ def inspection_of(result: FrameResult, *, job: Job | None = None, frames: int = 
         box_xywh=box,
         source_index=result.source_index,
         frame_index=result.frame_index,
+        doubt=result.doubt,
         job=job,
         frames=frames,
         trace=None if result.trace is None else result.trace.facts(),

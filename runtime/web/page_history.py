@@ -134,7 +134,7 @@ def _card(number: int, result: FrameResult, jpeg: bytes) -> AlarmCard:
         threshold=result.threshold_score,
         verdict=result.verdict,
         oddness=words_of(result.p_value),
-        reason="" if result.refusal is None else result.refusal[1],
+        reason=result.reason,
         region_count=result.region_count,
         jpeg=jpeg,
     )

@@ -263,7 +263,7 @@ class PageSink:
             "verdict": self._verdict(newest),
             "p_value": newest.p_value if newest is not None else None,
             "oddness": words_of(newest.p_value) if newest is not None else None,
-            "reason": newest.refusal[1] if newest is not None and newest.refusal else "",
+            "reason": newest.reason if newest is not None else "",
             "regions": newest.region_count if newest is not None else 0,
             "severity": newest.severity if newest is not None else None,
             "drift": drift.facts() if drift is not None else None,
