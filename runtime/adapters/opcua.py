@@ -20,6 +20,7 @@ from typing import Any
 
 from edgeseg.errors import RuntimeFailure
 from edgeseg.extras import install_command
+from edgeseg.runtime.adapters.opcua_server import came_ns, make_server
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
 from edgeseg.runtime.station.codes import State
 from edgeseg.runtime.station.records import StationResult, StationWords, TriggerEvent, job_key
@@ -137,12 +138,11 @@ class OpcUaAdapter:
                     await asyncio.wait_for(self._over.wait(), _AGAIN_S)
 
     async def _serve_once(self) -> None:
+        logging.getLogger("asyncua").setLevel(logging.CRITICAL)  # what clients do is no news
         try:
-            from edgeseg.runtime.adapters.opcua_server import StationServer
+            server = self._server = make_server()
         except ImportError:
             raise RuntimeFailure(f"needs asyncua; try: {install_command('asyncua')}") from None
-        logging.getLogger("asyncua").setLevel(logging.CRITICAL)  # what clients do is no news
-        server = self._server = StationServer()
         await server.init()
         server.set_endpoint(self.url)
         server.set_server_name("edgeseg station")
@@ -213,8 +213,6 @@ class OpcUaAdapter:
     async def _add_methods(self, system: Any, space: int) -> None:
         from asyncua import ua
         from asyncua.common.methods import uamethod
-
-        from edgeseg.runtime.adapters.opcua_server import came_ns
 
         @uamethod
         async def start(parent: object, meas_id: str, part_id: str) -> tuple[Any, Any]:

@@ -11,11 +11,6 @@ import time
 from contextvars import ContextVar
 from typing import Any
 
-import asyncua
-from asyncua.crypto.permission_rules import PermissionRuleset, User, UserRole
-from asyncua.server.server import Server
-
-ua: Any = asyncua.ua
 WAITING = 64  # messages of a connection; one that sends more is closed
 MAX_CLIENTS = 32
 ALLOWED = (
@@ -38,17 +33,20 @@ def came_ns() -> int:
 class _Users:
     """Whoever comes is the same user, by any name: there is no password to check."""
 
+    def __init__(self, user: Any) -> None:
+        self._user = user
+
     def get_user(
         self, iserver: Any, username: Any = None, password: Any = None, certificate: Any = None
-    ) -> User:
+    ) -> Any:
         """Never an administrator."""
-        return User(role=UserRole.User)
+        return self._user
 
 
-class _Rules(PermissionRuleset):
+class _Rules:
     """Services that change nothing; adding, deleting and writing are not among them."""
 
-    def __init__(self) -> None:
+    def __init__(self, ua: Any) -> None:
         names = (f"{name}Request_Encoding_DefaultBinary" for name in ALLOWED)
         self._allowed = {ua.NodeId(getattr(ua.ObjectIds, name)) for name in names}
 
@@ -69,34 +67,40 @@ class _StampedMessages(asyncio.Queue[Any]):
         return item
 
 
-class StationServer(Server):
+def make_server() -> Any:
     """A server that only the station itself changes."""
+    import asyncua
+    from asyncua.crypto.permission_rules import User, UserRole
+    from asyncua.server.server import Server
 
-    def __init__(self) -> None:
-        users: Any = _Users()
-        rules: Any = _Rules()
-        super().__init__(user_manager=users)
-        self.allow_remote_admin(False)
-        self.set_security_policy([ua.SecurityPolicyType.NoSecurity], permission_ruleset=rules)
-        inner: Any = self.iserver
-        inner.max_connections = MAX_CLIENTS
-        # Before a session there is no user whom the rules could be asked for.
-        inner.register_server = inner.register_server2 = _refuse
+    class StationServer(Server):
+        """Its connections stamp what they read."""
 
-    @property
-    def bserver(self) -> Any:
-        """The part that listens; the library makes it when it starts, and listens at once."""
-        return self._bserver
+        @property
+        def bserver(self) -> Any:
+            """What listens; the library makes it at the start, and has it listen at once."""
+            return self._listens
 
-    @bserver.setter
-    def bserver(self, made: Any) -> None:
-        self._bserver = made
-        if made is not None:
-            made._make_protocol = lambda: _stamping(made)
+        @bserver.setter
+        def bserver(self, made: Any) -> None:
+            self._listens = made
+            if made is not None:
+                made._make_protocol = lambda: _stamping(made)
 
+    ua: Any = asyncua.ua
+    users: Any = _Users(User(role=UserRole.User))
+    rules: Any = _Rules(ua)
+    server: Any = StationServer(user_manager=users)
+    server.allow_remote_admin(False)
+    server.set_security_policy([ua.SecurityPolicyType.NoSecurity], permission_ruleset=rules)
+    server.iserver.max_connections = MAX_CLIENTS
 
-def _refuse(params: Any, conf: Any = None) -> None:
-    raise ua.uaerrors.BadUserAccessDenied
+    def refuse(params: Any, conf: Any = None) -> None:
+        raise ua.uaerrors.BadUserAccessDenied
+
+    # Before a session there is no user whom the rules could be asked for.
+    server.iserver.register_server = server.iserver.register_server2 = refuse
+    return server
 
 
 def _stamping(made: Any) -> Any:
