@@ -37,6 +37,7 @@ class DriftSink:
         self._on_change = on_change
         self._watches: dict[int, DriftWatch] = {}
         self._watchable = True
+        self._away: set[int] = set()  # sources that are lost
         self._of_models: dict[str, dict[int, DriftWatch]] = {}
         self.states: dict[int, DriftState] = {}  # by source index; any thread may read
 
@@ -45,19 +46,43 @@ class DriftSink:
         self._baseline, self._counted_hw = metadata.drift, counted_cells(metadata)
         self._places = metadata.looks.places
         self._watches = self._of_models.setdefault(key, {})
-        self.states = {}
+        sources, self.states = list(self.states), {}
         try:
             DriftWatch(self._baseline, window=self._window)
             self._watchable = True
         except RuntimeFailure:  # a baseline that nothing can be compared with
             self._watchable = False
+            return
+        for index in sources:
+            self._show(index)
 
     def on_frame(self, result: FrameResult) -> None:
         """Take one scored frame; one without a grid, as from tiles, says nothing."""
         grid_hw = result.prediction.grid_hw
         if grid_hw is None or not self._watchable:
             return
-        index = result.source_index
+        index, watch = result.source_index, self._watch(result.source_index)
+        before = watch.state.level
+        state = watch.update(
+            grid_hw,
+            anomalous=result.verdict != "good",
+            frame_hwc=result.frame_hwc,
+            pose=result.pose,
+        )
+        self._show(index)
+        if "warn" in (state.level, before) and state.level != before and self._on_change:
+            self._on_change(result, state)
+
+    def on_source(self, event: SourceEvent) -> None:
+        """A camera that comes back is the same one: nothing to reset, but not known while away."""
+        if event.kind == "source_lost":
+            self._away.add(event.source_index)
+        elif event.kind in ("source_open", "source_back"):
+            self._away.discard(event.source_index)
+        if self._watchable:
+            self._show(event.source_index)
+
+    def _watch(self, index: int) -> DriftWatch:
         watch = self._watches.get(index)
         if watch is None:
             watch = self._watches[index] = DriftWatch(
@@ -66,19 +91,11 @@ class DriftSink:
                 counted_hw=self._counted_hw,
                 places=self._places,
             )
-        before = watch.state.level
-        state = watch.update(
-            grid_hw,
-            anomalous=result.verdict != "good",
-            frame_hwc=result.frame_hwc,
-            pose=result.pose,
-        )
-        self.states[index] = state
-        if state.level != before and self._on_change is not None:
-            self._on_change(result, state)
+        return watch
 
-    def on_source(self, event: SourceEvent) -> None:
-        """A camera that comes back is the same camera: nothing to reset."""
+    def _show(self, index: int) -> None:
+        state = self._watch(index).state
+        self.states[index] = state.lost() if index in self._away else state
 
     def close(self) -> None:
         """Nothing to release."""

@@ -27,7 +27,9 @@ from edgeseg.runtime.drift.appearance import Look, LookWatch, look_at, same_view
 from edgeseg.runtime.drift.following import FollowingWatch
 from edgeseg.runtime.drift.position import Movement, PositionWatch, picture_of
 
-DriftLevel = Literal["ok", "warn"]
+# unseen: fewer frames than the figures look back on, and nothing that warns already
+# lost: no camera shows whether anything has changed
+DriftLevel = Literal["unseen", "lost", "ok", "warn"]
 DriftKind = Literal["none", "light", "focus", "position", "camera", "parts", "spot", "unknown"]
 DRIFT_KINDS: tuple[DriftKind, ...] = get_args(DriftKind)
 
@@ -52,6 +54,7 @@ _HEADLINES: dict[DriftKind, str] = {
     "spot": "the same spot is anomalous in most views",
     "unknown": "the picture is not as on the good images",
 }
+LOST = "not known: the camera is lost"
 _ADVICE: dict[DriftKind, str] = {
     "none": "",
     "light": "check lamps, exposure and stray light",
@@ -85,6 +88,15 @@ class DriftState:
     headline: str
     message: str  # the headline and its evidence
     advice: str  # what to check; empty when all is well
+
+    @property
+    def known(self) -> bool:
+        """Whether enough was seen, and something still is, to say what has changed."""
+        return self.level in ("ok", "warn")
+
+    def lost(self) -> "DriftState":
+        """The same while the camera is gone: what was seen before says nothing of now."""
+        return replace(self, level="lost", kind="none", headline=LOST, message=LOST, advice="")
 
     def facts(self) -> dict[str, object]:
         """Everything but the map, as plain values."""
@@ -142,7 +154,7 @@ class DriftWatch:
         self._following = (
             None if places is None else FollowingWatch(places, reference=looks, recent=looks)
         )
-        self._state = self._evaluate("ok")
+        self._state = self._evaluate("unseen")
 
     @property
     def state(self) -> DriftState:
@@ -179,7 +191,7 @@ class DriftWatch:
         self._typical_hw += (self._weight * self._step_hw) * above_hw
         if self._frames % _EVERY == 0:
             if frame_hwc is not None:
-                good = self._state.level == "ok" and not anomalous
+                good = self._state.level != "warn" and not anomalous
                 self._look(look_at(frame_hwc), good=good)
                 self._place(frame_hwc, pose, good=good)
             self._state = self._evaluate(self._state.level)
@@ -228,8 +240,10 @@ class DriftWatch:
         if spot and not broad and kind in ("position", "unknown"):
             kind = "spot"
         brightness, sharpness = self._looks.change() if self._looks.ready else (None, None)
+        level = self._level(kind)
+        headline = _HEADLINES[kind] if level != "unseen" else self._not_yet()
         state = DriftState(
-            level="ok" if kind == "none" else "warn",
+            level=level,
             kind=kind,
             frames=self._frames,
             ratio=self._mean / self._frame_mean if self._frames else 1.0,
@@ -243,12 +257,20 @@ class DriftWatch:
             sharpness=sharpness,
             movement=self._movement(),
             parts=self._following.parts if self._following and self._following.ready else None,
-            headline=_HEADLINES[kind],
-            message=_HEADLINES[kind],
+            headline=headline,
+            message=headline,
             advice=_ADVICE[kind],
         )
         facts = _evidence(state, broad=broad, spot=spot, apart=self._apart())
         return replace(state, message=f"{state.headline}: {facts}") if facts else state
+
+    def _level(self, kind: DriftKind) -> DriftLevel:
+        if kind != "none":
+            return "warn"
+        return "ok" if self._frames >= self._window else "unseen"
+
+    def _not_yet(self) -> str:
+        return f"not yet known: {self._frames} of {self._window} frames"
 
     def _movement(self) -> Movement | None:
         if self._following is not None:

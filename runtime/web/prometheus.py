@@ -140,7 +140,9 @@ class Exporter:
         yield from (frames, scored, dropped, verdicts, reconnects, connected, alarm)
 
     def _drift_families(self, state: PipelineSnapshot) -> Iterator[Any]:
+        """Of a source of which drift is not known there is `drift_known` alone, and it is 0."""
         measures: dict[str, tuple[str, Callable[[DriftState], float]]] = {
+            "drift_known": ("1 once enough was seen to tell.", lambda s: float(s.known)),
             "drift_warning": ("1 while drift is suspected.", lambda s: float(s.level == "warn")),
             "drift_ratio": ("Mean of d^2 over that of good images.", lambda s: s.ratio),
             "drift_median_ratio": ("The same for the median cell.", lambda s: s.median_ratio),
@@ -152,14 +154,14 @@ class Exporter:
                 f"edgeseg_{name}", text, labels=["source", "index"]
             )
             for index, source in enumerate(state.sources):
-                if index in states:
+                if index in states and (name == "drift_known" or states[index].known):
                     family.add_metric([source.name, str(index)], measure(states[index]))
             yield family
         kinds = self._core.GaugeMetricFamily(
             "edgeseg_drift_kind", "1 for what has changed.", labels=["source", "index", "kind"]
         )
         for index, source in enumerate(state.sources):
-            for kind in DRIFT_KINDS if index in states else ():
+            for kind in DRIFT_KINDS if index in states and states[index].known else ():
                 labels = [source.name, str(index), kind]
                 kinds.add_metric(labels, float(states[index].kind == kind))
         yield kinds

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgeseg.runtime.drift.sink import DriftSink
+from edgeseg.runtime.records import SourceEvent, SourceEventKind
 from tests.support.brightness_model import brightness_metadata
 from tests.support.scored_frames import make_result, passing_part
 
@@ -23,7 +24,7 @@ def test_every_model_has_a_watch_of_its_own_and_finds_it_again() -> None:
     sink.change_model(first, key="a")
     assert frames(sink, 16, cells=(4, 6)) == 16
     sink.change_model(second, key="b")
-    assert sink.states == {}
+    assert (sink.states[0].level, sink.states[0].frames) == ("unseen", 0)
     assert frames(sink, 8, cells=(8, 12)) == 8
     sink.change_model(first, key="a")
     assert frames(sink, 8, cells=(4, 6)) == 24
@@ -38,3 +39,45 @@ def test_a_model_without_a_usable_baseline_is_not_watched() -> None:
     assert sink.states == {}
     sink.change_model(metadata, key="a")
     assert frames(sink, 8, cells=(4, 6)) == 8
+
+
+def news(kind: SourceEventKind) -> SourceEvent:
+    return SourceEvent(kind=kind, source="camera 0", source_index=0, wall_s=0.0, monotonic_s=0.0)
+
+
+def test_before_enough_frames_nothing_is_said_to_be_as_on_the_good_images() -> None:
+    sink = DriftSink(brightness_metadata(), window=32)
+    sink.on_source(news("source_open"))
+    state = sink.states[0]
+    assert (state.level, state.known) == ("unseen", False)
+    assert state.facts()["message"] == "not yet known: 0 of 32 frames"
+    frames(sink, 24, cells=(4, 6))
+    assert sink.states[0].headline == "not yet known: 24 of 32 frames"
+    frames(sink, 8, cells=(4, 6))
+    assert (sink.states[0].level, sink.states[0].headline) == ("ok", "as on the good images")
+
+
+def test_of_a_lost_camera_nothing_is_known() -> None:
+    sink = DriftSink(brightness_metadata(), window=32)
+    frames(sink, 32, cells=(4, 6))
+    sink.on_source(news("source_lost"))
+    assert (sink.states[0].level, sink.states[0].kind) == ("lost", "none")
+    assert sink.states[0].message == "not known: the camera is lost"
+    frames(sink, 1, cells=(4, 6))  # that was on its way
+    assert sink.states[0].level == "lost"
+    sink.change_model(brightness_metadata(), key="other")
+    assert sink.states[0].level == "lost"
+    sink.on_source(news("source_back"))
+    assert (sink.states[0].level, sink.states[0].frames) == ("unseen", 0)
+
+
+def test_neither_the_first_window_nor_a_loss_is_the_end_of_a_warning() -> None:
+    changes: list[str] = []
+    sink = DriftSink(
+        brightness_metadata(), window=32, on_change=lambda _, state: changes.append(state.level)
+    )
+    frames(sink, 40, cells=(4, 6))
+    sink.on_source(news("source_lost"))
+    sink.on_source(news("source_back"))
+    frames(sink, 8, cells=(4, 6))
+    assert changes == []

@@ -168,6 +168,12 @@ def test_record_button_starts_and_stops(browser: Browser, run: Run) -> None:
 def test_drift_is_announced(browser: Browser, run: Run, tmp_path: Path) -> None:
     tab = browser.open(run.page.url, size_wh=PHONE)
     tab.wait_for("document.getElementById('drift-level').textContent === 'none'")
+    lost = "{...state.sources[0].drift, level: 'lost', message: 'not known: the camera is lost'}"
+    texts = "['drift-level', 'drift-message'].map(id => document.getElementById(id).textContent)"
+    assert tab.evaluate(f"(showDrift({lost}), {texts})") == [
+        "not known",
+        "Not known: the camera is lost.",
+    ]
     # Only what has been seen good can be told from what is seen now.
     tab.wait_for("state.sources[0].drift.brightness !== null")
     run.distance = 130.0

@@ -83,7 +83,8 @@ def test_state_holds_the_numbers_of_the_run(site: Site) -> None:
         "good",
         {"overwritten": 100},
     )
-    assert source["drift"]["level"] == "ok"
+    assert source["drift"]["level"] == "unseen"
+    assert source["drift"]["message"] == "not yet known: 0 of 200 frames"
     assert "ratio_hw" not in source["drift"]
     assert [score for _, score, _ in state["scores"]] == [5.5]
     assert state["recording"] is False
@@ -191,8 +192,8 @@ def test_metrics_are_valid_and_equal_the_snapshot(site: Site) -> None:
     assert samples["edgeseg_frames_dropped_total", (("cause", "overwritten"), *source)] == 100
     assert samples["edgeseg_verdicts_total", (*source, ("verdict", "defect"))] == 20
     assert samples["edgeseg_errors_total", (("cause", "video"),)] == 2
-    assert samples["edgeseg_drift_warning", source] == 0
-    assert samples["edgeseg_drift_ratio", source] == pytest.approx(1.0)
+    assert samples["edgeseg_drift_known", source] == 0
+    assert not any(name == "edgeseg_drift_warning" for name, _ in samples)
     p99 = (("quantile", "0.99"), ("stage", "end_to_end"))
     assert samples["edgeseg_stage_seconds", p99] == pytest.approx(0.01225)
     assert samples["edgeseg_last_frame_age_seconds", ()] < 60
@@ -208,6 +209,23 @@ def test_page_and_metrics_say_whether_camera_or_parts_moved(site: Site) -> None:
     assert 'edgeseg_drift_kind{index="0",kind="camera",source="camera 0"} 0.0' in body
     drift = site.page.state(source_index=0, after=0)["sources"][0]["drift"]
     assert (drift["kind"], drift["parts"]["right"]) == ("parts", 0.05)
+
+
+def test_metrics_say_whether_drift_is_known(site: Site) -> None:
+    grid_hw = np.full((4, 6), 100.0, np.float32)
+    for _ in range(200):
+        site.drift.on_frame(make_result(grid_hw=grid_hw))
+    body = site.ask("/metrics")[2].decode()
+    assert 'edgeseg_drift_known{index="0",source="camera 0"} 1.0' in body
+    assert 'edgeseg_drift_kind{index="0",kind="none",source="camera 0"} 1.0' in body
+    lost = SourceEvent(
+        kind="source_lost", source="camera 0", source_index=0, wall_s=0.0, monotonic_s=0.0
+    )
+    site.drift.on_source(lost)
+    body = site.ask("/metrics")[2].decode()
+    assert 'edgeseg_drift_known{index="0",source="camera 0"} 0.0' in body
+    assert "edgeseg_drift_kind{" not in body
+    assert "edgeseg_drift_warning{" not in body
 
 
 def test_drift_picture(site: Site) -> None:
