@@ -304,6 +304,19 @@ def test_requests_in_pieces_and_several_in_one(line: Rig) -> None:
         assert received[:9] == struct.pack(">HHHBBB", 7, 0, 5, 1, 3, 2)
 
 
+def test_triggers_that_come_at_once_are_equally_old(line: Rig) -> None:
+    """They are taken one after another, however long that takes."""
+
+    def write(bits: int) -> bytes:
+        return struct.pack(">HHHBBHH", 0, 0, 6, 1, 6, CONTROL, bits)
+
+    with connect(line) as plc:
+        plc.sendall((write(1) + write(0)) * 20)
+        line.wait(lambda: line.station.words().results == 20, "the results")
+    assert len({each.trigger.monotonic_ns for each in line.results}) == 1
+
+
+
 @pytest.mark.parametrize(
     "garbage",
     [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\0\xff\xff\1", b"\0\0\0\0\0\0\0\0", b"\xff" * 300],

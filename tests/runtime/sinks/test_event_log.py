@@ -89,6 +89,7 @@ def test_a_line_says_everything(tmp_path: Path) -> None:
         "verdict": "defect",
         "error": "none",
         "reason": "",
+        "doubt": None,
         "p_value": 0.0125,
         "oddness": "one good part in 80 looks this odd",
         "alarm": False,
