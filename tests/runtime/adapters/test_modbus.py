@@ -316,7 +316,6 @@ def test_triggers_that_come_at_once_are_equally_old(line: Rig) -> None:
     assert len({each.trigger.monotonic_ns for each in line.results}) == 1
 
 
-
 @pytest.mark.parametrize(
     "garbage",
     [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\0\xff\xff\1", b"\0\0\0\0\0\0\0\0", b"\xff" * 300],
