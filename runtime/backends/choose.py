@@ -75,11 +75,7 @@ def open_session(
     Every file is read once: what is held against hashes and signatures are the bytes that run.
     Whoever has looked at signatures already gives `options.files`.
     """
-    from edgeseg.runtime.backends.model_file import (
-        BackendUnavailable,
-        check_usable,
-        read_sidecar,
-    )
+    from edgeseg.runtime.backends.model_file import BackendUnavailable, check_usable
 
     model = Path(model)
     if not model.is_file():
@@ -102,9 +98,9 @@ def open_session(
     session.entry = name
     if not session.metadata.sealed:
         note(f"{model.name} was made before hashes: damage to it may go unnoticed; export it again")
-    if not _is_plan(file) and read_sidecar(file, files=options.files) is None:
-        # Of an earlier version: a newer one needs it.
-        note(f"{file.with_suffix('.json').name} is not beside {file.name}: it runs as exported")
+    sidecar = file.with_suffix(".json")
+    if not sidecar.is_file():  # of an earlier version: a newer one needs it
+        note(f"{sidecar.name} is not beside {file.name}: it runs as exported")
     note(f"{model.name} runs on {session.runs_on}")
     _note_precision(session, model.name, note=note)
     return session
