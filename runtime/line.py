@@ -68,6 +68,7 @@ class Line:
     ) -> None:
         self._options, self._faults, self._note = options, faults, note
         self.triggered = options.trigger != FREE
+        self._fired = specs[0].trigger == "software"
         _check_sources(options.trigger, specs)
         self.station = Station(
             timeout_s=options.trigger_timeout,
@@ -85,7 +86,8 @@ class Line:
     def intake(self, buffer: FrameBuffer) -> Intake:
         """What stands before the buffer."""
         kind, options = TRIGGERS[self._options.trigger], self._options
-        setup = TriggerSetup(told=options.sinks.of(kind.record), roi=options.roi)
+        told = options.sinks.of(kind.record)
+        setup = TriggerSetup(told=told, roi=options.roi, fired=self._fired)
         return kind.intake(buffer, self.station, setup)
 
     def attach(self, pipeline: Pipeline) -> None:

@@ -38,6 +38,8 @@ class StreamOptions:
     queue_size: int = 8
     realtime: bool = False
     stall_timeout: float = 5.0
+    camera_delay: float = 0.0
+    allow_repeats: bool = False
     max_pixels: int = MAX_PIXELS  # of a frame by its header, before it is decoded
     roi: str | None = None
     tile: bool = False
@@ -68,6 +70,8 @@ class StreamOptions:
             if value is not None and not value > 0:
                 raise UsageError(f"{name}={value}: expected more than 0")
         check_threshold(self.threshold)
+        if not 0 <= self.camera_delay < math.inf:
+            raise UsageError(f"camera_delay={self.camera_delay}: expected 0 or more seconds")
         if not 0 <= self.min_area < math.inf:
             raise UsageError(f"min_area={self.min_area}: expected 0 or more pixels of the camera")
         if not 0 <= self.tile_overlap < 1:

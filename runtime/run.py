@@ -50,7 +50,13 @@ def opened_stream(
 ) -> Iterator[Stream]:
     """Put a stream together, for the command and for the station of a taught project."""
     specs = [
-        parse_source(text, realtime=options.realtime, max_pixels=options.max_pixels)
+        parse_source(
+            text,
+            realtime=options.realtime,
+            max_pixels=options.max_pixels,
+            delay_s=options.camera_delay,
+            repeats=options.allow_repeats,
+        )
         for text in source_texts(options)
     ]
     with opened_product(options, note=note) as product:

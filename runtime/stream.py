@@ -165,6 +165,19 @@ stream = StreamCommand(
             help="Seconds without a frame after which a live source counts as lost.",
         ),
         click.Option(
+            ["--camera-delay"],
+            type=float,
+            default=StreamOptions.camera_delay,
+            help="Seconds from exposure to arrival that no clock shows: a trigger does not take "
+            "a frame that came within them.",
+        ),
+        click.Option(
+            ["--allow-repeats"],
+            is_flag=True,
+            help="A picture that is the one before, byte for byte, is a new one: for simulators "
+            "and encoders. Otherwise the camera is frozen.",
+        ),
+        click.Option(
             ["--max-pixels"],
             type=click.IntRange(1),
             default=StreamOptions.max_pixels,

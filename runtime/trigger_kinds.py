@@ -37,6 +37,7 @@ class TriggerSetup:
 
     told: Any  # the record of its kind
     roi: str | None  # the part of the frame that is looked at
+    fired: bool = False  # the camera takes a frame when software asks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ def _hardware(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) ->
 def _software(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "Intake":
     from edgeseg.runtime.triggers.intakes import SoftwareIntake
 
-    return SoftwareIntake(buffer, station)
+    return SoftwareIntake(buffer, station, fired=setup.fired)
 
 
 @dataclass(frozen=True, kw_only=True)

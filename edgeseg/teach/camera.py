@@ -83,14 +83,20 @@ class _EveryPart:
         self._count = 0
 
     def trigger(
-        self, *, origin: str, acquired: bool = False, frames: int = 1, needed: int = 1
+        self,
+        *,
+        origin: str,
+        at_ns: int | None = None,
+        acquired: bool = False,
+        frames: int = 1,
+        needed: int = 1,
     ) -> TriggerEvent:
         """Number it."""
         self._count += 1
         return TriggerEvent(
             trigger_id=self._count,
             origin=origin,
-            monotonic_ns=time.monotonic_ns(),
+            monotonic_ns=time.monotonic_ns() if at_ns is None else at_ns,
             wall_s=time.time(),
             job=Job(number=0, name=""),
         )
@@ -194,13 +200,12 @@ class Camera:
             self._changed.notify_all()
 
     def capture(self) -> Image:
-        """The frame of now: the newest one, or the one that a software trigger takes."""
-        newest = self._newest
+        """The first frame that was exposed from now on; of a camera on a line, the newest one."""
+        asked_ns, newest = time.monotonic_ns(), self._newest
         if self.spec.trigger == "software":
             self._reader.fire()
-            newest = self.next(after=self.newest_index)
-        elif newest is None:
-            newest = self.next(after=-1)
+        if self.spec.trigger != "hardware" or newest is None:
+            newest = self._first(lambda frame: frame.grabbed_ns > asked_ns)
         told = self.facts()
         if newest is None or not told["ok"]:  # what a lost camera showed last is not now
             raise RuntimeFailure(f"no frame came; {told['sentence']}")
@@ -213,12 +218,19 @@ class Camera:
 
     def next(self, *, after: int, timeout_s: float = _CAPTURE_S) -> Frame | None:
         """The first frame behind that number; None: none came."""
+        return self._first(lambda frame: frame.frame_index > after, timeout_s=timeout_s)
+
+    def _first(
+        self, wanted: Callable[[Frame], bool], *, timeout_s: float = _CAPTURE_S
+    ) -> Frame | None:
+        def is_there() -> bool:
+            return self._newest is not None and wanted(self._newest)
+
         with self._changed:
             self._changed.wait_for(
-                lambda: self._stop.is_set() or self._reader.ended or self._is_after(after),
-                timeout=timeout_s,
+                lambda: self._stop.is_set() or self._reader.ended or is_there(), timeout=timeout_s
             )
-            return self._newest if self._is_after(after) else None
+            return self._newest if is_there() else None
 
     def facts(self) -> dict[str, object]:
         """For `state`."""
@@ -245,9 +257,6 @@ class Camera:
             why = self._reader.why_lost if error is None else str(error).removeprefix(f"{name}: ")
             return f"{name}: {why}"
         return f"{name}: being opened"
-
-    def _is_after(self, number: int) -> bool:
-        return self._newest is not None and self._newest.frame_index > number
 
     def _keep_frame(self, frame: Frame) -> None:
         self._keep(rgb(frame))

@@ -15,12 +15,17 @@ Trigger = Literal["off", "hardware", "software"]  # what makes a camera take a f
 
 
 class Grab(NamedTuple):
-    """One frame as a capture hands it over; without an image it is lost, and `lost` says why."""
+    """One frame as a capture hands it over; without an image it is lost, and `lost` says why.
+
+    `grabbed_ns` is a moment before which it was not exposed, as late as the source allows: a
+    trigger takes the first frame with a later one. Arrival is no such moment, where frames can
+    wait in a buffer on their way.
+    """
 
     image_hwc: NDArray[np.uint8] | None
     channels: Channels
-    grabbed_ns: int
-    wall_s: float
+    grabbed_ns: int  # by time.monotonic_ns()
+    wall_s: float  # the same moment, by time.time()
     name: str = ""
     frame_id: int | None = None  # the camera's own number of the frame
     camera_ns: int | None = None  # the camera's own clock when it was exposed

@@ -23,6 +23,7 @@ SHUTDOWN = "shutdown"  # still waiting when the run ended
 FAILED = "failed"  # taken, and the run ended with an error before its verdict
 UNREADABLE = "unreadable"  # announced by the source and not decodable
 INCOMPLETE = "incomplete"  # a part of it was lost between camera and computer
+REPEATED = "repeated"  # byte for byte the one before: no new exposure of a real sensor
 UNDERRUN = "underrun"  # the camera sent it while every buffer of the computer was full
 
 
@@ -34,7 +35,7 @@ class Frame:
     frame_index: int
     image_hwc: NDArray[np.uint8]
     channels: Channels
-    grabbed_ns: int  # time.monotonic_ns() when the source handed it over, before decoding
+    grabbed_ns: int  # time.monotonic_ns(); it was not exposed before, as far as its source knows
     wall_s: float
     name: str = ""
     frame_id: int | None = None  # as the camera counts, and its own clock

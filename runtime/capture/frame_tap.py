@@ -27,6 +27,7 @@ class FrameTap:
         self._changed = threading.Condition()
         self._settle = settle  # frames that nobody gets, at the start
         self._wanted, self._ended = 0, False
+        self._asked_ns = 0  # what is older shows what lay there before somebody asked
         self._kept: list[NDArray[np.uint8]] = []
 
     def put(self, frame: Frame) -> None:
@@ -34,7 +35,7 @@ class FrameTap:
         mine = frame.source_index == 0
         if self._settle and mine:
             self._settle -= 1
-        elif self._wanted and mine:
+        elif self._wanted and mine and frame.grabbed_ns > self._asked_ns:
             rgb = frame.channels == "rgb"
             with self._changed:
                 self._kept.append(frame.image_hwc if rgb else frame.image_hwc[:, :, ::-1])
@@ -62,12 +63,13 @@ class FrameTap:
     def next_frames(
         self, count: int, *, timeout_s: float, ask: Callable[[], None] = lambda: None
     ) -> list[NDArray[np.uint8]]:
-        """The next frames of the first source, RGB; fewer if no more come, or not in time.
+        """Frames of the first source from now on, RGB; fewer if no more come, or not in time.
 
         `ask` has a camera that software triggers take one.
         """
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
+            self._asked_ns = time.monotonic_ns()
             self._kept, self._wanted = [], 0 if self._ended else count
         for left in reversed(range(count)):
             ask()

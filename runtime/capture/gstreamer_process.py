@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.runtime.capture.captures import Grab, Wait
+from edgeseg.runtime.capture.liveness import Arrival, Arrivals, Reading
 from edgeseg.runtime.capture.redact import redact
 from edgeseg.runtime.capture.stream_clock import StreamClock
 
@@ -40,6 +41,8 @@ _LONGEST_FRAME = 1 << 29
 # What appsink's drop=true means: while the pipe is full, newer frames replace older ones.
 _NEWEST = ["!", "queue", "leaky=downstream", "max-size-buffers=1"]
 _NO_TIME = 2**64 - 1
+# Elements and a setting that stamp frames when they arrive, or not at all.
+_BY_ARRIVAL = ("httpsrc", "tcpclientsrc", "multipartdemux", "do-timestamp=true")
 _PIPE_BYTES = 1 << 20  # the most that Linux gives a user; the default of 64 kB doubles the reads
 _LOOK_S = 0.1  # how soon the end of the run is noticed
 _FAREWELL_S = 2.0  # for the child to give its devices back
@@ -91,12 +94,22 @@ class GstProcess:
     """The running child."""
 
     def __init__(self, pipeline: str, *, live: bool, wait: Wait, timeout_s: float) -> None:
+        self._set_up(pipeline, live=live, wait=wait, timeout_s=timeout_s)
+        self._start(pipeline)
+
+    def _set_up(self, pipeline: str, *, live: bool, wait: Wait, timeout_s: float) -> None:
         self.fps = 0.0
         self._wait, self._timeout_s = wait, timeout_s
-        self._clock = StreamClock() if live else None
+        opened_s = time.monotonic()
+        self._live = live
+        self._clock = StreamClock(opened_s, patience_s=timeout_s)
+        self._arrivals = Arrivals(opened_s)  # for pipelines that give no times of a camera
+        self._timed = not any(word in pipeline for word in _BY_ARRIVAL)
         self._caps: _Caps | None = None
         self._first: Grab | None = None
         self._said: deque[str] = deque(maxlen=40)
+
+    def _start(self, pipeline: str) -> None:
         self._pipe, theirs = os.pipe()
         with suppress(OSError):
             fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -139,13 +152,14 @@ class GstProcess:
         return None
 
     def _next(self) -> Grab:
+        reading = Reading()
         while True:
             header = _HEADER.unpack(self._bytes(_HEADER.size))
             version, kind, length, pts_ns = header[0], header[2], header[3], header[4]
             if version != 0x0100 or length > _LONGEST_FRAME:
                 raise RuntimeFailure("the pipeline writes something else than frames to its pipe")
             if kind == _BUFFER:
-                return self._frame(length, pts_ns)
+                return self._frame(length, pts_ns, reading.arrival())
             if length > _LONGEST_TEXT:
                 raise RuntimeFailure("the pipeline writes something else than frames to its pipe")
             text = self._bytes(length)
@@ -153,15 +167,22 @@ class GstProcess:
                 self._caps = _caps(text.decode("ascii", "replace"))
                 self.fps = self._caps.fps
 
-    def _frame(self, length: int, pts_ns: int) -> Grab:
-        now_ns, wall_s = time.monotonic_ns(), time.time()
+    def _frame(self, length: int, pts_ns: int, arrival: Arrival) -> Grab:
         data = np.empty(length, np.uint8)
         self._fill(memoryview(data))  # type: ignore[arg-type]
-        if self._clock is not None and pts_ns != _NO_TIME:
-            # Zero would mean no time at all, and is that of every stream's first frame.
-            age_s = self._clock.age_s(now_ns / 1e9, (pts_ns + 1) / 1e9)
-            now_ns, wall_s = now_ns - int(age_s * 1e9), wall_s - age_s
-        return Grab(_picture(data, self._caps), "bgr", now_ns, wall_s)
+        stamps = arrival.stamps(self._exposed_s(arrival, pts_ns))
+        return Grab(_picture(data, self._caps), "bgr", *stamps)
+
+    def _exposed_s(self, arrival: Arrival, pts_ns: int) -> float:
+        """At the earliest; a file is as new as its reading."""
+        if not self._live:
+            return arrival.now_s
+        by_arrival_s = self._arrivals.exposed_s(arrival)
+        # Zero would mean no time at all, and is that of every stream's first frame.
+        timed = self._timed and pts_ns != _NO_TIME
+        time_s = (pts_ns + 1) / 1e9 if timed else 0.0
+        timed_s = self._clock.exposed_s(arrival, time_s)
+        return by_arrival_s if timed_s is None else timed_s
 
     def _bytes(self, count: int) -> bytes:
         data = bytearray(count)

@@ -4,6 +4,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,20 +15,26 @@ from numpy.typing import NDArray
 from edgeseg.contract.images import to_8_bit
 from edgeseg.contract.opencv_log import quiet_opencv
 from edgeseg.runtime.capture.captures import Grab, Pace, Wait
+from edgeseg.runtime.capture.driver_clock import driver_exposed_s
+from edgeseg.runtime.capture.liveness import Arrival, Arrivals, Reading
 from edgeseg.runtime.capture.stream_clock import StreamClock
 
 _READ_SHARE = 1.25  # of the stall time-out
 
 
+# When a frame was exposed at the earliest, by its arrival and its position in seconds.
+Clock = Callable[[Arrival, float], float]
+
+
 class OpenCvCapture:
-    """An open cv2.VideoCapture."""
+    """An open cv2.VideoCapture; without a clock a frame is as old as its arrival, as in a file."""
 
     def __init__(
         self,
         capture: cv2.VideoCapture,
         *,
         pace: Pace | None = None,
-        clock: StreamClock | None = None,
+        clock: Clock = lambda arrival, position_s: arrival.now_s,
     ) -> None:
         self.fps = max(0.0, capture.get(cv2.CAP_PROP_FPS))
         sides = (cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_WIDTH)
@@ -40,22 +47,18 @@ class OpenCvCapture:
     def read(self) -> Grab | None:
         """Stamp the frame when it is grabbed, then decode it."""
         try:
-            if (self._pace and self._pace.ending()) or not self._capture.grab():
+            if self._pace and self._pace.ending():
                 return None
-            grabbed_ns, wall_s = self._stamp()
+            reading = Reading()
+            if not self._capture.grab():
+                return None
+            arrival = reading.arrival()
+            exposed_s = self._clock(arrival, self._capture.get(cv2.CAP_PROP_POS_MSEC) / 1e3)
             good, image = self._capture.retrieve()  # a new array every time
         except cv2.error:  # some drivers raise when the camera is pulled out
             return None
         image_hwc = three_channels(image) if good and image is not None else None
-        return Grab(image_hwc, "bgr", grabbed_ns, wall_s)
-
-    def _stamp(self) -> tuple[int, float]:
-        """When the frame came, or should have come by the times in the stream."""
-        now_ns, wall_s = time.monotonic_ns(), time.time()
-        if self._clock is None:
-            return now_ns, wall_s
-        age_s = self._clock.age_s(now_ns / 1e9, self._capture.get(cv2.CAP_PROP_POS_MSEC) / 1e3)
-        return now_ns - int(age_s * 1e9), wall_s - age_s
+        return Grab(image_hwc, "bgr", *arrival.stamps(exposed_s))
 
     def close(self) -> None:
         """Release the device or connection."""
@@ -73,10 +76,36 @@ def three_channels(image: NDArray[np.generic]) -> NDArray[np.uint8]:
 def open_device(text: str) -> OpenCvCapture | None:
     """A camera by its number or its file in /dev."""
     _keep_quiet()
+    opened_s = time.monotonic()
     backend = cv2.CAP_V4L2 if sys.platform == "linux" else cv2.CAP_ANY
     capture = cv2.VideoCapture(int(text) if is_index(text) else text, backend)
     capture.set(cv2.CAP_PROP_BUFFERSIZE, 1)  # the driver's own queue makes frames old
-    return OpenCvCapture(capture) if _is_open(capture) else None
+    return OpenCvCapture(capture, clock=device_clock(opened_s)) if _is_open(capture) else None
+
+
+def device_clock(opened_s: float) -> Clock:
+    """By the driver's stamps, and by arrival where it has none."""
+    arrivals = Arrivals(opened_s)
+
+    def clock(arrival: Arrival, position_s: float) -> float:
+        by_arrival_s = arrivals.exposed_s(arrival)
+        stamped_s = driver_exposed_s(arrival.now_s, position_s)
+        return by_arrival_s if stamped_s is None else stamped_s
+
+    return clock
+
+
+def stream_clock(opened_s: float, *, timed: bool, patience_s: float) -> Clock:
+    """By the times in the stream where it has real ones, and otherwise by arrival."""
+    arrivals = Arrivals(opened_s)
+    times = StreamClock(opened_s, patience_s=patience_s)
+
+    def clock(arrival: Arrival, position_s: float) -> float:
+        by_arrival_s = arrivals.exposed_s(arrival)
+        timed_s = times.exposed_s(arrival, position_s) if timed else None
+        return by_arrival_s if timed_s is None else timed_s
+
+    return clock
 
 
 def is_index(text: str) -> bool:
@@ -103,9 +132,11 @@ def open_network(url: str, *, timeout_s: float) -> OpenCvCapture | None:
     # When FFmpeg has waited so long, it hands out the frame that its decoder held back, as old as
     # the silence. By then the reader must have given the connection up.
     parameters += [cv2.CAP_PROP_READ_TIMEOUT_MSEC, int(_READ_SHARE * timeout_s * 1000)]
+    opened_s = time.monotonic()
     capture = cv2.VideoCapture(url, cv2.CAP_FFMPEG, parameters)
     # Other streams have no times of their own: FFmpeg makes them up from a rate.
-    clock = StreamClock() if url.lower().startswith("rtsp") else None
+    timed = url.lower().startswith("rtsp")
+    clock = stream_clock(opened_s, timed=timed, patience_s=timeout_s)
     return OpenCvCapture(capture, clock=clock) if _is_open(capture) else None
 
 

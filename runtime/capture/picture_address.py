@@ -2,10 +2,14 @@
 
 FFmpeg would decode a picture that was cut on its way, its missing part grey; here it is decoded as
 a file is, by the one rule, so that what a fit refuses is a frame that could not be read.
+
+A picture is stamped when it is asked for: it is exposed after that, unless the camera gives one
+that it has kept. Where its answer says so, the picture is as much older.
 """
 
 import time
-from http.client import HTTPException
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException, HTTPMessage
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import (
@@ -34,6 +38,23 @@ def is_picture_address(text: str) -> bool:
     return parts.scheme.lower() in ("http", "https") and suffix in IMAGE_SUFFIXES
 
 
+def seconds_kept(headers: HTTPMessage) -> float:
+    """How long the answer says that its picture lay on the server or on the way; 0: not at all.
+
+    Both dates are of the server's clock, and have whole seconds: one that has begun counts.
+    """
+    age = headers.get("Age", "0").strip()
+    kept_s = float(age) if age.isdecimal() else 0.0
+    try:
+        answered, modified = (
+            parsedate_to_datetime(headers[name]) for name in ("Date", "Last-Modified")
+        )
+        kept_s = max(kept_s, (answered - modified).total_seconds())
+    except (TypeError, ValueError):  # one of them is missing, or is no date
+        pass
+    return kept_s + 1.0 if kept_s > 0 else 0.0
+
+
 class PictureAddress:
     """Asks again and again; no answer is a lost source, a damaged one an unreadable frame."""
 
@@ -59,12 +80,14 @@ class PictureAddress:
         """The next picture; None when nobody answers with one."""
         if self._pace.ending():
             return None
+        asked_ns, asked_wall_s = time.monotonic_ns(), time.time()
         try:
             with self._opener.open(self._url, timeout=self._timeout_s) as answer:
                 data = answer.read(_MOST_BYTES + 1)
+                kept_s = seconds_kept(answer.headers)
         except (OSError, HTTPException, ValueError):  # also refused, or no HTTP at all
             return None
-        grabbed_ns, wall_s = time.monotonic_ns(), time.time()
+        grabbed_ns, wall_s = asked_ns - int(kept_s * 1e9), asked_wall_s - kept_s
         if not data:
             return None
         try:

@@ -6,10 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.runtime.capture.captures import Capture, Fires, Grab, Wait
-from edgeseg.runtime.capture.frame_buffer import Frame
+from edgeseg.runtime.capture.frame_buffer import REPEATED, Frame
 from edgeseg.runtime.capture.intake import Intake
+from edgeseg.runtime.capture.repeats import Repeats
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
 from edgeseg.runtime.records import SourceEvent, SourceEventKind
 
@@ -61,9 +65,12 @@ class Reader:
         self._frame_index = 0
         self._was_open = False
         self._lost_said = False
+        self._awaited = False  # a connection's first frame is
         self._attempts = 0
         self._capture: Capture | None = None  # while it is open
         self._alive_s = math.inf  # last sign of life; infinite while it owes none
+        self._repeats = Repeats()
+        self._repeated = False  # the last frame was no sign of life, being the one before
         self._called_s = math.inf  # when the driver was called; infinite while it is not
         self._state = threading.Lock()  # `connected`: the watchdog changes it too
         self._thread = threading.Thread(target=self._run, name=f"source-{index}", daemon=True)
@@ -106,7 +113,9 @@ class Reader:
         dropped, since nobody knows how old it is, and the source is opened anew.
         """
         if self._late(now_s):
-            self._lose(f"no frame for {now_s - self._alive_s:.1f} s")
+            silent_s = now_s - self._alive_s
+            frozen = f"the picture has not changed for {silent_s:.1f} s: the camera is frozen"
+            self._lose(frozen if self._repeated else f"no frame for {silent_s:.1f} s")
 
     def is_stuck(self, now_s: float) -> bool:
         """Whether a driver has not returned for so long that only a new process helps.
@@ -158,7 +167,7 @@ class Reader:
             return False
         before = self._frame_index
         self.fps = capture.fps
-        self._capture, self._alive_s = capture, time.monotonic()
+        self._capture, self._alive_s, self._awaited = capture, time.monotonic(), True
         try:
             if self.spec.trigger != "off":
                 self._connect()  # it delivers when asked, so being open is all that it owes
@@ -174,12 +183,10 @@ class Reader:
 
     def _read_all(self, capture: Capture) -> str:
         """Hand frames over until no more come; says why."""
-        first = True
         try:
             while not self._stop.is_set() and (grab := self._call(capture)) is not None:
-                if not self._accept(grab, first=first):
+                if not self._accept(grab):
                     break
-                first = False
         except RuntimeFailure as error:
             if not self.spec.reconnects:
                 raise RuntimeFailure(f"{self.spec.name}: {error}") from None
@@ -192,44 +199,58 @@ class Reader:
         self._called_s = math.inf  # put() may wait for a slow model: that is no driver
         return grab
 
-    def _accept(self, grab: Grab, *, first: bool) -> bool:
+    def _accept(self, grab: Grab) -> bool:
         """Hand a frame over; false when this connection is given up, by the watchdog or here.
 
         The watchdog looks now and then: a frame that comes after the time-out and before its next
         look is as old as any other.
         """
-        if first and self.spec.trigger == "off" and not self._late(time.monotonic()):
+        self._repeated = self._is_repeated(grab)
+        free, now_s = self.spec.trigger == "off", time.monotonic()
+        if free and self._awaited and not self._repeated and not self._late(now_s):
+            self._awaited = False
             self._connect()
-        self.check_stall(time.monotonic())
+        self.check_stall(now_s)
         index = self._frame_index
         self._frame_index += 1
-        if not self.connected:
+        if not self.connected and not (self._awaited and self._repeated and not self._late(now_s)):
             self._buffer.count_unread(self.index, STALLED)
             return False
-        if grab.image_hwc is None:
-            self._buffer.count_unread(self.index, grab.lost)
+        if self._repeated:  # no sign of life
+            self._lose_frame(grab, REPEATED)
+        elif grab.image_hwc is None:
+            self._lose_frame(grab, grab.lost)
             self._show_life()
-            if self.spec.trigger != "off":  # somebody waits for this one
-                self._emit("frame_lost", grab.lost, frame_id=grab.frame_id)
-            return True
-        height, width = grab.image_hwc.shape[:2]
-        self.size_hw = (height, width)
-        self._alive_s = math.inf  # put() may wait for a slow model: that is no stall
-        self._buffer.put(
-            Frame(
-                source_index=self.index,
-                frame_index=index,
-                image_hwc=grab.image_hwc,
-                channels=grab.channels,
-                grabbed_ns=grab.grabbed_ns,
-                wall_s=grab.wall_s,
-                name=grab.name,
-                frame_id=grab.frame_id,
-                camera_ns=grab.camera_ns,
-            )
-        )
-        self._show_life()
+        else:
+            self.size_hw = (grab.image_hwc.shape[0], grab.image_hwc.shape[1])
+            self._alive_s = math.inf  # put() may wait for a slow model: that is no stall
+            self._buffer.put(self._frame(grab, grab.image_hwc, index))
+            self._show_life()
         return True
+
+    def _is_repeated(self, grab: Grab) -> bool:
+        """Files may hold a picture twice; a sensor never takes the same one again."""
+        if self.spec.repeats or not self.spec.reconnects or grab.image_hwc is None:
+            return False
+        return self._repeats.seen(grab.image_hwc)
+
+    def _lose_frame(self, grab: Grab, cause: str) -> None:
+        self._buffer.count_unread(self.index, cause)
+        if self.spec.trigger != "off":  # somebody waits for this one
+            self._emit("frame_lost", cause, frame_id=grab.frame_id)
+
+    def _frame(self, grab: Grab, image_hwc: NDArray[np.uint8], index: int) -> Frame:
+        return Frame(
+            source_index=self.index,
+            frame_index=index,
+            image_hwc=image_hwc,
+            channels=grab.channels,
+            grabbed_ns=grab.grabbed_ns - int(self.spec.delay_s * 1e9),
+            wall_s=grab.wall_s - self.spec.delay_s,
+            name=grab.name,
+            frame_id=grab.frame_id,
+            camera_ns=grab.camera_ns,
+        )
 
     def _show_life(self) -> None:
         # A triggered camera owes no frame: whether it is still there is for its capture to know.

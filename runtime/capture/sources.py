@@ -46,6 +46,8 @@ class SourceSpec:
     reconnects: bool = False  # a live source that can be lost and come back
     max_pixels: int = MAX_PIXELS  # of a frame by its header, before it is decoded
     trigger: Trigger = "off"  # otherwise frames come when asked for, and silence is no loss
+    delay_s: float = 0.0  # from exposure to arrival, that no clock of the source shows
+    repeats: bool = False  # a picture that is the one before, byte for byte, is a new one
 
     def policy(self, asked: Policy | None) -> Policy:
         """What was asked for; else the newest frame of live sources and all of the others.
@@ -201,7 +203,14 @@ SOURCES = {
 }
 
 
-def parse_source(text: str, *, realtime: bool = False, max_pixels: int = MAX_PIXELS) -> SourceSpec:
+def parse_source(
+    text: str,
+    *,
+    realtime: bool = False,
+    max_pixels: int = MAX_PIXELS,
+    delay_s: float = 0.0,
+    repeats: bool = False,
+) -> SourceSpec:
     """Understand a --source; `realtime` plays video files at their own rate, like a camera."""
     text = text.strip()
     for kind, source in SOURCES.items():
@@ -216,6 +225,8 @@ def parse_source(text: str, *, realtime: bool = False, max_pixels: int = MAX_PIX
                 reconnects=live and source.reconnects,
                 trigger=source.trigger(text),
                 max_pixels=max_pixels,
+                delay_s=delay_s,
+                repeats=repeats,
             )
     *most, last = (source.expects for source in SOURCES.values())
     raise UsageError(

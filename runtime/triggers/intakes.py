@@ -1,13 +1,13 @@
 """Frames meet their triggers, in the reader's thread, before the buffer.
 
-software: trigger, then the first frame grabbed after it        frames between them are dropped
+software: trigger, then the first frame exposed after it        frames between them are dropped
 hardware: every frame of the camera is a trigger of its line    a damaged one is answered too
 """
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer
+from edgeseg.runtime.capture.frame_buffer import REPEATED, Frame, FrameBuffer
 from edgeseg.runtime.station.codes import ErrorCode
 from edgeseg.runtime.station.station import Station
 
@@ -24,10 +24,10 @@ def tied(frame: Frame, event: "TriggerEvent") -> Frame:
 
 
 class SoftwareIntake:
-    """Lets the first frame after each trigger through."""
+    """Lets the first frame after each trigger through; `fired`: each takes a frame of its own."""
 
-    def __init__(self, buffer: FrameBuffer, station: Station) -> None:
-        self._buffer, self._station = buffer, station
+    def __init__(self, buffer: FrameBuffer, station: Station, *, fired: bool = False) -> None:
+        self._buffer, self._station, self._fired = buffer, station, fired
 
     def put(self, frame: Frame) -> None:
         """Score it if a trigger waits that is older than it."""
@@ -38,8 +38,13 @@ class SoftwareIntake:
             self._buffer.put(tied(frame, event))
 
     def count_unread(self, source_index: int, cause: str) -> None:
-        """A damaged frame is the answer to a trigger that waits: the part may be gone."""
+        """A damaged frame is the answer to a trigger that waits: the part may be gone.
+
+        A picture that a camera which runs freely gives twice is none: a new one may still come.
+        """
         self._buffer.count_unread(source_index, cause)
+        if cause == REPEATED and not self._fired:
+            return
         self._station.fail_acquiring(ErrorCode.INCOMPLETE_FRAME, f"the frame is lost ({cause})")
 
     def finish(self, source_index: int) -> None:

@@ -49,9 +49,15 @@ class Triggered(Protocol):
     """Who is told of a part; the station of a run, or whoever collects pictures."""
 
     def trigger(
-        self, *, origin: str, acquired: bool = False, frames: int = 1, needed: int = 1
+        self,
+        *,
+        origin: str,
+        at_ns: int | None = None,
+        acquired: bool = False,
+        frames: int = 1,
+        needed: int = 1,
     ) -> TriggerEvent:
-        """A part is there, with so many frames."""
+        """A part is there since that moment, with so many frames; None: since now."""
 
     def waits_for(self, trigger_id: int) -> bool:
         """Whether its frames are wanted."""
@@ -88,7 +94,7 @@ class PartIntake:
             part.away += 1
             self._let_go(frame)
             if part.away >= GONE:
-                self._leave(part)
+                self._leave(part, at_ns=frame.grabbed_ns)
             return
         part.away = 0
         part.seen += 1
@@ -99,7 +105,7 @@ class PartIntake:
             return
         self._keep(part, frame, view)
         if part.still >= REST + self._frames - 1:
-            self._answer(part)
+            self._answer(part, at_ns=frame.grabbed_ns)
 
     def _keep(self, part: _Part, frame: Frame, view: View) -> None:
         """The frames that show most of the part; of one that rests, the newest."""
@@ -111,22 +117,24 @@ class PartIntake:
             self._let_go(dropped.frame)
         del part.best[self._frames :]
 
-    def _leave(self, part: _Part) -> None:
+    def _leave(self, part: _Part, *, at_ns: int | None) -> None:
         """It has passed: its best frames answer for it."""
         if not part.answered:
             if part.seen >= SEEN:
-                self._answer(part)
+                self._answer(part, at_ns=at_ns)
             else:
                 for candidate in part.best:
                     self._let_go(candidate.frame)
         self._part = None
 
-    def _answer(self, part: _Part) -> None:
+    def _answer(self, part: _Part, *, at_ns: int | None) -> None:
+        """Triggered when it was seen: frames that came late are for a part that may be gone."""
         part.answered = True
         chosen = sorted((each.frame for each in part.best), key=lambda frame: frame.frame_index)
         part.best.clear()
         event = self._station.trigger(
             origin="part",
+            at_ns=at_ns,
             acquired=True,
             frames=len(chosen),
             needed=min(self._needed, len(chosen)),
@@ -148,7 +156,7 @@ class PartIntake:
     def finish(self, source_index: int) -> None:
         """No more frames: what is in view is answered for now."""
         if self._part is not None:
-            self._leave(self._part)
+            self._leave(self._part, at_ns=None)
         self._buffer.finish(source_index)
 
 

@@ -65,6 +65,7 @@ class StationSink:
         inspection = inspection_of(result, job=self._jobs.get(recipe or ""))
         if result.trigger_id is None:
             return self._station.free(inspection, at_ns=int(result.monotonic_s * 1e9))
+        self._station.tick()  # a verdict after the time-out is too late, also between two looks
         return self._station.complete(result.trigger_id, inspection)
 
     def on_frame(self, result: FrameResult) -> None:

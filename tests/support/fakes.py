@@ -107,9 +107,11 @@ def grey(level: int, size_hw: tuple[int, int] = (32, 48)) -> NDArray[np.uint8]:
     return np.full((*size_hw, 3), level, np.uint8)
 
 
-def camera(name: str = "cam") -> SourceSpec:
-    """A live source that reconnects."""
-    return SourceSpec(kind="network", text=name, name=name, live=True, reconnects=True)
+def camera(name: str = "cam", *, repeats: bool = True) -> SourceSpec:
+    """A live source that reconnects; grey pictures have no noise, so they may repeat."""
+    return SourceSpec(
+        kind="network", text=name, name=name, live=True, reconnects=True, repeats=repeats
+    )
 
 
 def clip(name: str = "clip") -> SourceSpec:

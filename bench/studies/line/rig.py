@@ -98,6 +98,7 @@ class Rig:
             live=self.live,
             reconnects=self.live,
             trigger="software" if self.fired else "off",
+            repeats=True,  # grey frames have no noise
         )
         self.options: StreamOptions = read_options(
             {"model": Path("rig"), "source": ("rig",), "stall_timeout": 1.0, **self.values}

@@ -29,6 +29,8 @@ from edgeseg.runtime.capture.aravis.pixels import FORMATS, NAMES, picture
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.captures import Grab, Wait
 from edgeseg.runtime.capture.frame_buffer import INCOMPLETE, UNDERRUN, UNREADABLE
+from edgeseg.runtime.capture.liveness import Arrival, Reading
+from edgeseg.runtime.capture.stream_clock import StreamClock
 
 _BUFFERS = 8  # frames that the library may hold while the reader waits for room
 _POP_S = 0.1  # how soon the end of the run is noticed
@@ -156,7 +158,10 @@ class AravisCamera:
         size = ask("arv_camera_get_payload", camera)
         for _ in range(_BUFFERS):
             library().arv_stream_push_buffer(self._stream, library().arv_buffer_new_allocate(size))
-        self._opened_ns = time.monotonic_ns()
+        self._opened_s = time.monotonic()
+        # Who triggers a camera wants its first frame too, and nothing waits when it is opened.
+        settle = {"settle": 0} if self._triggered else {}
+        self._clock = StreamClock(self._opened_s, patience_s=timeout_s, **settle)
         try:
             ask("arv_camera_start_acquisition", camera)
         except Refused:
@@ -166,10 +171,11 @@ class AravisCamera:
     def read(self) -> Grab | None:
         """The next frame; None at the end of the run, and when it is silent for too long."""
         quiet_since_s = asked_s = time.monotonic()
+        reading = Reading()
         while not self._wait(0):
             buffer = library().arv_stream_timeout_pop_buffer(self._stream, int(_POP_S * 1e6))
             if buffer:
-                return self._grab(c_void_p(buffer))
+                return self._grab(c_void_p(buffer), reading.arrival())
             if self._underrun():
                 return Grab(None, "bgr", time.monotonic_ns(), time.time(), lost=UNDERRUN)
             now_s = time.monotonic()
@@ -182,12 +188,13 @@ class AravisCamera:
                 asked_s = time.monotonic()
         return None
 
-    def _grab(self, buffer: c_void_p) -> Grab:
+    def _grab(self, buffer: c_void_p, arrival: Arrival) -> Grab:
         arv = library()
         try:
-            grabbed_ns, wall_s = self._arrival(arv.arv_buffer_get_system_timestamp(buffer))
             frame_id = int(arv.arv_buffer_get_frame_id(buffer))
             camera_ns = int(arv.arv_buffer_get_timestamp(buffer))
+            system_ns = int(arv.arv_buffer_get_system_timestamp(buffer))
+            grabbed_ns, wall_s = arrival.stamps(self._exposed_s(arrival, camera_ns, system_ns))
             image_hwc, lost = None, INCOMPLETE
             channels: Channels = "bgr"
             if arv.arv_buffer_get_status(buffer) == SUCCESS:
@@ -210,13 +217,17 @@ class AravisCamera:
             lost=lost,
         )
 
-    def _arrival(self, system_ns: int) -> tuple[int, float]:
-        """When its first packet came, by both clocks: it may have waited in the library since."""
-        now_ns, wall_ns = time.monotonic_ns(), time.time_ns()
-        age_ns = wall_ns - system_ns if system_ns else 0
+    def _exposed_s(self, arrival: Arrival, camera_ns: int, system_ns: int) -> float:
+        """At the earliest: by the camera's clock, and by when the library had its first packet.
+
+        The library cannot see what waits for it while this process is stopped; a camera may have
+        no clock.
+        """
+        waited_s = arrival.wall_s - system_ns / 1e9 if system_ns else 0.0
         # A clock that is set meanwhile must not make frames from before the camera was opened.
-        age_ns = min(max(age_ns, 0), now_ns - self._opened_ns)
-        return now_ns - age_ns, (wall_ns - age_ns) / 1e9
+        packet_s = arrival.now_s - min(max(waited_s, 0.0), arrival.now_s - self._opened_s)
+        clock_s = self._clock.exposed_s(arrival, camera_ns / 1e9)
+        return packet_s if clock_s is None else min(packet_s, clock_s)
 
     def _underrun(self) -> bool:
         """Whether one more frame found no buffer; each is told once."""

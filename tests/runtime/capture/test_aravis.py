@@ -226,7 +226,8 @@ def test_it_is_discovered_and_its_frames_have_numbers_and_times(
     ids = [grab.frame_id for grab in grabs if grab is not None]
     assert np.diff(np.array(ids)).tolist() == [1] * 4
     assert (np.diff([grab.camera_ns or 0 for grab in grabs if grab is not None]) > 0).all()
-    assert (np.diff([grab.grabbed_ns for grab in grabs if grab is not None]) > 0).all()
+    stamps = [grab.grabbed_ns for grab in grabs if grab is not None]
+    assert stamps == sorted(stamps), "that of the opening, until it is known what a prompt one is"
     colours = opened("aravis:127.0.0.1,pixel_format=RGB8", stop)
     grab = colours.read()
     colours.close()

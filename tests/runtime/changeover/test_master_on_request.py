@@ -90,12 +90,17 @@ class Taken:
         pass
 
 
-def frame(level: int, *, source: int = 0, channels: str = "rgb") -> Frame:
+LATER_NS = 2**62  # than any request
+
+
+def frame(
+    level: int, *, source: int = 0, channels: str = "rgb", grabbed_ns: int = LATER_NS
+) -> Frame:
     image = np.zeros((2, 3, 3), np.uint8)
     image[:, :, 0] = level
     return Frame(
-        source_index=source, frame_index=level, image_hwc=image, channels=channels, grabbed_ns=1,
-        wall_s=0.0,
+        source_index=source, frame_index=level, image_hwc=image, channels=channels,
+        grabbed_ns=grabbed_ns, wall_s=0.0,
     )  # fmt: skip
 
 
@@ -118,3 +123,10 @@ def test_a_tap_takes_nothing_away_and_turns_colours_round() -> None:
     assert [each.frame_index for each in taken.frames] == [1, 2, 3, 4, 5]
     assert tap.next_frames(1, timeout_s=0.0) == []
     wait(lambda: not tap._wanted, "nobody waits any more")
+
+
+def test_a_frame_from_before_the_request_shows_no_master_part() -> None:
+    tap = FrameTap(Taken())
+    burst = iter((frame(1, grabbed_ns=1), frame(2, grabbed_ns=2), frame(3)))
+    (only,) = tap.next_frames(1, timeout_s=30.0, ask=lambda: [tap.put(each) for each in burst])
+    assert only[0, 0, 0] == 3

@@ -1,0 +1,115 @@
+"""Which frames of a source without a clock are new, by the pace at which they arrive.
+
+    opened --not known--> at its pace --live--> late, or never waited for --not known--> at its pace
+
+A link, a camera or this process that stood still leaves frames behind in buffers. They come in a
+burst, and none of them says how old it is. So a frame counts as new only while the stream keeps
+its pace; until then all that is known is that it was not exposed before the last one that was new.
+"""
+
+import itertools
+import math
+import time
+from collections import deque
+from typing import NamedTuple
+
+_STEADY = 8  # intervals in a row that make a pace
+_RUN = 33  # arrivals of a live stream that its period is taken from
+_PACE = 0.9  # of the period: frames that come faster are drained from a buffer
+_UNEVEN = (0.5, 1.5)  # of their mean: intervals that are no pace
+_LATE = 0.75  # of the period: later than jitter
+_WAITED = 0.05  # of an interval: the reader slept until the frame was there
+
+
+class Arrival(NamedTuple):
+    """When a frame came, by both clocks, and how long the reader slept until it was there."""
+
+    now_s: float
+    wall_s: float
+    waited_s: float
+
+    def stamps(self, exposed_s: float) -> tuple[int, float]:
+        """Both clocks at an earlier moment, as a `Grab` has them."""
+        return int(exposed_s * 1e9), self.wall_s - (self.now_s - exposed_s)
+
+
+class Reading:
+    """Begins a blocking read; decoding takes the processor's time, waiting does not."""
+
+    def __init__(self) -> None:
+        self._begun_s, self._busy_s = time.monotonic(), time.thread_time()
+
+    def arrival(self) -> Arrival:
+        """The frame is there."""
+        now_s = time.monotonic()
+        busy_s = time.thread_time() - self._busy_s
+        return Arrival(now_s, time.time(), max(0.0, now_s - self._begun_s - busy_s))
+
+
+def has_waited(waited_s: float, interval_s: float) -> bool:
+    """Whether a read found no frame, so that none waits in a buffer of this computer."""
+    return waited_s > _WAITED * interval_s
+
+
+class Arrivals:
+    """The pace of one connection, which began to be opened at `opened_s`."""
+
+    def __init__(self, opened_s: float) -> None:
+        self._since_s = opened_s  # the last moment at which nothing older can have waited
+        self._count = 0  # frames that have come since then
+        self._last_s = opened_s
+        self._live = False
+        self._period_s = math.inf  # when it was live
+        self._recent: deque[tuple[float, bool]] = deque(maxlen=_STEADY + 1)
+        self._run: deque[float] = deque(maxlen=_RUN)
+
+    def exposed_s(self, arrival: Arrival) -> float:
+        """The frame that arrives now was not exposed before this."""
+        now_s = arrival.now_s
+        waited = has_waited(arrival.waited_s, now_s - self._last_s)
+        self._last_s = now_s
+        self._recent.append((now_s, waited))
+        self._count += 1
+        if self._live and not self._keeps_up(now_s):
+            self._live = False
+            self._recent = deque([(now_s, waited)], maxlen=_STEADY + 1)
+        elif not self._live and self._at_pace():
+            self._live = True
+            self._run = deque([at_s for at_s, _ in self._recent][:-1], maxlen=_RUN)
+            self._period_s = (now_s - self._run[0]) / len(self._run)
+        if self._live:
+            self._since_s = max(self._since_s, now_s - self._late_s(now_s))
+            self._run.append(now_s)
+            self._period_s = (now_s - self._run[0]) / (len(self._run) - 1)
+            self._count = 0
+        return self._since_s
+
+    def _keeps_up(self, now_s: float) -> bool:
+        """Not late, and the reader had to wait for one of the last frames: it is quick enough."""
+        waited = any(waited for _, waited in self._recent)
+        return waited and self._late_s(now_s) <= _LATE * self._period_s
+
+    def _late_s(self, now_s: float) -> float:
+        """Behind the promptest of the frames before it, had they come at an even pace."""
+        before = list(self._run)[-_STEADY:]
+        due_s = (at_s + (len(before) - i) * self._period_s for i, at_s in enumerate(before))
+        return max(0.0, now_s - min(due_s))
+
+    def _at_pace(self) -> bool:
+        """Even intervals, as long as before or as on average: a buffer is drained faster.
+
+        What came since nothing waited was exposed since then, so the average interval is never
+        below the camera's own.
+        """
+        if len(self._recent) <= _STEADY:
+            return False
+        times = [at_s for at_s, _ in self._recent]
+        intervals = [later - at for at, later in itertools.pairwise(times)]
+        mean_s = sum(intervals) / len(intervals)
+        least, most = (share * mean_s for share in _UNEVEN)
+        average_s = (times[-1] - self._since_s) / self._count
+        return (
+            mean_s >= _PACE * min(self._period_s, average_s)
+            and all(least <= interval <= most for interval in intervals)
+            and sum(waited for _, waited in list(self._recent)[1:]) >= _STEADY // 2
+        )
