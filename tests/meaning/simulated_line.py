@@ -38,7 +38,8 @@ from tests.support.scored_frames import make_result
 KINDS = ("software", "hardware", "part")
 TIMEOUT_S = 2.0
 STALL_S = 5.0
-DELAY_S = 0.06  # from exposure to arrival, as the line declares it
+DELAY_S = 0.05  # from exposure to arrival, at least
+DECLARED_S = 0.06  # as --camera-delay tells it
 _SLACK_S = 0.02  # a late verdict is seen between two frames
 
 
@@ -119,9 +120,7 @@ class SimulatedLine:
         self._wanted, self._open = triggers, OPENERS[source]
         if source in ORDERED:
             troubles = replace(troubles, reordered=0.0)
-        self.wire = Wire(
-            self.sim, fps=20.0, delay_s=DELAY_S - 0.01, jitter_s=0.004, troubles=troubles
-        )
+        self.wire = Wire(self.sim, fps=20.0, delay_s=DELAY_S, jitter_s=0.004, troubles=troubles)
         self._stop = _Stop(self.sim)
         self.newest = 0  # frame that the intake has seen
         self.made_by: dict[int, int] = {}  # the frame in which a trigger was seen or answered
@@ -130,7 +129,7 @@ class SimulatedLine:
         self.buffer = _Scored(self)
         self._sink = StationSink(self.station, sources=1)
         spec = SourceSpec(
-            kind="network", text="sim", name="sim", live=True, reconnects=True, delay_s=DELAY_S
+            kind="network", text="sim", name="sim", live=True, reconnects=True, delay_s=DECLARED_S
         )
         self._reader = Reader(
             spec,
@@ -205,7 +204,7 @@ class SimulatedLine:
         exposed_s = self.wire.exposed[number]
         if self.tally.trigger == "software":
             return exposed_s <= trigger.monotonic_ns / 1e9
-        return self.sim.monotonic() - exposed_s > TIMEOUT_S + DELAY_S + _SLACK_S
+        return self.sim.monotonic() - exposed_s > TIMEOUT_S + DECLARED_S + _SLACK_S
 
     def score(self) -> None:
         """The oldest frame that waits: half of the parts are good."""
