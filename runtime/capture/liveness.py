@@ -1,6 +1,6 @@
 """Which frames of a source without a clock are new, by the pace at which they arrive.
 
-    opened --not known--> at its pace --live--> late, or never waited for --not known--> at its pace
+    opened --not known--> at its pace --live--> late, early, or never waited for --not known--> ...
 
 A link, a camera or this process that stood still leaves frames behind in buffers. They come in a
 burst, and none of them says how old it is. So a frame counts as new only while the stream keeps
@@ -17,7 +17,7 @@ _STEADY = 8  # intervals in a row that make a pace
 _RUN = 33  # arrivals of a live stream that its period is taken from
 _PACE = 0.9  # of the period: frames that come faster are drained from a buffer
 _UNEVEN = (0.5, 1.5)  # of their mean: intervals that are no pace
-_LATE = 0.75  # of the period: later than jitter
+_LATE = 0.75  # of the period: more than jitter
 _WAITED = 0.05  # of an interval: the reader slept until the frame was there
 
 
@@ -78,22 +78,25 @@ class Arrivals:
             self._run = deque([at_s for at_s, _ in self._recent][:-1], maxlen=_RUN)
             self._period_s = (now_s - self._run[0]) / len(self._run)
         if self._live:
-            self._since_s = max(self._since_s, now_s - self._late_s(now_s))
+            self._since_s = max(self._since_s, now_s - max(0.0, self._late_s(now_s)))
             self._run.append(now_s)
             self._period_s = (now_s - self._run[0]) / (len(self._run) - 1)
             self._count = 0
         return self._since_s
 
     def _keeps_up(self, now_s: float) -> bool:
-        """Not late, and the reader had to wait for one of the last frames: it is quick enough."""
+        """On time, and the reader had to wait for one of the last frames: it is quick enough.
+
+        One that is early shows that those before it have waited somewhere, as others still may.
+        """
         waited = any(waited for _, waited in self._recent)
-        return waited and self._late_s(now_s) <= _LATE * self._period_s
+        return waited and abs(self._late_s(now_s)) <= _LATE * self._period_s
 
     def _late_s(self, now_s: float) -> float:
-        """Behind the promptest of the frames before it, had they come at an even pace."""
+        """Behind the promptest of the frames before it, had they come at an even pace; or ahead."""
         before = list(self._run)[-_STEADY:]
         due_s = (at_s + (len(before) - i) * self._period_s for i, at_s in enumerate(before))
-        return max(0.0, now_s - min(due_s))
+        return now_s - min(due_s)
 
     def _at_pace(self) -> bool:
         """Even intervals, as long as before or as on average: a buffer is drained faster.

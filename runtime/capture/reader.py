@@ -15,6 +15,7 @@ from edgeseg.runtime.capture.frame_buffer import REPEATED, Frame
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.repeats import Repeats
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
+from edgeseg.runtime.capture.suspension import Suspension
 from edgeseg.runtime.records import SourceEvent, SourceEventKind
 
 _STUCK_S = 60.0
@@ -69,7 +70,7 @@ class Reader:
         self._attempts = 0
         self._capture: Capture | None = None  # while it is open
         self._alive_s = math.inf  # last sign of life; infinite while it owes none
-        self._repeats = Repeats()
+        self._repeats, self._suspension = Repeats(), Suspension()
         self._repeated = False  # the last frame was no sign of life, being the one before
         self._called_s = math.inf  # when the driver was called; infinite while it is not
         self._state = threading.Lock()  # `connected`: the watchdog changes it too
@@ -211,6 +212,9 @@ class Reader:
             self._awaited = False
             self._connect()
         self.check_stall(now_s)
+        if self._suspension.passed() and self.spec.reconnects:
+            self._lose("the computer was suspended")
+            self._awaited = False
         index = self._frame_index
         self._frame_index += 1
         if not self.connected and not (self._awaited and self._repeated and not self._late(now_s)):

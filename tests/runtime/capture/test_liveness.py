@@ -107,3 +107,11 @@ def test_another_rate_is_learned() -> None:
 def test_a_camera_without_a_pace_is_never_new() -> None:
     stream = Stream(settled=False)
     assert not any(stream.feed([0.4, 0.03, 0.1, 0.9, 0.02] * 50))
+
+
+def test_frames_that_come_too_early_have_waited_unseen() -> None:
+    stream = Stream()
+    last_s = stream.now_s
+    stream.feed([0.001] * 12)
+    assert stream.exposed_s == last_s
+    assert stream.feed([PERIOD_S] * 9)[-1]

@@ -2,13 +2,19 @@
 
 import base64
 import threading
+import time
 from collections.abc import Iterator
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
-from edgeseg.runtime.capture.picture_address import PictureAddress, is_picture_address
+from edgeseg.runtime.capture.picture_address import (
+    PictureAddress,
+    is_picture_address,
+    seconds_kept,
+)
 from edgeseg.runtime.capture.sources import open_capture, parse_source
 from tests.support.picture_bytes import encode
 
@@ -22,8 +28,12 @@ PAGES = {
 }
 
 
+ASKED_NS: list[int] = []  # when each request came
+
+
 class Camera(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        ASKED_NS.append(time.monotonic_ns())
         path = self.path.partition("?")[0]
         secret = base64.b64encode(b"eye:p@ss").decode()
         if path == "/secret.jpg" and self.headers.get("Authorization") != f"Basic {secret}":
@@ -99,3 +109,42 @@ def test_which_addresses_are_pictures(camera):
     grab = capture.read()
     assert grab is not None
     assert grab.image_hwc is None, "over its limit"
+
+
+def test_a_picture_is_no_newer_than_the_request_for_it(camera):
+    grab = address(f"http://{camera}/whole.jpg").read()
+    assert grab is not None
+    assert grab.grabbed_ns < ASKED_NS[-1]
+
+
+@pytest.mark.parametrize(
+    ("headers", "kept_s"),
+    [
+        ({}, 0),
+        ({"Age": "0"}, 0),
+        ({"Age": "7"}, 8),
+        ({"Age": "soon"}, 0),
+        ({"Date": "Wed, 18 Nov 2026 08:00:10 GMT"}, 0),
+        ({"Last-Modified": "Wed, 18 Nov 2026 08:00:10 GMT"}, 0),
+        ({"Date": "now", "Last-Modified": "Wed, 18 Nov 2026 08:00:10 GMT"}, 0),
+        (
+            {
+                "Date": "Wed, 18 Nov 2026 08:00:10 GMT",
+                "Last-Modified": "Wed, 18 Nov 2026 08:00:08 GMT",
+            },
+            3,
+        ),
+        (
+            {
+                "Date": "Wed, 18 Nov 2026 08:00:10 GMT",
+                "Last-Modified": "Wed, 18 Nov 2026 08:00:11 GMT",
+            },
+            0,
+        ),
+    ],
+)
+def test_an_answer_may_say_that_its_picture_is_older(headers, kept_s):
+    message = Message()
+    for name, value in headers.items():
+        message[name] = value
+    assert seconds_kept(message) == kept_s

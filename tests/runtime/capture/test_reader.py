@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from edgeseg.errors import RuntimeFailure
+from edgeseg.runtime.capture import suspension
 from edgeseg.runtime.capture.frame_buffer import FrameBuffer
 from edgeseg.runtime.capture.reader import Reader, backoff_s
 from edgeseg.runtime.capture.sources import SourceSpec
@@ -193,3 +194,17 @@ def test_a_surprise_in_a_driver_is_reported_without_its_message() -> None:
 def test_backoff_doubles_up_to_its_limit() -> None:
     delays = backoff_s(first_s=0.5, longest_s=10.0)
     assert [next(delays) for _ in range(7)] == pytest.approx([0.5, 1, 2, 4, 8, 10, 10])
+
+
+def test_after_a_sleep_of_the_computer_the_source_is_opened_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ahead_s = iter([0.0, 0.0, 0.0, 60.0])
+    monkeypatch.setattr(suspension, "_ahead_s", lambda: next(ahead_s, 60.0))
+    bench = Bench(camera(), opens(Canned([grey(level) for level in range(5)]), Canned([grey(9)])))
+    bench.until(lambda: "back" in bench.kinds())
+    assert bench.kinds()[:3] == ["open", "lost", "back"]
+    assert bench.events[1].reason == "the computer was suspended"
+    bench.until(lambda: bench.buffer.counters(0).frames_in == 4)
+    assert dict(bench.buffer.counters(0).dropped) == {"stalled": 1}
+    bench.end()

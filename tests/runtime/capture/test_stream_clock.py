@@ -67,9 +67,9 @@ def test_a_stream_that_begins_anew_or_has_no_times() -> None:
 @pytest.mark.parametrize("slow", [1e-2, 1e-3, 1e-4])
 @pytest.mark.parametrize("duration_s", [600, 36_000])
 def test_a_reader_that_is_too_slow_hides_nothing(slow: float, duration_s: int) -> None:
-    """Every read takes a little longer than the camera, so what waits grows; opened anew if late."""
+    """Every read takes a little longer than the camera, so ever more waits for it."""
     step_s = 0.5  # as a camera of two frames a second: ten hours in an instant
-    hidden_s, opened = 0.0, 1
+    hidden_s, opened, said = 0.0, 1, ""
     begun_s, now_s, clock = 0.0, 1000.0, StreamClock(1000.0, patience_s=5.0)
     frame = 1
     while now_s < 1000.0 + duration_s:
@@ -77,8 +77,8 @@ def test_a_reader_that_is_too_slow_hides_nothing(slow: float, duration_s: int) -
         now_s = max(now_s + step_s * (1 + slow), exposed_s)
         try:
             told_s = clock.exposed_s(arrival(now_s), frame * step_s)
-        except RuntimeFailure as error:
-            assert "its frames have come more than 1 s late for 5." in str(error)
+        except RuntimeFailure as error:  # lost, and opened anew
+            said = str(error)
             clock, opened = StreamClock(now_s, patience_s=5.0), opened + 1
             begun_s, frame = now_s - 1000.0, 1
             continue
@@ -88,6 +88,7 @@ def test_a_reader_that_is_too_slow_hides_nothing(slow: float, duration_s: int) -
     assert hidden_s < 0.26, "seconds that a frame is older than it says"
     late_after_s = (LATE_S + 0.25) / slow + 60
     assert (opened > 1) == (duration_s > late_after_s)
+    assert opened == 1 or said.startswith("its frames have come more than 1 s late for 5.")
 
 
 @pytest.mark.parametrize("drift", [1e-4, -1e-4])
