@@ -2,24 +2,26 @@
 
 import time
 
-_SLEPT_S = 0.1  # more than it takes to read two clocks one after the other
+_SLEPT_S = 0.1
 
 
 class Suspension:
     """Compares the clock that stands still with the one that does not, where there are both."""
 
     def __init__(self) -> None:
-        self._ahead_s = _ahead_s()
+        _, self._most_s = ahead_s()
 
     def passed(self) -> bool:
         """Whether it slept since the last time that somebody asked."""
-        before_s, self._ahead_s = self._ahead_s, _ahead_s()
-        return self._ahead_s - before_s > _SLEPT_S
+        least_s, most_s = ahead_s()
+        before_s, self._most_s = self._most_s, most_s
+        return least_s - before_s > _SLEPT_S
 
 
-def _ahead_s() -> float:
+def ahead_s() -> tuple[float, float]:
+    """How far one clock is ahead, at least and at most: a busy computer may pause between them."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
-        return 0.0
-    # Read first: a pause between the two must not look like sleep.
+        return 0.0, 0.0
+    before_s = time.monotonic()
     awake_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-    return awake_s - time.monotonic()
+    return awake_s - time.monotonic(), awake_s - before_s

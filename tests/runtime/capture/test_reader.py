@@ -199,8 +199,8 @@ def test_backoff_doubles_up_to_its_limit() -> None:
 def test_after_a_sleep_of_the_computer_the_source_is_opened_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ahead_s = iter([0.0, 0.0, 0.0, 60.0])
-    monkeypatch.setattr(suspension, "_ahead_s", lambda: next(ahead_s, 60.0))
+    ahead_s = iter([(0.0, 0.0)] * 3)
+    monkeypatch.setattr(suspension, "ahead_s", lambda: next(ahead_s, (60.0, 60.0)))
     bench = Bench(camera(), opens(Canned([grey(level) for level in range(5)]), Canned([grey(9)])))
     bench.until(lambda: "back" in bench.kinds())
     assert bench.kinds()[:3] == ["open", "lost", "back"]
@@ -208,3 +208,12 @@ def test_after_a_sleep_of_the_computer_the_source_is_opened_anew(
     bench.until(lambda: bench.buffer.counters(0).frames_in == 4)
     assert dict(bench.buffer.counters(0).dropped) == {"stalled": 1}
     bench.end()
+
+
+def test_a_pause_between_two_looks_at_the_clocks_is_no_sleep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = iter([(0.0, 0.0), (-5.0, 0.0), (0.0, 5.0), (0.0, 0.0), (-5.0, 5.0), (0.0, 0.0)])
+    monkeypatch.setattr(suspension, "ahead_s", lambda: next(looks))
+    suspended = suspension.Suspension()
+    assert not any(suspended.passed() for _ in range(5))

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 from edgeseg.contract.geometry import Pose
+from edgeseg.runtime.station.codes import ErrorCode
 from edgeseg.runtime.station.records import Job, StationResult, TriggerEvent
-from edgeseg.runtime.triggers.station_sink import inspection_of
+from edgeseg.runtime.station.station import Station
+from edgeseg.runtime.triggers.station_sink import StationSink, inspection_of
 from tests.support.scored_frames import make_result
 
 
@@ -20,3 +22,20 @@ def test_a_result_tells_where_the_part_lies():
         inspection = inspection_of(replace(make_result(), pose=given))
         result = StationResult(trigger=trigger, inspection=inspection, wall_s=0.0, latency_ms=1.0)
         assert result.facts()["pose"] == told
+
+
+def test_a_frame_out_of_a_buffer_is_no_inspection_before_anybody_looks_at_the_time() -> None:
+    """Its line triggered long ago, and its part is gone; no thread has ticked since."""
+    station = Station(timeout_s=2.0, clock_ns=lambda: 100_000_000_000)
+    results: list[StationResult] = []
+    station.subscribe(results.append)
+    sink = StationSink(station, sources=1)
+    station.start()
+    station.source_back()
+    for age_s in (1.9, 2.1):
+        event = station.trigger(origin="hardware", at_ns=int((100 - age_s) * 1e9), acquired=True)
+        sink.decide(replace(make_result(score=1.0), trigger_id=event.trigger_id))
+    assert [(result.verdict, result.error) for result in results] == [
+        ("good", ErrorCode.NONE),
+        ("no_inspection", ErrorCode.TIMEOUT),
+    ]
