@@ -18,6 +18,7 @@ _RUN = 33  # arrivals of a live stream that its period is taken from
 _PACE = 0.9  # of the period: frames that come faster are drained from a buffer
 _UNEVEN = (0.5, 1.5)  # of their mean: intervals that are no pace
 _LATE = 0.75  # of the period: more than jitter
+_NEW_RATE_S = 5.0  # after which frames that come faster than before are of a camera that is faster
 _WAITED = 0.05  # of an interval: the reader slept until the frame was there
 
 
@@ -102,7 +103,8 @@ class Arrivals:
         """Even intervals, as long as before or as on average: a buffer is drained faster.
 
         What came since nothing waited was exposed since then, so the average interval is never
-        below the camera's own.
+        below the camera's own. Of a stream that was live it counts after a while: what came too
+        early had waited unseen, and a new rate goes on.
         """
         if len(self._recent) <= _STEADY:
             return False
@@ -110,9 +112,11 @@ class Arrivals:
         intervals = [later - at for at, later in itertools.pairwise(times)]
         mean_s = sum(intervals) / len(intervals)
         least, most = (share * mean_s for share in _UNEVEN)
-        average_s = (times[-1] - self._since_s) / self._count
+        elapsed_s, expected_s = times[-1] - self._since_s, self._period_s
+        if math.isinf(expected_s) or elapsed_s > _NEW_RATE_S:
+            expected_s = min(expected_s, elapsed_s / self._count)
         return (
-            mean_s >= _PACE * min(self._period_s, average_s)
+            mean_s >= _PACE * expected_s
             and all(least <= interval <= most for interval in intervals)
             and sum(waited for _, waited in list(self._recent)[1:]) >= _STEADY // 2
         )

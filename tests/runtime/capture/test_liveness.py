@@ -102,6 +102,9 @@ def test_another_rate_is_learned() -> None:
     stream = Stream()
     assert stream.feed([2 * PERIOD_S] * 9)[-1], "half as often"
     assert stream.feed([PERIOD_S] * 100)[-1], "and back"
+    new = stream.feed([PERIOD_S / 10] * 600)
+    assert not any(new[10:400]), "ten times as often might be what has waited"
+    assert new[-1], "but not for so long"
 
 
 def test_a_camera_without_a_pace_is_never_new() -> None:
