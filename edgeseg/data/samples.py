@@ -135,14 +135,14 @@ def _read(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
     return read_video_frame(sample.image, sample.image_index, max_pixels=max_pixels)
 
 
-def read_picture(sample: Sample) -> NDArray[np.uint8]:
+def read_picture(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
     """A sample's picture as it is."""
-    return _read(sample)
+    return _read(sample, max_pixels=max_pixels)
 
 
-def sample_size(sample: Sample) -> tuple[int, int]:
+def sample_size(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
     """Height and width of a sample's picture as it is."""
-    height, width = _read(sample).shape[:2]
+    height, width = _read(sample, max_pixels=max_pixels).shape[:2]
     return height, width
 
 

@@ -44,7 +44,7 @@ def fit(dataset: Dataset, config: FitConfig, options: FitOptions | None = None) 
     With a group of processes each goes through its share, and all return the same artefact.
     """
     options = options or FitOptions()
-    config = looked_at(config, dataset, note=options.note)
+    config = looked_at(config, dataset, note=options.note, max_pixels=options.max_pixels)
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
     return fit_in(space, dataset, options)
 
@@ -62,7 +62,7 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
         for sentence in collected.census.sentences():
             options.note(sentence)
         collected.moments = sum_moments_(collected.moments, options.group)
-        data = fitted_data(dataset, held_out=len(held_out))
+        data = fitted_data(dataset, held_out=len(held_out), max_pixels=options.max_pixels)
         artefact = finish(space, collected, data=data, options=options)
     if foreign := foreign_sentence(artefact.calibration.good):
         options.note(foreign)
@@ -77,19 +77,21 @@ def _planted(options: FitOptions) -> int:
     return options.planted
 
 
-def fitted_data(dataset: Dataset, *, held_out: int) -> FittedData:
+def fitted_data(
+    dataset: Dataset, *, held_out: int, max_pixels: int = FitOptions.max_pixels
+) -> FittedData:
     """What the header says of a dataset."""
     return FittedData(
         name=dataset.name,
         layout=dataset.layout,
         held_out=held_out,
-        camera_hw=None if dataset.resized else _first_size(dataset),
+        camera_hw=None if dataset.resized else _first_size(dataset, max_pixels),
     )
 
 
-def _first_size(dataset: Dataset) -> tuple[int, int] | None:
+def _first_size(dataset: Dataset, max_pixels: int) -> tuple[int, int] | None:
     try:
-        return sample_size(dataset.train[0])
+        return sample_size(dataset.train[0], max_pixels=max_pixels)
     except DatasetError:  # the pass says so
         return None
 

@@ -66,14 +66,14 @@ def write_shard(
     dataset: Dataset, config: FitConfig, options: FitOptions, *, shard: Shard, path: Path
 ) -> int:
     """Go through a part of the images and write what was collected; returns how many they were."""
-    config = looked_at(config, dataset, note=options.note)
+    config = looked_at(config, dataset, note=options.note, max_pixels=options.max_pixels)
     if config.geometry.locate:
         raise UsageError(
             f"locate={config.geometry.locate}: shards do not keep where parts lie; fit in one go"
         )
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
     train, held_out = split(dataset, config)
-    data = fitted_data(dataset, held_out=len(held_out))
+    data = fitted_data(dataset, held_out=len(held_out), max_pixels=options.max_pixels)
     with collect(space, train, held_out, shard=shard, options=options) as collected:
         header = ShardHeader(
             schema=SCHEMA,
