@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.artefact.header import refuse_exported
 from edgeseg.config import DEFAULT_PRESET, FitConfig
+from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.geometry import PLAIN, Geometry, Polygon, Roi
 from edgeseg.contract.ignored import painted, read_regions
 from edgeseg.contract.judgement import JudgedPrediction, chance, judged
@@ -84,7 +85,9 @@ class Model:
         input_hwc = painted(np.ascontiguousarray(input_hwc), config.geometry)
         inside = view.inside(config.grid_hw)
         maps, scores = self._predict(input_hwc[None], () if inside is None else (inside,))
-        prediction = Prediction(map_hw=maps[0], score=float(scores[0]))
+        prediction = Prediction(
+            map_hw=maps[0], score=float(scores[0]), appearance=appearance_of(input_hwc)
+        )
         return judged(
             prediction,
             thresholds=self.artefact.calibration.thresholds,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.geometry import Pose, View
-from edgeseg.contract.judgement import Severity, Verdict, severity_of
+from edgeseg.contract.judgement import InvalidReason, Severity, Verdict, severity_of
 from edgeseg.contract.precisions import runs_on
 from edgeseg.contract.prediction import Prediction, Region
 from edgeseg.runtime.station.codes import Refusal
@@ -88,6 +88,7 @@ class FrameResult:
     threshold_score: float
     threshold_pixel: float
     verdict: FrameVerdict
+    reason: InvalidReason | None = None  # why it is invalid
     refusal: Refusal | None = None  # why it is no_inspection
     p_value: float | None = None  # share of good parts that look this odd; None: not known
     alarm: bool = False  # k of the last n verdicts of this source were neither good nor unsure

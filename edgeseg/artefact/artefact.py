@@ -10,7 +10,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from edgeseg.artefact.container import sealed_header
-from edgeseg.artefact.header import KEY, SCHEMA, damaged, read_artefact_file
+from edgeseg.artefact.header import (
+    KEY,
+    SCHEMA,
+    calibration_facts,
+    damaged,
+    read_artefact_file,
+)
 from edgeseg.artefact.values import check_values
 from edgeseg.config import FitConfig
 from edgeseg.contract.plain import Malformed
@@ -149,7 +155,7 @@ def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
         origin = WeightsOrigin(**header["weights"])
         weights = stored_weights(config, origin, tensors)
         good = GoodImageScores(**dict[str, Any](under("good.", tensors)))
-        calibration = Calibration(good=good, **header["calibration"])
+        calibration = Calibration(good=good, **vars(calibration_facts(header)))
         _check_shapes(config, tensors)
         saved = under("moments.", tensors)
         artefact = Artefact(

@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 from edgeseg.artefact.header import read_config
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.contract.images import is_image_file, read_image, resize_image, write_image
-from edgeseg.contract.judgement import JudgedPrediction, is_alarming, words_of
+from edgeseg.contract.judgement import (
+    INVALID,
+    InvalidReason,
+    JudgedPrediction,
+    is_alarming,
+    words_of,
+)
 from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.contract.picture_names import PictureNames
 from edgeseg.contract.prediction import Region
@@ -55,6 +61,7 @@ class Row:
     regions: tuple[Region, ...] = ()
     picture: Path | None = None
     error: str | None = None  # why it could not be read
+    reason: InvalidReason | None = None  # why it is invalid
 
     @classmethod
     def of(cls, path: Path, result: JudgedPrediction, *, picture: Path | None) -> "Row":
@@ -67,6 +74,7 @@ class Row:
             p_value=result.p_value,
             regions=result.regions,
             picture=picture,
+            reason=result.reason,
         )
 
     @property
@@ -79,10 +87,9 @@ class Row:
         if self.error is not None:
             return f"{self.path}: invalid ({self.error})"
         score = "no number" if self.score is None else f"{self.score:.3f}"
-        foreign = self.verdict == "invalid" and self.score is not None
-        verdict = "invalid, not this part" if foreign else self.verdict
+        why = "" if self.reason in (None, "no_score") else f", {INVALID[self.reason]}"
         odd = "" if self.p_value is None else f", {words_of(self.p_value)}"
-        return f"{self.path}: {verdict}, {score}{odd} (threshold {self.threshold:.3f})"
+        return f"{self.path}: {self.verdict}{why}, {score}{odd} (threshold {self.threshold:.3f})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -99,6 +106,8 @@ class Row:
             facts["picture"] = str(self.picture)
         if self.error is not None:
             facts["error"] = self.error
+        if self.reason is not None:
+            facts["reason"] = self.reason
         return facts
 
     def cells(self) -> list[Any]:

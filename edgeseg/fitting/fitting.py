@@ -8,6 +8,7 @@ settings, weights, W, factors, moments, threshold -> artefact                 ar
 
 import platform
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from edgeseg import __version__
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.history import FittedData, entry, highest
 from edgeseg.config import FitConfig
+from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.operating_point import needed_images
 from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset, Sample, load_batches
@@ -102,6 +104,8 @@ def share_facts(collected: Collected, options: FitOptions) -> None:
     parts = options.group.gather((collected.bad, collected.newest, used))
     collected.bad = set().union(*(bad for bad, _, _ in parts))
     collected.newest = max(newest for _, newest, _ in parts)
+    looks = options.group.gather(collected.appearance)
+    collected.appearance = reduce(GoodAppearance.joined, looks, GoodAppearance())
     if len(collected.bad) > options.max_bad:
         raise DatasetError(
             f"{len(collected.bad)} pictures cannot be read, more than max_bad={options.max_bad}: "
@@ -143,6 +147,8 @@ def finish(
         unseen=seen + unseen > 1,
         anomaly_scores=_anomaly_scores(space, head, options),
         planted_floors=() if planted is None else planted.floors,
+        # Sums that an earlier version began lack the images that it saw.
+        appearance=collected.appearance if collected.appearance.count >= moments.images else None,
     )
     warn_about(calibration, options)
     return Artefact(

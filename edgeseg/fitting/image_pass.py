@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.config import FitConfig
+from edgeseg.contract.appearance import GoodAppearance, appearance_of
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
 from edgeseg.errors import DatasetError
 from edgeseg.fitting.checkpoint import Checkpoint, Collected
@@ -156,6 +157,8 @@ class _ImagePass:
                 continue
             newest = max(samples[place].image.stat().st_mtime for place in places)
             self.collected.newest = max(self.collected.newest, newest)
+            looks = GoodAppearance.of(map(appearance_of, frames))
+            self.collected.appearance = self.collected.appearance.joined(looks)
             yield places, self.embed(np.stack(frames))
 
     def _frames(

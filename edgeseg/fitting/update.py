@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.history import entry, highest
+from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.operating_point import needed_images
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
@@ -165,9 +166,9 @@ def refreshed(
     factors = group_factors(space.config, pooled)
     head = space.head(factors)
     if apart is not None:
-        good, how = _from_apart(scorer, head, apart, options), "split-conformal"
+        (good, looks), how = _from_apart(scorer, head, apart, options), "split-conformal"
     else:
-        new = seen.seen if seen is not None else None
+        new, looks = seen.seen if seen is not None else None, GoodAppearance()
         good, how = _from_new_and_earlier(scorer, pooled, new, earlier, options.note)
     # Without images nothing can be measured: what the earlier models measured is the next best.
     measured = float(np.mean([artefact.calibration.measured_d2 for artefact in earlier]))
@@ -178,6 +179,7 @@ def refreshed(
         how=how,
         expected_d2=group_expected_d2(space.config, factors, moments),
         measured_d2=measured if seen is None else scorer.measured_d2(head, seen.seen),
+        appearance=_joined_looks(earlier, looks if seen is None else looks.joined(seen.appearance)),
     )
     warn_about(calibration, options)
     _say_what_is_dropped(earlier, options.note)
@@ -199,12 +201,24 @@ def _say_what_is_dropped(earlier: Sequence[Artefact], note: Note) -> None:
         note("stored figures of accuracy were of an earlier model and are dropped")
 
 
+def _joined_looks(earlier: Sequence[Artefact], looks: GoodAppearance) -> GoodAppearance | None:
+    """Of the images of all models and of new ones; None if a model does not know those of its own.
+
+    What was forgotten stays: a range has no memory of what made it.
+    """
+    for artefact in earlier:
+        if artefact.calibration.appearance is None:
+            return None
+        looks = looks.joined(artefact.calibration.appearance)
+    return looks
+
+
 def _from_apart(
     scorer: HeldOutScorer, head: GaussianHead, apart: Dataset, options: FitOptions
-) -> GoodImageScores:
+) -> tuple[GoodImageScores, GoodAppearance]:
     with ExitStack() as stack:
         kept = _collected(stack, scorer.space, apart, options, fitted=False)
-        return scorer.scores_by_model(head, kept.unseen)
+        return scorer.scores_by_model(head, kept.unseen), kept.appearance
 
 
 def _from_new_and_earlier(

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.appearance import Appearance
 from edgeseg.contract.foreign import map_floor
 from edgeseg.contract.images import read_image
 from edgeseg.contract.metadata import DriftBaseline, ScoreStatistics
@@ -24,6 +25,7 @@ class GoodImages:
     scores: list[float] = field(default_factory=list)
     peaks: list[float] = field(default_factory=list)
     floors: list[float] = field(default_factory=list)
+    appearances: list[Appearance] = field(default_factory=list)
     frame_d2: list[float] = field(default_factory=list)  # none where the model gives no grid
     _sum_hw: NDArray[np.float64] | None = None
     _squares_hw: NDArray[np.float64] | None = None
@@ -33,6 +35,8 @@ class GoodImages:
         self.scores.append(prediction.score)
         self.peaks.append(float(prediction.map_hw.max()))
         self.floors.append(map_floor(prediction.map_hw))
+        if prediction.appearance is not None:
+            self.appearances.append(prediction.appearance)
         if prediction.grid_hw is None:
             return
         d2_hw = prediction.grid_hw.astype(np.float64) ** 2

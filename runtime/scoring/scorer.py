@@ -7,8 +7,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.geometry import Found, Roi, View
-from edgeseg.contract.judgement import chance, large_enough, marked_regions, verdict_on
+from edgeseg.contract.judgement import (
+    chance,
+    invalid_reason,
+    large_enough,
+    marked_regions,
+    verdict_on,
+)
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.prediction import Prediction, find_regions
 from edgeseg.contract.tiles import Tiling
@@ -17,7 +24,7 @@ from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, StageTimes, Trace
 from edgeseg.runtime.scoring.meters import Meters
-from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into
+from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into, look_over
 from edgeseg.runtime.scoring.verdict import Alarm, Debounce, called
 from edgeseg.runtime.station.codes import Refusal
 
@@ -64,8 +71,8 @@ class Scorer:
         self._channels = session.metadata.input.channels.lower()
         self.thresholds = session.metadata.thresholds(config.threshold)
         if config.tile_overlap is not None:
-            # Tiles that only this stream cuts look unlike the whole images behind the limit.
-            self.thresholds = replace(self.thresholds, foreign=None)
+            # Tiles that only this stream cuts look unlike the whole images behind the limits.
+            self.thresholds = replace(self.thresholds, foreign=None, appearance=None)
         self.trace = _trace(session, self.thresholds, config)
         self._good_scores = session.metadata.good_scores
         self.alarms = [Alarm(config.debounce) for _ in names]
@@ -136,14 +143,15 @@ class Scorer:
         ready_ns = time.monotonic_ns()
         predictions = self._session.infer(slots_nhwc)
         marks = (begin_ns, ready_ns, time.monotonic_ns())
-        return [
-            self._judge(
-                frame, look, self._inputs.counted(prediction, look.view), buffered_ns, marks
-            )
-            for (frame, buffered_ns), look, prediction in zip(
-                taken, looks, predictions, strict=True
-            )
-        ]
+        results = []
+        for (frame, buffered_ns), look, prediction, slot_hwc in zip(
+            taken, looks, predictions, slots_nhwc, strict=True
+        ):
+            counted = self._inputs.counted(prediction, look.view)
+            if self.thresholds.appearance is not None:
+                counted = replace(counted, appearance=appearance_of(slot_hwc))
+            results.append(self._judge(frame, look, counted, buffered_ns, marks))
+        return results
 
     def call(self, result: FrameResult, refusal: Refusal | None) -> FrameResult:
         """A scored frame under its last word, which every output carries; the alarm follows it."""
@@ -177,9 +185,14 @@ class Scorer:
         predictions = iter(self._session.infer(slots_nhwc))
         marks = (begin_ns, ready_ns, time.monotonic_ns())
         results = []
-        for (frame, buffered_ns), look, tiling in zip(taken, looks, tilings, strict=True):
-            parts = [next(predictions) for _ in tiling.corners_yx()]
-            results.append(self._judge(frame, look, blend(parts, tiling), buffered_ns, marks))
+        for (frame, buffered_ns), look, crop, tiling in zip(
+            taken, looks, crops, tilings, strict=True
+        ):
+            blended = blend([next(predictions) for _ in tiling.corners_yx()], tiling)
+            if self.thresholds.appearance is not None:
+                swap = frame.channels != self._channels
+                blended = replace(blended, appearance=look_over(crop, tiling, swap=swap))
+            results.append(self._judge(frame, look, blended, buffered_ns, marks))
         return results
 
     def _look(self, frame: Frame) -> _Look:
@@ -203,9 +216,13 @@ class Scorer:
     ) -> FrameResult:
         index, view, found = frame.source_index, look.view, look.found
         crop_hwc = view.crop(frame.image_hwc)
+        score, map_hw, appearance = prediction.score, prediction.map_hw, prediction.appearance
         verdict = verdict_on(
-            prediction.score, self.thresholds, map_hw=prediction.map_hw, found=found
+            score, self.thresholds, map_hw=map_hw, found=found, appearance=appearance
         )
+        reason = None
+        if verdict == "invalid":
+            reason = invalid_reason(score, self.thresholds, map_hw=map_hw, appearance=appearance)
         regions, region_count = marked_regions(
             prediction.map_hw, verdict, self.thresholds.pixel, view=view
         )
@@ -232,6 +249,7 @@ class Scorer:
             threshold_score=self.thresholds.score,
             threshold_pixel=self.thresholds.pixel,
             verdict=verdict,
+            reason=reason,
             p_value=self._chance(prediction.score),
             regions=regions,
             region_count=region_count,

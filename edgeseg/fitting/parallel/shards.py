@@ -21,6 +21,7 @@ from edgeseg.artefact.header import unless_memory
 from edgeseg.artefact.history import FittedData
 from edgeseg.artefact.values import check_values
 from edgeseg.config import FitConfig
+from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset
@@ -55,6 +56,7 @@ class ShardHeader:
     seen: tuple[int, ...]  # places of the images in the whole list
     unseen: tuple[int, ...]
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the first shards had none
+    appearance: GoodAppearance = field(default_factory=GoodAppearance)  # the same
 
     def __post_init__(self) -> None:
         Shard(index=self.shard[0], count=self.shard[1])
@@ -87,6 +89,7 @@ def write_shard(
             seen=tuple(collected.seen.places),
             unseen=tuple(collected.unseen.places),
             names={name: _names(getattr(collected, name)) for name in _STORES},
+            appearance=collected.appearance,
         )
         tensors: dict[str, NDArray[Any]] = {"embedding": space.embedding}
         tensors |= {f"moments.{name}": sums for name, sums in collected.moments.packed().items()}
@@ -157,6 +160,7 @@ def _joined(
             raise unless_memory(error, shard) from None
         collected.bad |= set(header.bad)
         collected.newest = max(collected.newest, header.newest)
+        collected.appearance = collected.appearance.joined(header.appearance)
     if space is None or collected is None:
         raise UsageError("no shards to merge; expected the files of `edgeseg moments`")
     return space, collected
