@@ -255,7 +255,7 @@ class Row:
         total = sum(part.count for part in parts)
 
         def share(*verdicts: str, among: str = "verdicts") -> float:
-            counts = [getattr(part, among) for part in parts]
+            counts: list[dict[str, int]] = [getattr(part, among) for part in parts]
             return sum(count.get(each, 0) for count in counts for each in verdicts) / total
 
         return cls(
@@ -290,8 +290,8 @@ def tables(shown: Sequence[Shown]) -> Iterator[Table]:
     yield table_of(
         "Verdicts",
         by_kind,
-        note="Floor: what three quarters of a map exceed; a frame above its limit is invalid, and so "
-        "is one far darker, brighter or more blurred than the good images.",
+        note="Floor: what three quarters of a map exceed; a frame above its limit is invalid, as "
+        "one is that is far darker, brighter or more blurred than the good images.",
     )
     lenses = [
         Row.of(lens, [each for each in shown if (each.kind, each.frames) == ("lens", lens)])
