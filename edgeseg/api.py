@@ -26,6 +26,7 @@ from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.geometry import PLAIN, Geometry, Polygon, Roi
 from edgeseg.contract.ignored import painted, read_regions
 from edgeseg.contract.judgement import JudgedPrediction, chance, judged
+from edgeseg.contract.picture_kinds import Colour
 from edgeseg.contract.prediction import Channels, Prediction, check_frame
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.in_memory import Data, Folder, open_data
@@ -59,6 +60,12 @@ class Model:
     def info(self) -> dict[str, Any]:
         """Settings, weights, calibration, data and versions, as `edgeseg info` shows them."""
         return self.artefact.header()
+
+    @property
+    def fitted_colour(self) -> Colour | None:
+        """What the pictures of the fit were; None: the file does not say."""
+        limits = self.artefact.calibration.thresholds.appearance
+        return None if limits is None else limits.colour
 
     @property
     def threshold(self) -> float:

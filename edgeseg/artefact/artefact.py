@@ -1,5 +1,6 @@
 """A fitted model on disk: tensors in safetensors, everything else in its JSON header."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,8 @@ class Artefact:
     data: dict[str, Any]
     versions: dict[str, str]
     planted: PlantedScores | None = None  # None: none were made, or they were of other moments
+    # Of the pixels of the images behind the moments, ascending; none in files of earlier versions.
+    prints: NDArray[np.uint64] = field(default_factory=lambda: sorted_prints(()))
     accuracy: list[dict[str, Any]] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)  # see edgeseg.artefact.history
 
@@ -104,6 +107,11 @@ class Artefact:
         }
 
 
+def sorted_prints(prints: Iterable[int]) -> NDArray[np.uint64]:
+    """As a file keeps them."""
+    return np.array(sorted(prints), np.uint64)
+
+
 def save_artefact(artefact: Artefact, path: Path) -> None:
     """Write the file in one step; the same artefact gives the same bytes."""
     good = artefact.calibration.good
@@ -119,6 +127,8 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
     if artefact.planted is not None:
         for name in ("scores", "areas", "floors"):
             tensors[f"planted.{name}"] = getattr(artefact.planted, name)
+    if artefact.prints.size:
+        tensors["fitted.prints"] = artefact.prints
     for name, values in (artefact.weights.arrays or {}).items():
         tensors[f"backbone.{name}"] = values
     if artefact.moments is not None:
@@ -171,6 +181,7 @@ def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
             moments=Moments.unpacked(saved) if saved else None,
             calibration=calibration,
             planted=_planted(header, tensors),
+            prints=sorted_prints(tensors.get("fitted.prints", np.empty(0, np.uint64)).tolist()),
             data=header["data"],
             accuracy=header["accuracy"],
             history=header.get("history", []),  # the first files of this schema had none

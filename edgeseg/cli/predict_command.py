@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 
 from edgeseg.artefact.header import read_config
 from edgeseg.cli.data_options import max_pixels_option
-from edgeseg.contract.images import is_image_file, read_image, resize_image, write_image
+from edgeseg.contract.images import (
+    is_image_file,
+    read_image,
+    read_with_bits,
+    resize_image,
+    write_image,
+)
 from edgeseg.contract.judgement import (
     INVALID,
     InvalidReason,
@@ -27,6 +33,7 @@ from edgeseg.contract.judgement import (
     words_of,
 )
 from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.contract.picture_kinds import Colour, PictureKinds, is_grey
 from edgeseg.contract.picture_names import PictureNames
 from edgeseg.contract.prediction import Region
 from edgeseg.contract.signature import admit
@@ -43,6 +50,11 @@ COLUMNS = ("path", "score", "threshold", "p_value", "verdict", "regions", "error
 
 class Judge(Protocol):
     """A fitted model or an exported one."""
+
+    @property
+    def fitted_colour(self) -> Colour | None:
+        """What the pictures of its fit were."""
+        ...
 
     def predict(self, frame_hwc: NDArray[np.uint8]) -> JudgedPrediction:
         """Score one frame of any size."""
@@ -188,9 +200,12 @@ def predict(
     started = time.perf_counter()
     with opened_judge(model, opening, note=note) as judge:
         drawings = None if out is None else Drawings(out)
-        judged = (_judge(judge, path, drawings, max_pixels=max_pixels) for path in paths)
+        kinds = PictureKinds()
+        judged = (_judge(judge, path, drawings, kinds, max_pixels=max_pixels) for path in paths)
         scored = progress(judged, length=len(paths), label="Scoring")
         rows = _printed(scored, worst_first=worst_first, as_json=as_json)
+        for sentence in kinds.sentences(judge.fitted_colour):
+            note(sentence)
     if table is not None:
         write_text(table, _csv(rows))
     seconds = time.perf_counter() - started
@@ -249,11 +264,14 @@ def opened_judge(model: Path, opening: Opening, *, note: Note) -> Iterator[Judge
         yield detector
 
 
-def _judge(judge: Judge, path: Path, drawings: Drawings | None, *, max_pixels: int) -> Row:
+def _judge(
+    judge: Judge, path: Path, drawings: Drawings | None, kinds: PictureKinds, *, max_pixels: int
+) -> Row:
     try:
-        image_hwc = read_image(path, max_pixels=max_pixels)
+        image_hwc, used_bits = read_with_bits(path, max_pixels=max_pixels)
     except DatasetError as error:
         return Row(path=path, verdict="invalid", error=str(error).removeprefix(f"{path}: "))
+    kinds.add(grey=is_grey(image_hwc), used_bits=used_bits)
     result = judge.predict(image_hwc)
     picture = None if drawings is None else drawings.draw(path, image_hwc, result)
     return Row.of(path, result, picture=picture)

@@ -15,6 +15,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.picture_kinds import Colour, colour_of
+
 Fault = Literal["dark", "bright", "blurred"]
 # Brightness of the four quarters, fine detail and coarse detail over contrast, and contrast: all
 # logarithms, so that a gain is a difference, in thousandths, so that sums are exact in any order.
@@ -53,6 +55,7 @@ class AppearanceLimits:
 
     lowest: Appearance
     brightest: Appearance  # of the four quarters: nothing is too sharp
+    colour: Colour = "mixed"  # what good images were; mixed: nothing is said of others
 
     def __post_init__(self) -> None:
         for name, count in (("lowest", FIGURES), ("brightest", QUARTERS)):
@@ -73,6 +76,7 @@ class AppearanceLimits:
         return AppearanceLimits(
             lowest=tuple(map(min, self.lowest, other.lowest)),
             brightest=tuple(map(max, self.brightest, other.brightest)),
+            colour=self.colour if self.colour == other.colour else "mixed",
         )
 
 
@@ -81,6 +85,7 @@ class GoodAppearance:
     """Sums over good images; those of parts of them join to those of all, exactly."""
 
     count: int = 0
+    grey: int = 0  # of them
     lowest: Appearance = (0,) * FIGURES
     highest: Appearance = (0,) * FIGURES
     total: Appearance = (0,) * FIGURES
@@ -90,18 +95,20 @@ class GoodAppearance:
         for name in ("lowest", "highest", "total", "squares"):
             if len(getattr(self, name)) != FIGURES:
                 raise ValueError(f"{name}: expected {FIGURES} numbers")
-        if self.count < 0 or any(map(int.__gt__, self.lowest, self.highest)):
+        if not 0 <= self.grey <= self.count or any(map(int.__gt__, self.lowest, self.highest)):
             raise ValueError(f"count: {self.count}, expected some, from lowest to highest")
 
     @classmethod
-    def of(cls, appearances: Iterable[Appearance]) -> "GoodAppearance":
-        """Of images one by one."""
+    def of(cls, appearances: Iterable[Appearance], *, grey: int = 0) -> "GoodAppearance":
+        """Of images one by one, so many of which are grey."""
         rows = np.array(list(appearances), np.int64).reshape(-1, FIGURES)
         if not len(rows):
             return cls()
         sums = (rows.min(axis=0), rows.max(axis=0), rows.sum(axis=0), (rows**2).sum(axis=0))
         lowest, highest, total, squares = (tuple(values.tolist()) for values in sums)
-        return cls(count=len(rows), lowest=lowest, highest=highest, total=total, squares=squares)
+        return cls(
+            count=len(rows), grey=grey, lowest=lowest, highest=highest, total=total, squares=squares
+        )
 
     def joined(self, other: "GoodAppearance") -> "GoodAppearance":
         """Of both sets of images."""
@@ -109,6 +116,7 @@ class GoodAppearance:
             return self if self.count else other
         return GoodAppearance(
             count=self.count + other.count,
+            grey=self.grey + other.grey,
             lowest=tuple(map(min, self.lowest, other.lowest)),
             highest=tuple(map(max, self.highest, other.highest)),
             total=tuple(map(int.__add__, self.total, other.total)),
@@ -127,5 +135,7 @@ class GoodAppearance:
         ]
         above = tuple(map(int.__add__, self.highest, margins))
         return AppearanceLimits(
-            lowest=tuple(map(int.__sub__, self.lowest, margins)), brightest=above[:QUARTERS]
+            lowest=tuple(map(int.__sub__, self.lowest, margins)),
+            brightest=above[:QUARTERS],
+            colour=colour_of(grey=self.grey, count=self.count),
         )

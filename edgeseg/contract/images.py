@@ -57,10 +57,25 @@ def decode_image(
     data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS
 ) -> NDArray[np.uint8]:
     """The same of the bytes of a file, wherever they come from."""
-    picture_hwc = to_8_bit(_decode(name, data, max_pixels=max_pixels), name=name)
+    return _decoded(data, name=name, max_pixels=max_pixels)[0]
+
+
+def read_with_bits(
+    path: Path, *, max_pixels: int = MAX_PIXELS
+) -> tuple[NDArray[np.uint8], int | None]:
+    """A picture as `read_image` gives it, and how many of 16 bits it uses; None: it has 8."""
+    return _decoded(_read_bytes(path), name=path, max_pixels=max_pixels)
+
+
+def _decoded(
+    data: bytes, *, name: Path | str, max_pixels: int
+) -> tuple[NDArray[np.uint8], int | None]:
+    raw = _decode(name, data, max_pixels=max_pixels)
+    used_bits = int(raw.max()).bit_length() if raw.dtype == np.uint16 else None
+    picture_hwc = to_8_bit(raw, name=name)
     for rows in _strips(picture_hwc):  # in its place: a second one would double what it takes
         picture_hwc[rows] = cv2.cvtColor(picture_hwc[rows], cv2.COLOR_BGR2RGB)
-    return picture_hwc
+    return picture_hwc, used_bits
 
 
 def read_mask(path: Path, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.bool_]:

@@ -42,6 +42,7 @@ class CheckpointHeader:
     seen: tuple[int, ...]  # places of the images whose embeddings are beside it
     seen_sha256: str | None = None  # of these embeddings
     appearance: GoodAppearance = field(default_factory=GoodAppearance)
+    prints: tuple[int, ...] = ()
     schema: int = UNSEALED
 
     def __post_init__(self) -> None:
@@ -60,6 +61,7 @@ class Collected:
     bad: set[str] = field(default_factory=set)  # images that could not be read
     newest: float = 0.0  # seconds since 1970: when the newest image was last changed
     appearance: GoodAppearance = field(default_factory=GoodAppearance)  # of all images
+    prints: set[int] = field(default_factory=set)  # of the images behind the moments
     census: Census = field(default_factory=Census)  # of what this process has decoded
     planted: PlantedPictures | None = None  # None: none were asked for
 
@@ -140,6 +142,7 @@ class Checkpoint:
             seen=tuple(collected.seen.places),
             seen_sha256=collected.seen.sha256,
             appearance=collected.appearance,
+            prints=tuple(sorted(collected.prints)),
             schema=_SCHEMA,
         )
         # Whole scatters, not their upper halves: a continued pass gives the very same bits.
@@ -183,6 +186,7 @@ class Checkpoint:
         collected.bad = set(header.bad)
         collected.newest = header.newest
         collected.appearance = header.appearance
+        collected.prints = set(header.prints)
 
     def _refuse_other_shares(self) -> None:
         """Checkpoints of another number of processes have other names."""

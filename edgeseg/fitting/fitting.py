@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg import __version__
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact, sorted_prints
 from edgeseg.artefact.history import FittedData, entry, highest
 from edgeseg.config import FitConfig
 from edgeseg.contract.appearance import GoodAppearance
@@ -104,8 +104,9 @@ def share_facts(collected: Collected, options: FitOptions) -> None:
     parts = options.group.gather((collected.bad, collected.newest, used))
     collected.bad = set().union(*(bad for bad, _, _ in parts))
     collected.newest = max(newest for _, newest, _ in parts)
-    looks = options.group.gather(collected.appearance)
-    collected.appearance = reduce(GoodAppearance.joined, looks, GoodAppearance())
+    looks = options.group.gather((collected.appearance, collected.prints))
+    collected.appearance = reduce(GoodAppearance.joined, (look for look, _ in looks))
+    collected.prints = set().union(*(prints for _, prints in looks))
     if len(collected.bad) > options.max_bad:
         raise DatasetError(
             f"{len(collected.bad)} pictures cannot be read, more than max_bad={options.max_bad}: "
@@ -160,6 +161,7 @@ def finish(
         moments=moments if options.keep_moments else None,
         calibration=calibration,
         planted=planted,
+        prints=sorted_prints(collected.prints),
         data=data.facts(images=moments.images, bad=collected.bad) | {"highest": highest(good)},
         versions=versions(space.through),
         history=[entry("fit", images=moments.images, source=data.name, newest=collected.newest)],

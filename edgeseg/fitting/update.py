@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact, sorted_prints
 from edgeseg.artefact.history import entry, highest
 from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.operating_point import needed_images
@@ -44,15 +44,24 @@ def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefac
     moments = moments_of(artefact, "this model")
     history = list(artefact.history)
     bad: set[str] = set()
+    prints: set[int] = set(artefact.prints.tolist())
     with ExitStack() as stack:
         if changes.forget is not None:
             gone = _collected(stack, space, changes.forget, options)
             moments = forgotten(moments, gone.moments, name=changes.forget.name)
             history.append(_line("forget", gone, changes.forget))
+            prints -= gone.prints
         seen: Collected | None = None
         if changes.more is not None:
-            seen = _collected(stack, space, changes.more, options)
+            seen = _collected(stack, space, changes.more, options, once=frozenset(prints))
+            _tell_of(seen, artefact, options.note)
+            if not seen.moments.images:
+                raise UsageError(
+                    f"more={changes.more.name}: the model has all of its {len(changes.more.train)} "
+                    "pictures already; expected new ones"
+                )
             bad = seen.bad
+            prints |= seen.prints
             if changes.decay < 1:
                 line = _line("decay", seen, changes.more) | {"factor": changes.decay}
                 history.append(line | {"images": moments.images})
@@ -62,6 +71,7 @@ def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefac
         changed = replace(
             artefact,
             moments=moments,
+            prints=sorted_prints(prints),
             history=history,
             data=artefact.data
             | {
@@ -95,6 +105,7 @@ def merge_models(
     whole = replace(
         first,
         moments=moments,
+        prints=sorted_prints({print_ for model in parts for print_ in model.prints.tolist()}),
         history=[*history, joined | {"when": when}],
         data={
             "name": " + ".join(dict.fromkeys(model.data["name"] for model in parts)),
@@ -218,6 +229,8 @@ def _from_apart(
 ) -> tuple[GoodImageScores, GoodAppearance]:
     with ExitStack() as stack:
         kept = _collected(stack, scorer.space, apart, options, fitted=False)
+        for sentence in kept.census.sentences():
+            options.note(sentence)
         return scorer.scores_by_model(head, kept.unseen), kept.appearance
 
 
@@ -285,6 +298,7 @@ def _collected(
     options: FitOptions,
     *,
     fitted: bool = True,
+    once: frozenset[int] | None = None,
 ) -> Collected:
     """Go through a folder of images: into moments and store, or only into the store."""
     samples = dataset.train
@@ -294,10 +308,18 @@ def _collected(
         () if fitted else samples,
         shard=Shard(),
         options=options,
+        once=once,
     )
     collected = stack.enter_context(image_pass)
     share_facts(collected, options)
     return collected
+
+
+def _tell_of(seen: Collected, artefact: Artefact, note: Note) -> None:
+    """What is odd among new images, by themselves and beside those of the model."""
+    limits = artefact.calibration.thresholds.appearance
+    for sentence in seen.census.sentences(None if limits is None else limits.colour):
+        note(sentence)
 
 
 def _line(action: str, collected: Collected, dataset: Dataset) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.geometry import View
 from edgeseg.contract.judgement import JudgedPrediction, chance, judged
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.picture_kinds import Colour
 from edgeseg.contract.prediction import Channels, Prediction, check_frame
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session
@@ -48,6 +49,12 @@ class Detector:
     def metadata(self) -> ModelMetadata:
         """What the file says of itself."""
         return self._session.metadata
+
+    @property
+    def fitted_colour(self) -> Colour | None:
+        """What the pictures of the fit were; None: the file does not say."""
+        limits = self.thresholds.appearance
+        return None if limits is None else limits.colour
 
     @property
     def threshold(self) -> float:

@@ -17,6 +17,7 @@ from edgeseg.contract.judgement import (
     verdict_on,
 )
 from edgeseg.contract.metadata import Thresholds
+from edgeseg.contract.picture_kinds import colour_sentence, is_grey
 from edgeseg.contract.prediction import Prediction, find_regions
 from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import RuntimeFailure, UsageError
@@ -124,6 +125,13 @@ class Scorer:
             f"pixels may pass as good; a cell of the grid is {width / columns:.0f}x"
             f"{height / rows:.0f} pixels"
         )
+
+    def odd_colour(self, frame: Frame) -> str | None:
+        """Says that a frame is grey where the model knows colour, or the other way round."""
+        limits, image_hwc = self.thresholds.appearance, frame.image_hwc
+        if limits is None or not image_hwc.any():  # black, as a camera may begin, is no colour
+            return None
+        return colour_sentence(is_grey(image_hwc), limits.colour)
 
     def tiles_per_frame(self, size_hw: tuple[int, int]) -> int:
         """How often the model runs for one frame of that size, when tiled."""

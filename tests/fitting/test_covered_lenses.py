@@ -103,7 +103,7 @@ def with_limits(tiles: TileLayout | None = None) -> ModelMetadata:
     """A model of brightness, to which nothing is a defect, with limits of grey frames."""
     size_hw = INPUT_HW if tiles is None else tiles.frame_hw
     metadata = brightness_metadata(threshold=1000.0)
-    looks = GoodAppearance.of([look(100 + level, size_hw) for level in range(6)])
+    looks = GoodAppearance.of([look(100 + level, size_hw) for level in range(6)], grey=6)
     limits = replace(metadata.threshold, appearance=looks.limits)
     return replace(metadata, threshold=limits, tiles=tiles)
 
@@ -157,7 +157,7 @@ def test_calibrating_on_a_device_widens_them(tmp_path):
     succeed("calibrate", tmp_path / "m.onnx", tmp_path / "good")
     text = (tmp_path / "m.json").read_text()
     after = ModelMetadata.from_json(text, source="m").threshold.appearance
-    here = GoodAppearance.of([look(60 + level, INPUT_HW) for level in range(6)]).limits
+    here = GoodAppearance.of([look(60 + level, INPUT_HW) for level in range(6)], grey=6).limits
     assert isinstance(before, AppearanceLimits)
     assert isinstance(here, AppearanceLimits)
     assert after == before.widened(here)

@@ -57,6 +57,7 @@ class ShardHeader:
     unseen: tuple[int, ...]
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the first shards had none
     appearance: GoodAppearance = field(default_factory=GoodAppearance)  # the same
+    prints: tuple[int, ...] = ()  # the same
 
     def __post_init__(self) -> None:
         Shard(index=self.shard[0], count=self.shard[1])
@@ -90,6 +91,7 @@ def write_shard(
             unseen=tuple(collected.unseen.places),
             names={name: _names(getattr(collected, name)) for name in _STORES},
             appearance=collected.appearance,
+            prints=tuple(sorted(collected.prints)),
         )
         tensors: dict[str, NDArray[Any]] = {"embedding": space.embedding}
         tensors |= {f"moments.{name}": sums for name, sums in collected.moments.packed().items()}
@@ -161,6 +163,7 @@ def _joined(
         collected.bad |= set(header.bad)
         collected.newest = max(collected.newest, header.newest)
         collected.appearance = collected.appearance.joined(header.appearance)
+        collected.prints |= set(header.prints)
     if space is None or collected is None:
         raise UsageError("no shards to merge; expected the files of `edgeseg moments`")
     return space, collected
