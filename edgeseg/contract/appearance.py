@@ -9,7 +9,7 @@ A score tells how odd a part looks, and a part that can hardly be seen may look 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -122,6 +122,10 @@ class GoodAppearance:
             total=tuple(map(int.__add__, self.total, other.total)),
             squares=tuple(map(int.__add__, self.squares, other.squares)),
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
 
     @property
     def limits(self) -> AppearanceLimits | None:

@@ -1,7 +1,7 @@
 """From the scores of good images that a model has not seen to a threshold with a stated rate."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,7 @@ class Calibration(CalibrationFacts):
             "unsure_threshold": self.unsure_threshold,
             "unsure_rate": self.unsure_rate,
             "foreign_limit": self.foreign_limit,
-            "appearance": None if self.appearance is None else asdict(self.appearance),
+            "appearance": None if self.appearance is None else self.appearance.to_dict(),
             "method": self.method,
             "expected_d2": self.expected_d2,
             "measured_d2": self.measured_d2,
