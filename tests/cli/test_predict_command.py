@@ -211,7 +211,7 @@ def test_an_alarm_is_outlined_though_no_pixel_is_above(today, tmp_path):
         ),
         ({"verdict": "defect", "p_value": None}, "defect, 9.000 (threshold 5.000)"),
         (
-            {"verdict": "invalid", "p_value": 0.01},
+            {"verdict": "invalid", "reason": "foreign", "p_value": 0.01},
             "invalid, not this part, 9.000, one good part in 100 looks this odd (threshold 5.000)",
         ),
     ],
