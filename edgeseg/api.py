@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.artefact.header import refuse_exported
 from edgeseg.config import DEFAULT_PRESET, FitConfig
+from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.geometry import PLAIN, Geometry, Polygon, Roi
 from edgeseg.contract.ignored import painted, read_regions
 from edgeseg.contract.judgement import JudgedPrediction, chance, judged
+from edgeseg.contract.picture_kinds import Colour
 from edgeseg.contract.prediction import Channels, Prediction, check_frame
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.in_memory import Data, Folder, open_data
@@ -60,6 +62,12 @@ class Model:
         return self.artefact.header()
 
     @property
+    def fitted_colour(self) -> Colour | None:
+        """What the pictures of the fit were; None: the file does not say."""
+        limits = self.artefact.calibration.thresholds.appearance
+        return None if limits is None else limits.colour
+
+    @property
     def threshold(self) -> float:
         """Scores above it are anomalous."""
         return self.artefact.calibration.score_threshold
@@ -84,7 +92,9 @@ class Model:
         input_hwc = painted(np.ascontiguousarray(input_hwc), config.geometry)
         inside = view.inside(config.grid_hw)
         maps, scores = self._predict(input_hwc[None], () if inside is None else (inside,))
-        prediction = Prediction(map_hw=maps[0], score=float(scores[0]))
+        prediction = Prediction(
+            map_hw=maps[0], score=float(scores[0]), appearance=appearance_of(input_hwc)
+        )
         return judged(
             prediction,
             thresholds=self.artefact.calibration.thresholds,

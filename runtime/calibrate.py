@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from edgeseg.contract.appearance import AppearanceLimits
 from edgeseg.contract.foreign import foreign_limit
 from edgeseg.contract.metadata import Decision, ModelMetadata, Thresholds
 from edgeseg.contract.operating_point import (
@@ -124,10 +125,18 @@ def _chosen(
         note(point.shortfall)
     how = f"split-conformal on {backend}, {point.images} good images"
     limit = foreign_limit(images.floors, threshold=point.score)
-    chosen = replace(by_rate(before, point), method=how, foreign=limit)
+    looks = _appearance(before.appearance, images.looks.limits)
+    chosen = replace(by_rate(before, point), method=how, foreign=limit, appearance=looks)
     if before.unsure_rate is not None and before.unsure_rate > wish:
         return with_band(chosen, good.scores, rate=before.unsure_rate)
     return chosen
+
+
+def _appearance(
+    before: AppearanceLimits | None, here: AppearanceLimits | None
+) -> AppearanceLimits | None:
+    """What good images looked like there or here: either may be so again."""
+    return before.widened(here) if before is not None and here is not None else here or before
 
 
 def _decided(

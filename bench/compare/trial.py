@@ -10,6 +10,7 @@ from edgeseg.artefact.artefact import Artefact
 from edgeseg.bench.harness.accuracy import Accuracy, Predict, measure_accuracy
 from edgeseg.bench.harness.units import FAILED, Result
 from edgeseg.bench.latency.runners import OrtRunner, size_on_disk
+from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.images import write_image
 from edgeseg.contract.judgement import verdict_on
 from edgeseg.contract.precisions import precision_spec
@@ -148,7 +149,12 @@ def draw_decisions(artefact: Artefact, path: Path, dataset: Dataset, target: Pat
                 mask_hw=mask,
                 pixel_threshold=calibration.pixel_threshold,
                 value_range=(0.0, 2 * max(calibration.pixel_threshold, 1e-6)),
-                verdict=verdict_on(float(scores[0]), calibration.thresholds, map_hw=maps[0]),
+                verdict=verdict_on(
+                    float(scores[0]),
+                    calibration.thresholds,
+                    map_hw=maps[0],
+                    appearance=appearance_of(frame),
+                ),
                 caption=f"{dataset.name}: {sample.kind}",
             )
         )

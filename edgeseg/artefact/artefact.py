@@ -1,5 +1,6 @@
 """A fitted model on disk: tensors in safetensors, everything else in its JSON header."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from edgeseg.artefact.container import sealed_header
-from edgeseg.artefact.header import KEY, SCHEMA, damaged, read_artefact_file, stored_config
+from edgeseg.artefact.header import (
+    KEY,
+    SCHEMA,
+    calibration_facts,
+    damaged,
+    read_artefact_file,
+    stored_config,
+)
 from edgeseg.artefact.values import check_values
 from edgeseg.config import FitConfig
 from edgeseg.contract.plain import Malformed
@@ -53,6 +61,8 @@ class Artefact:
     data: dict[str, Any]
     versions: dict[str, str]
     planted: PlantedScores | None = None  # None: none were made, or they were of other moments
+    # Of the pixels of the images behind the moments, ascending; none in files of earlier versions.
+    prints: NDArray[np.uint64] = field(default_factory=lambda: sorted_prints(()))
     accuracy: list[dict[str, Any]] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)  # see edgeseg.artefact.history
 
@@ -98,6 +108,11 @@ class Artefact:
         }
 
 
+def sorted_prints(prints: Iterable[int]) -> NDArray[np.uint64]:
+    """As a file keeps them."""
+    return np.array(sorted(prints), np.uint64)
+
+
 def save_artefact(artefact: Artefact, path: Path) -> None:
     """Write the file in one step; the same artefact gives the same bytes."""
     good = artefact.calibration.good
@@ -113,6 +128,8 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
     if artefact.planted is not None:
         for name in ("scores", "areas", "floors"):
             tensors[f"planted.{name}"] = getattr(artefact.planted, name)
+    if artefact.prints.size:
+        tensors["fitted.prints"] = artefact.prints
     for name, values in (artefact.weights.arrays or {}).items():
         tensors[f"backbone.{name}"] = values
     if artefact.moments is not None:
@@ -149,7 +166,7 @@ def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
         origin = WeightsOrigin(**header["weights"])
         weights = stored_weights(config, origin, tensors)
         good = GoodImageScores(**dict[str, Any](under("good.", tensors)))
-        calibration = Calibration(good=good, **header["calibration"])
+        calibration = Calibration(good=good, **vars(calibration_facts(header)))
         _check_shapes(config, tensors)
         saved = under("moments.", tensors)
         artefact = Artefact(
@@ -165,6 +182,7 @@ def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
             moments=Moments.unpacked(saved) if saved else None,
             calibration=calibration,
             planted=_planted(header, tensors),
+            prints=sorted_prints(tensors.get("fitted.prints", np.empty(0, np.uint64)).tolist()),
             data=header["data"],
             accuracy=header["accuracy"],
             history=header.get("history", []),  # the first files of this schema had none

@@ -72,7 +72,8 @@ class FitJob:
         options, dataset = replace(options, checkpoints=checkpoints), plan.dataset
         for line in dataset.notes:
             options.note(line)
-        space = space_for(looked_at(plan.config, dataset, note=options.note), self.graph, options)
+        config = looked_at(plan.config, dataset, note=options.note, max_pixels=options.max_pixels)
+        space = space_for(config, self.graph, options)
         suspects = None
         if self.robust is not None:
             screening, suspects = self._screen(plan, space, options, note=note)
@@ -118,7 +119,7 @@ class FitJob:
         if screening.images < FEWEST:
             options.note(f"--robust: {screening.images} images, too few to compare with each other")
             return screening, names
-        written = write_suspects(screening, plan.dataset, plan.config, beside=plan.out)
+        written = write_suspects(screening, plan.dataset, space.config, beside=plan.out)
         for line in lines(screening, plan.dataset):
             note(line)
         share = f"{len(names)} of {screening.images} images"

@@ -9,7 +9,6 @@ import click
 from edgeseg.config import AUTO, CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
 from edgeseg.contract.geometry import Geometry, Roi
 from edgeseg.contract.ignored import read_regions
-from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.locating import check_locate
 from edgeseg.data.samples import sample_size
@@ -91,12 +90,14 @@ class FitSettings:
         fold: int | None,
         base: FitConfig | None = None,
     ) -> FitPlan:
-        """Look at settings, images and the place of the result before torch is loaded."""
+        """Look at settings, files and the place of the result before torch is loaded.
+
+        What a fit learns of where parts lie it says itself: see `looked_at`.
+        """
         config = self.config(base)
         dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)
         check_writable(out)
-        config = looked_at(self._cut_into_tiles(config, dataset), dataset)
-        return FitPlan(config=config, dataset=dataset, out=out)
+        return FitPlan(config=self._cut_into_tiles(config, dataset), dataset=dataset, out=out)
 
     def _cut_into_tiles(self, config: FitConfig, dataset: Dataset) -> FitConfig:
         """For tiles, if --tile was given: of frames of --size, or of the first image's."""

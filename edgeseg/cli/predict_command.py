@@ -18,9 +18,21 @@ from numpy.typing import NDArray
 
 from edgeseg.artefact.header import read_config
 from edgeseg.cli.data_options import max_pixels_option
-from edgeseg.contract.images import is_image_file, read_image, resize_image, write_image
-from edgeseg.contract.judgement import JudgedPrediction, is_alarming, words_of
+from edgeseg.contract.doubt import Doubt
+from edgeseg.contract.images import (
+    is_image_file,
+    read_image,
+    read_with_bits,
+    resize_image,
+    write_image,
+)
+from edgeseg.contract.judgement import (
+    JudgedPrediction,
+    is_alarming,
+    words_of,
+)
 from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.contract.picture_kinds import Colour, PictureKinds, is_grey
 from edgeseg.contract.picture_names import PictureNames
 from edgeseg.contract.prediction import Region
 from edgeseg.contract.signature import admit
@@ -37,6 +49,11 @@ COLUMNS = ("path", "score", "threshold", "p_value", "verdict", "regions", "error
 
 class Judge(Protocol):
     """A fitted model or an exported one."""
+
+    @property
+    def fitted_colour(self) -> Colour | None:
+        """What the pictures of its fit were."""
+        ...
 
     def predict(self, frame_hwc: NDArray[np.uint8]) -> JudgedPrediction:
         """Score one frame of any size."""
@@ -55,6 +72,7 @@ class Row:
     regions: tuple[Region, ...] = ()
     picture: Path | None = None
     error: str | None = None  # why it could not be read
+    doubt: Doubt | None = None  # why it is invalid or not_found
 
     @classmethod
     def of(cls, path: Path, result: JudgedPrediction, *, picture: Path | None) -> "Row":
@@ -67,6 +85,7 @@ class Row:
             p_value=result.p_value,
             regions=result.regions,
             picture=picture,
+            doubt=result.doubt,
         )
 
     @property
@@ -79,10 +98,9 @@ class Row:
         if self.error is not None:
             return f"{self.path}: invalid ({self.error})"
         score = "no number" if self.score is None else f"{self.score:.3f}"
-        foreign = self.verdict == "invalid" and self.score is not None
-        verdict = "invalid, not this part" if foreign else self.verdict
-        odd = "" if self.p_value is None else f", {words_of(self.p_value)}"
-        return f"{self.path}: {verdict}, {score}{odd} (threshold {self.threshold:.3f})"
+        why = "" if self.doubt is None else f" ({self.doubt})"
+        odd = "" if self.p_value is None or self.doubt else f", {words_of(self.p_value)}"
+        return f"{self.path}: {self.verdict}{why}, {score}{odd} (threshold {self.threshold:.3f})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -99,13 +117,15 @@ class Row:
             facts["picture"] = str(self.picture)
         if self.error is not None:
             facts["error"] = self.error
+        if self.doubt is not None:
+            facts |= {"doubt": self.doubt.kind.value, "reason": str(self.doubt)}
         return facts
 
     def cells(self) -> list[Any]:
         """Of the table, in the order of COLUMNS; regions are x y width height, strongest first."""
         boxes = "; ".join(" ".join(map(str, region.box_xywh)) for region in self.regions)
         numbers = [self.score, self.threshold, self.p_value]
-        return [self.path, *numbers, self.verdict, boxes, self.error]
+        return [self.path, *numbers, self.verdict, boxes, self.error or self.doubt]
 
 
 def _finite(facts: dict[str, Any]) -> dict[str, Any]:
@@ -179,9 +199,12 @@ def predict(
     started = time.perf_counter()
     with opened_judge(model, opening, note=note) as judge:
         drawings = None if out is None else Drawings(out)
-        judged = (_judge(judge, path, drawings, max_pixels=max_pixels) for path in paths)
+        kinds = PictureKinds()
+        judged = (_judge(judge, path, drawings, kinds, max_pixels=max_pixels) for path in paths)
         scored = progress(judged, length=len(paths), label="Scoring")
         rows = _printed(scored, worst_first=worst_first, as_json=as_json)
+        for sentence in kinds.sentences(judge.fitted_colour):
+            note(sentence)
     if table is not None:
         write_text(table, _csv(rows))
     seconds = time.perf_counter() - started
@@ -240,11 +263,14 @@ def opened_judge(model: Path, opening: Opening, *, note: Note) -> Iterator[Judge
         yield detector
 
 
-def _judge(judge: Judge, path: Path, drawings: Drawings | None, *, max_pixels: int) -> Row:
+def _judge(
+    judge: Judge, path: Path, drawings: Drawings | None, kinds: PictureKinds, *, max_pixels: int
+) -> Row:
     try:
-        image_hwc = read_image(path, max_pixels=max_pixels)
+        image_hwc, used_bits = read_with_bits(path, max_pixels=max_pixels)
     except DatasetError as error:
         return Row(path=path, verdict="invalid", error=str(error).removeprefix(f"{path}: "))
+    kinds.add(grey=is_grey(image_hwc), used_bits=used_bits)
     result = judge.predict(image_hwc)
     picture = None if drawings is None else drawings.draw(path, image_hwc, result)
     return Row.of(path, result, picture=picture)

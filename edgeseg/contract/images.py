@@ -6,6 +6,7 @@ The fit and the stream both go this way, so that a part looks on the device as i
 """
 
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.arrays import open_array
 from edgeseg.contract.opencv_log import quiet_opencv
-from edgeseg.contract.picture_size import JPEG, MAX_PIXELS, PNG, picture_size
+from edgeseg.contract.picture_size import (
+    JPEG,
+    MAX_PIXELS,
+    MOST_SCANS,
+    PNG,
+    PictureHeader,
+    most_png_data,
+    picture_header,
+)
 from edgeseg.errors import DatasetError, EdgesegError, UsageError
 from edgeseg.files import atomic_path
 
@@ -24,6 +33,7 @@ IMAGE_SUFFIXES = frozenset(
 )
 
 _QUALITY = 95  # of a JPEG that is written to a file
+_AT_ONCE = 1 << 20  # values that are converted together
 
 
 def is_image_file(path: Path) -> bool:
@@ -47,8 +57,25 @@ def decode_image(
     data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS
 ) -> NDArray[np.uint8]:
     """The same of the bytes of a file, wherever they come from."""
-    bgr = _decode(name, data, max_pixels=max_pixels)
-    return np.asarray(cv2.cvtColor(to_8_bit(bgr, name=name), cv2.COLOR_BGR2RGB), dtype=np.uint8)
+    return _decoded(data, name=name, max_pixels=max_pixels)[0]
+
+
+def read_with_bits(
+    path: Path, *, max_pixels: int = MAX_PIXELS
+) -> tuple[NDArray[np.uint8], int | None]:
+    """A picture as `read_image` gives it, and how many of 16 bits it uses; None: it has 8."""
+    return _decoded(_read_bytes(path), name=path, max_pixels=max_pixels)
+
+
+def _decoded(
+    data: bytes, *, name: Path | str, max_pixels: int
+) -> tuple[NDArray[np.uint8], int | None]:
+    raw = _decode(name, data, max_pixels=max_pixels)
+    used_bits = int(raw.max()).bit_length() if raw.dtype == np.uint16 else None
+    picture_hwc = to_8_bit(raw, name=name)
+    for rows in _strips(picture_hwc):  # in its place: a second one would double what it takes
+        picture_hwc[rows] = cv2.cvtColor(picture_hwc[rows], cv2.COLOR_BGR2RGB)
+    return picture_hwc, used_bits
 
 
 def read_mask(path: Path, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.bool_]:
@@ -95,8 +122,18 @@ def to_8_bit(pixels: NDArray[Any], *, name: Path | str) -> NDArray[np.uint8]:
     if pixels.dtype == np.uint16:
         # 65535 = 255 * 257. The same rule for every picture: stretching each to its own minimum
         # and maximum would let one glint darken the whole part and hide drift of the lighting.
-        return np.asarray((pixels.astype(np.uint32) + 128) // 257, dtype=np.uint8)
+        scaled = np.empty(pixels.shape, np.uint8)
+        for rows in _strips(pixels):
+            scaled[rows] = (pixels[rows].astype(np.uint32) + 128) // 257
+        return scaled
     raise DatasetError(f"{name}: pixels are {pixels.dtype}, expected 8 or 16 bits a channel")
+
+
+def _strips(pixels: NDArray[Any]) -> Iterator[slice]:
+    """Some rows at a time, so that what is made of them is small beside the picture."""
+    rows = max(1, _AT_ONCE // max(1, pixels[:1].size))
+    for start in range(0, len(pixels), rows):
+        yield slice(start, start + rows)
 
 
 def resize_image(image_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> NDArray[np.uint8]:
@@ -178,25 +215,39 @@ def _read_bytes(path: Path) -> bytes:
 
 def check_pixels(size_hw: tuple[int, int], *, name: Path | str, max_pixels: int) -> None:
     """Refuse a picture that is larger than anyone said pictures would be, before it is decoded."""
-    height, width = size_hw
-    if height * width > max_pixels:
+    check_header(PictureHeader(size_hw=size_hw), name=name, max_pixels=max_pixels)
+
+
+def check_header(header: PictureHeader, *, name: Path | str, max_pixels: int) -> None:
+    """The same of all that a file says: also of the bits of its channels and of its scans."""
+    height, width = header.size_hw
+    if header.counted_pixels > max_pixels:
+        deep = header.counted_pixels > height * width
+        what = f" of {header.bits} bits, which count as {header.counted_pixels}," if deep else ""
         raise DatasetError(
-            f"{name}: {height}x{width} pixels by its header, more than max_pixels={max_pixels}; "
-            "if it is a real picture, allow so many"
+            f"{name}: {height}x{width} pixels{what} by its header, more than "
+            f"max_pixels={max_pixels}; if it is a real picture, allow so many"
+        )
+    if header.scanned_pixels > MOST_SCANS * max_pixels:
+        raise DatasetError(
+            f"{name}: {height}x{width} pixels in {header.scans} scans, which would take minutes: "
+            f"more than {MOST_SCANS} times max_pixels={max_pixels}; save it again, not progressive"
         )
 
 
 def _decode(path: Path | str, data: bytes, *, max_pixels: int) -> NDArray[Any]:
     """Decode to BGR (H, W, 3) in the file's own depth."""
-    size_hw = picture_size(data)
-    if size_hw is not None:
-        check_pixels(size_hw, name=path, max_pixels=max_pixels)
+    header = picture_header(data)
+    if header is not None:
+        check_header(header, name=path, max_pixels=max_pixels)
     # Checked here because decoders differ: some fill the missing half of a picture with grey.
     if data.startswith(JPEG) and not _jpeg_is_whole(data):
         raise DatasetError(f"{path}: truncated JPEG (no end-of-image marker); copy it again")
     if data.startswith(PNG) and not _png_is_whole(data):
-        raise DatasetError(f"{path}: truncated or damaged PNG (a chunk is cut or fails its CRC)")
-    if size_hw is None:
+        raise DatasetError(
+            f"{path}: truncated or damaged PNG (a chunk is cut, fails its CRC or has too much data)"
+        )
+    if header is None:
         raise DatasetError(f"{path}: not a picture, or a truncated or damaged one")
     # COLOR, unlike UNCHANGED, turns the picture upright by its EXIF tag and repeats grey thrice.
     # It also drops alpha: compositing would need a background colour that no camera will show.
@@ -224,14 +275,17 @@ def _jpeg_is_whole(data: bytes) -> bool:
 
 
 def _png_is_whole(data: bytes) -> bool:
-    at = len(PNG)
+    """Chunks up to the end, and no more data than pixels: a decoder would inflate all of it."""
+    at, left = len(PNG), most_png_data(data)
     while at + 12 <= len(data):
         end = at + 12 + int.from_bytes(data[at : at + 4], "big")
         if end > len(data) or zlib.crc32(data[at + 4 : end - 4]) != int.from_bytes(
             data[end - 4 : end], "big"
         ):
             return False
-        if data[at + 4 : at + 8] == b"IEND":
-            return True
+        kind = data[at + 4 : at + 8]
+        left -= end - at if kind == b"IDAT" else 0
+        if kind == b"IEND" or left < 0:
+            return left >= 0
         at = end
     return False

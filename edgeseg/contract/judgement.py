@@ -8,6 +8,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.appearance import Appearance
+from edgeseg.contract.doubt import Doubt, DoubtKind, doubt_on
 from edgeseg.contract.foreign import map_floor
 from edgeseg.contract.geometry import Found, Pose, View
 from edgeseg.contract.metadata import ScoreStatistics, Thresholds
@@ -15,10 +17,32 @@ from edgeseg.contract.operating_point import oddness, p_value
 from edgeseg.contract.prediction import Prediction, Region, above, is_anomalous, regions_of
 
 # unsure: between two thresholds, where a second one is stored; neither good nor an alarm
-# invalid: the model returned no finite score, or the frame is not this part at all
+# invalid: the part cannot be judged by this frame, contract/doubt.py says why
 # not_found: the part is not where it may be, or does not look like one; never good
 Verdict = Literal["good", "unsure", "defect", "invalid", "not_found"]
 _AROUND_PEAK = 0.9  # of the highest value: how far the place reaches that raised an alarm
+
+
+def invalid_kind(
+    score: float,
+    thresholds: Thresholds,
+    *,
+    map_hw: NDArray[np.float32] | None = None,
+    appearance: Appearance | None = None,
+) -> DoubtKind | None:
+    """Why a part cannot be judged by a frame; None: it can.
+
+    Of a frame that is both foreign and blurred the former is said: another product may be smooth.
+    """
+    if not math.isfinite(score):
+        return DoubtKind.NO_SCORE
+    limits, limit = thresholds.appearance, thresholds.foreign
+    fault = None if limits is None or appearance is None else limits.fault_in(appearance)
+    if fault in ("dark", "bright"):
+        return DoubtKind(fault)
+    if limit is not None and map_hw is not None and map_floor(map_hw) > limit:
+        return DoubtKind.FOREIGN
+    return None if fault is None else DoubtKind(fault)
 
 
 def verdict_on(
@@ -27,8 +51,9 @@ def verdict_on(
     *,
     map_hw: NDArray[np.float32] | None = None,
     found: Found | None = None,
+    appearance: Appearance | None = None,
 ) -> Verdict:
-    """The one rule for every frame; without its map a foreign one goes by its score alone.
+    """The one rule for every frame; without map and appearance its score alone decides.
 
     What is no part of ours comes before the score: a covered lens may have no high place at all,
     and is not good for that. A part that looks odd at a place of good parts is not found unless
@@ -37,9 +62,7 @@ def verdict_on(
     lost = found is not None and not found.ok
     if found is not None and lost and not found.placed:
         return "not_found"
-    limit = thresholds.foreign
-    foreign = limit is not None and map_hw is not None and map_floor(map_hw) > limit
-    if foreign or not math.isfinite(score):
+    if invalid_kind(score, thresholds, map_hw=map_hw, appearance=appearance) is not None:
         return "not_found" if lost else "invalid"
     if is_anomalous(score, thresholds.score):
         return "defect"
@@ -155,6 +178,7 @@ class JudgedPrediction(Prediction):
     p_value: float | None  # share of good parts that look this odd; None: not known
     regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
     pose: Pose | None = None  # where the part lies, if it is looked for
+    doubt: Doubt | None = None  # why it is invalid or not_found
 
     @property
     def anomalous(self) -> bool:
@@ -176,15 +200,19 @@ def judged(
     found: Found | None = None,
 ) -> JudgedPrediction:
     """Hold a prediction against its thresholds."""
-    verdict = verdict_on(prediction.score, thresholds, map_hw=prediction.map_hw, found=found)
+    score, map_hw, appearance = prediction.score, prediction.map_hw, prediction.appearance
+    verdict = verdict_on(score, thresholds, map_hw=map_hw, found=found, appearance=appearance)
+    invalid = invalid_kind(score, thresholds, map_hw=map_hw, appearance=appearance)
     regions, _ = marked_regions(prediction.map_hw, verdict, thresholds.pixel, view=view)
     return JudgedPrediction(
         map_hw=view.over_frame(prediction.map_hw),
         score=prediction.score,
         grid_hw=prediction.grid_hw,
+        appearance=appearance,
         threshold=thresholds.score,
         pixel_threshold=thresholds.pixel,
         verdict=verdict,
+        doubt=doubt_on(verdict, invalid, found=found),
         p_value=p_value,
         pose=None if found is None else found.pose,
         regions=tuple(region.moved(*view.corner_xy) for region in regions),

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.appearance import AppearanceLimits
 from edgeseg.contract.geometry import PLAIN, Geometry, Polygon
 from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.contract.seal import KEY as SEAL
@@ -82,6 +83,7 @@ class Thresholds:
     unsure_rate: float | None = None
     # Of the map's floor: an anomalous frame above it is not this part; earlier files lack it.
     foreign: float | None = None
+    appearance: AppearanceLimits | None = None  # of brightness and sharpness; earlier files lack it
 
     def __post_init__(self) -> None:
         for name in ("score", "pixel"):

@@ -1,22 +1,91 @@
-"""How large a picture says it is, read from its first bytes before anything decodes it.
+"""How much a picture asks for, read from the file before anything decodes it.
 
-A few hundred bytes can ask for gigabytes of pixels. Every format that is decoded has its rule
-here; what has none is not decoded.
+A few hundred bytes can ask for gigabytes of pixels, and a few kilobytes for minutes: of a
+progressive JPEG every scan goes over all of its pixels again. Every format that is decoded has its
+rule here; what has none is not decoded.
 """
 
 import re
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 
-# By default: 300 MB decoded. Area cameras have up to 150 million, and say --max-pixels.
+# Of 8 bits a channel. By default: 300 MB decoded. Area cameras have up to 150 million, and say
+# --max-pixels.
 MAX_PIXELS = 100_000_000
+# Of a JPEG with as many pixels as it may have; encoders make up to a dozen. Fewer pixels, more
+# scans: what counts is scans times pixels, at about 1 ns each.
+MOST_SCANS = 20
 _Size = tuple[int, int]  # height, width
 JPEG = b"\xff\xd8\xff"
 PNG = b"\x89PNG\r\n\x1a\n"
 _FRAMES = {0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by the kind of colour
 _MOST_TAGS = 4096  # of a TIFF directory
-_WIDTH, _HEIGHT, _TILE_WIDTH, _TILE_HEIGHT = 256, 257, 322, 323
-_PNM = re.compile(rb"P[1-6](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
+_WIDTH, _HEIGHT, _BITS, _TILE_WIDTH, _TILE_HEIGHT = 256, 257, 258, 322, 323
+_GAP = rb"(?:\s|#[^\n]*\n)+"
+_PNM = re.compile(rb"P[1-6]" + _GAP + rb"(\d{1,9})" + _GAP + rb"(\d{1,9})\s")
+_PNM_HIGHEST = re.compile(rb"P[2356]" + (_GAP + rb"(\d{1,9})") * 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureHeader:
+    """What a file says of itself."""
+
+    size_hw: tuple[int, int]
+    bits: int = 8  # that its decoder keeps of a channel
+    scans: int = 1  # of a JPEG: how often it goes over all pixels
+
+    @property
+    def counted_pixels(self) -> int:
+        """As many pixels of 8 bits take the same room."""
+        return self.size_hw[0] * self.size_hw[1] * max(1, -(-self.bits // 8))
+
+    @property
+    def scanned_pixels(self) -> int:
+        """Pixels times scans, which is what decoding takes time for."""
+        return self.size_hw[0] * self.size_hw[1] * self.scans
+
+
+def picture_header(data: bytes) -> PictureHeader | None:
+    """All that is known before decoding; None: of no kind that is known, or cut off."""
+    size_hw = picture_size(data)
+    if size_hw is None:
+        return None
+    if data.startswith(JPEG):
+        return PictureHeader(size_hw=size_hw, scans=_scans(data))
+    return PictureHeader(size_hw=size_hw, bits=_bits(data))
+
+
+def _scans(data: bytes) -> int:
+    """Starts of scans; entropy-coded bytes have none, and segments before the first are skipped."""
+    at = 2
+    while at + 4 <= len(data) and data[at] == 0xFF and data[at + 1] != 0xDA:
+        at += 1 if data[at + 1] == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return max(1, data.count(b"\xff\xda", at))
+
+
+def most_png_data(data: bytes) -> int:
+    """Bytes of a PNG's compressed pixels: what does not shrink grows by less than a tenth."""
+    width, height, bits, kind = struct.unpack_from(">IIBB", data.ljust(26, b"\0"), 16)
+    row = width * bits * _PNG_CHANNELS.get(kind, 4) // 8 + 2
+    # Twice: interlaced rows are shorter, and chunks have borders.
+    return int(4096 + 2 * height * row)
+
+
+def _bits(data: bytes) -> int:
+    """Of a channel while it is decoded: 8, 16, or more of what is refused later."""
+    try:
+        if data.startswith(PNG):
+            return data[24]
+        if data[:4] in (b"II*\0", b"II+\0", b"MM\0*", b"MM\0+"):
+            return _tiff_tags(data).get(_BITS, 1)
+    except (struct.error, IndexError):
+        return 64  # nobody knows
+    if data.startswith((b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51")):
+        return 32  # OpenJPEG keeps whole numbers, whatever the file has
+    highest = _PNM_HIGHEST.match(data[:4096])
+    return 16 if highest is not None and int(highest[3]) > 255 else 8
 
 
 def picture_size(data: bytes) -> _Size | None:
@@ -56,6 +125,18 @@ def _bmp(data: bytes) -> _Size | None:
 
 
 def _tiff(data: bytes) -> _Size | None:
+    sides = _tiff_tags(data)
+    if _WIDTH not in sides or _HEIGHT not in sides:
+        return None
+    # A tile is decoded whole, however little of it the picture uses.
+    return (
+        max(sides[_HEIGHT], sides.get(_TILE_HEIGHT, 0)),
+        max(sides[_WIDTH], sides.get(_TILE_WIDTH, 0)),
+    )
+
+
+def _tiff_tags(data: bytes) -> dict[int, int]:
+    """Sides and bits of the first directory, the only one that is decoded."""
     order = "<" if data[:1] == b"I" else ">"
     (version,) = struct.unpack_from(f"{order}H", data, 2)
     if version == 43:  # BigTIFF
@@ -66,20 +147,20 @@ def _tiff(data: bytes) -> _Size | None:
         (start,) = struct.unpack_from(f"{order}I", data, 4)
         (count,) = struct.unpack_from(f"{order}H", data, start)
         first, step, value = start + 2, 12, 4
-    sides: dict[int, int] = {}
+    found: dict[int, int] = {}
     for entry in range(min(count, _MOST_TAGS)):
         at = first + entry * step
         tag, kind = struct.unpack_from(f"{order}HH", data, at)
-        if tag in (_WIDTH, _HEIGHT, _TILE_WIDTH, _TILE_HEIGHT):
+        place, word = at + step - value, "Q" if value == 8 else "I"
+        if tag == _BITS:  # one number for each channel; several may not fit where one does
+            (numbers,) = struct.unpack_from(f"{order}{word}", data, at + 4)
+            if 2 * numbers > value:
+                (place,) = struct.unpack_from(f"{order}{word}", data, place)
+            (found[tag],) = struct.unpack_from(f"{order}H", data, place)
+        elif tag in (_WIDTH, _HEIGHT, _TILE_WIDTH, _TILE_HEIGHT):
             form = {3: "H", 4: "I", 16: "Q"}.get(kind, "I")
-            (sides[tag],) = struct.unpack_from(f"{order}{form}", data, at + step - value)
-    if _WIDTH not in sides or _HEIGHT not in sides:
-        return None
-    # A tile is decoded whole, however little of it the picture uses.
-    return (
-        max(sides[_HEIGHT], sides.get(_TILE_HEIGHT, 0)),
-        max(sides[_WIDTH], sides.get(_TILE_WIDTH, 0)),
-    )
+            (found[tag],) = struct.unpack_from(f"{order}{form}", data, place)
+    return found
 
 
 def _webp(data: bytes) -> _Size | None:

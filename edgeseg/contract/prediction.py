@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.appearance import Appearance
 from edgeseg.contract.geometry import View
 from edgeseg.errors import UsageError
 
@@ -57,6 +58,7 @@ class Prediction:
     map_hw: NDArray[np.float32]  # (H, W): distance at image size, blurred
     score: float
     grid_hw: NDArray[np.float32] | None = None  # (h, w): distance of every grid cell
+    appearance: Appearance | None = None  # of the input; None: nobody looked
 
 
 def check_frame(frame_hwc: NDArray[np.uint8], channels: str, *, name: str = "frame") -> None:

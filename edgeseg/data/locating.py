@@ -5,8 +5,9 @@ locate=blob --background--> what parts lie on, to be ignored
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from edgeseg.contract.anchor import Anchor, anchor_pictures
 from edgeseg.contract.geometry import Geometry
 from edgeseg.contract.locate import Blob, Piece, Silhouette, Turns, silhouette_of
 from edgeseg.contract.operating_point import conformal_threshold
+from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.contract.places import Places
 from edgeseg.contract.pose import Polygon, Pose, Roi, wrapped
 from edgeseg.data.background import background, share_of
@@ -29,6 +31,7 @@ from edgeseg.data.samples import Sample, read_picture
 from edgeseg.errors import UsageError
 from edgeseg.progress import Note
 
+Read = Callable[[Sample], NDArray[np.uint8]]
 _LOOKING_AROUND = "blob,background=yes"
 _BLOBS = ("blob", _LOOKING_AROUND)
 LOOKED_AT = 200  # good images, from all over the list
@@ -57,24 +60,25 @@ def learned(
     rate: float,
     note: Note,
     reference: Sample | None = None,
+    max_pixels: int = MAX_PIXELS,
 ) -> Geometry:
     """The geometry with a locator; by their outline parts are told from what they lie on.
 
     Places go with the part from where it lies in `reference`, which need not be one of the samples;
     None: in the first of them.
     """
-    looked = spaced(samples, LOOKED_AT)
+    looked, read = spaced(samples, LOOKED_AT), partial(read_picture, max_pixels=max_pixels)
     if geometry.locate in _BLOBS:
-        outlines = [silhouette_of(read_picture(sample)) for sample in looked]
-        home = None if reference is None else _piece_of(reference)
+        outlines = [silhouette_of(read(sample)) for sample in looked]
+        home = None if reference is None else _piece_of(reference, read)
         cell = _cell(geometry, grid_hw)
         found = _with_blob(geometry, outlines, home, cell=cell, rate=rate, note=note)
     else:
         first = looked[0] if reference is None else reference
-        images = (read_picture(sample) for sample in (first, *(s for s in looked if s != first)))
+        images = (read(sample) for sample in (first, *(s for s in looked if s != first)))
         box, angles = parse_anchor(geometry.locate)
         found = _with_anchor(geometry, images, box, angles, rate=rate, note=note)
-    _check_following(found, samples, note=note)
+    _check_following(found, samples, read, note=note)
     return found
 
 
@@ -83,12 +87,14 @@ def spaced(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
     return samples[:: max(1, math.ceil(len(samples) / most))]
 
 
-def _check_following(geometry: Geometry, samples: Sequence[Sample], *, note: Note) -> None:
+def _check_following(
+    geometry: Geometry, samples: Sequence[Sample], read: Read, *, note: Note
+) -> None:
     """Move some good images on purpose: what is found must be the part and not its background."""
-    errors = sorted(follow_errors(geometry, map(read_picture, spaced(samples, MOVED_AND_FOUND))))
+    errors = sorted(follow_errors(geometry, map(read, spaced(samples, MOVED_AND_FOUND))))
     lost = min(_few(len(errors)), len(errors) - 1)  # a border may cut a part that is moved
     worse = errors[-1 - lost]
-    compared = [read_picture(sample) for sample in spaced(samples, COMPARED)]
+    compared = [read(sample) for sample in spaced(samples, COMPARED)]
     if not follows(worse, compared[0].shape[:2]):
         raise UsageError(
             f"locate={geometry.locate}: does not follow the part: of {len(errors)} good images "
@@ -199,8 +205,8 @@ def _with_blob(
     return replace(geometry, locator=locator)
 
 
-def _piece_of(reference: Sample) -> Piece:
-    outline = silhouette_of(read_picture(reference))
+def _piece_of(reference: Sample, read: Read) -> Piece:
+    outline = silhouette_of(read(reference))
     if outline is None:
         raise UsageError(
             f"locate=blob: no part stands out in {reference.image.name}, on which places are "

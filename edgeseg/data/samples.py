@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from edgeseg.contract.geometry import PLAIN, Found, Geometry, View
 from edgeseg.contract.ignored import hidden_of, painted
 from edgeseg.contract.images import (
-    read_image,
     read_mask,
     read_mask_stack,
     read_video_frame,
+    read_with_bits,
 )
 from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.errors import DatasetError, UsageError
@@ -64,6 +64,7 @@ class Batch:
     sizes_hw: tuple[tuple[int, int], ...]  # of the pictures as they are
     views: tuple[View, ...]  # how each was looked at
     found: tuple[Found | None, ...]  # what came of looking for its part; None: it is not looked for
+    used_bits: tuple[int | None, ...]  # of 16 in each file; None: it has 8
 
 
 def read_sample(
@@ -82,6 +83,7 @@ class _Decoded:
     size_hw: tuple[int, int]  # of the picture as it is
     view: View
     found: Found | None
+    used_bits: int | None
 
 
 def _decode(
@@ -92,7 +94,7 @@ def _decode(
     max_pixels: int = MAX_PIXELS,
     lenient: bool = True,
 ) -> _Decoded:
-    image_hwc = _read(sample, max_pixels=max_pixels)
+    image_hwc, used_bits = _read(sample, max_pixels=max_pixels)
     height, width = image_hwc.shape[:2]
     try:
         geometry.check((height, width), name=str(sample.image))
@@ -111,6 +113,7 @@ def _decode(
         size_hw=(height, width),
         view=view,
         found=found,
+        used_bits=used_bits,
     )
 
 
@@ -129,20 +132,20 @@ def _read_mask(sample: Sample, view: View, *, max_pixels: int) -> NDArray[np.boo
     return view.mask(mask_hw)
 
 
-def _read(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
+def _read(sample: Sample, *, max_pixels: int) -> tuple[NDArray[np.uint8], int | None]:
     if sample.image_index is None:
-        return read_image(sample.image, max_pixels=max_pixels)
-    return read_video_frame(sample.image, sample.image_index, max_pixels=max_pixels)
+        return read_with_bits(sample.image, max_pixels=max_pixels)
+    return read_video_frame(sample.image, sample.image_index, max_pixels=max_pixels), None
 
 
-def read_picture(sample: Sample) -> NDArray[np.uint8]:
+def read_picture(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
     """A sample's picture as it is."""
-    return _read(sample)
+    return _read(sample, max_pixels=max_pixels)[0]
 
 
-def sample_size(sample: Sample) -> tuple[int, int]:
+def sample_size(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
     """Height and width of a sample's picture as it is."""
-    height, width = _read(sample).shape[:2]
+    height, width = read_picture(sample, max_pixels=max_pixels).shape[:2]
     return height, width
 
 
@@ -194,6 +197,7 @@ def _batches(pictures: Iterator[_Decoded], batch_size: int) -> Iterator[Batch]:
             sizes_hw=tuple(decoded.size_hw for decoded in group),
             views=tuple(decoded.view for decoded in group),
             found=tuple(decoded.found for decoded in group),
+            used_bits=tuple(decoded.used_bits for decoded in group),
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.geometry import PLAIN, Geometry
 from edgeseg.contract.judgement import Verdict, is_alarming, verdict_on
 from edgeseg.contract.metadata import Thresholds
@@ -199,7 +200,13 @@ def _seen(
         maps, scores = _predicted(predict, batch, grid_hw)
         for i, sample in enumerate(batch.samples):
             score = float(scores[i])
-            verdict = verdict_on(score, limits, map_hw=maps[i], found=batch.found[i])
+            verdict = verdict_on(
+                score,
+                limits,
+                map_hw=maps[i],
+                found=batch.found[i],
+                appearance=appearance_of(batch.frames[i]),
+            )
             _, count = find_regions(maps[i], limits.pixel, size_hw=maps[i].shape)
             seen.maps.add(maps[i], batch.masks[i], name=sample.image.name)
             seen.samples.append(sample)

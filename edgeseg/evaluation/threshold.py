@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.foreign import foreign_limit, no_floors
 from edgeseg.contract.metadata import ScoreStatistics, Thresholds
 from edgeseg.contract.operating_point import conformal_threshold
@@ -53,6 +54,7 @@ class CalibrationFacts:
     unsure_threshold: float | None = None  # chosen later, by `edgeseg threshold`
     unsure_rate: float | None = None
     foreign_limit: float | None = None  # of the map's floor; earlier versions had none
+    appearance: GoodAppearance | None = None  # of all images of the fit; the same
 
     def __post_init__(self) -> None:
         _ = self.thresholds  # which check themselves
@@ -69,6 +71,7 @@ class CalibrationFacts:
             unsure=self.unsure_threshold,
             unsure_rate=self.unsure_rate,
             foreign=self.foreign_limit,
+            appearance=None if self.appearance is None else self.appearance.limits,
         )
 
 
@@ -94,6 +97,7 @@ class Calibration(CalibrationFacts):
             "unsure_threshold": self.unsure_threshold,
             "unsure_rate": self.unsure_rate,
             "foreign_limit": self.foreign_limit,
+            "appearance": None if self.appearance is None else self.appearance.to_dict(),
             "method": self.method,
             "expected_d2": self.expected_d2,
             "measured_d2": self.measured_d2,
@@ -110,6 +114,7 @@ def calibrate(
     unseen: bool = True,
     anomaly_scores: Sequence[float] = (),
     planted_floors: Sequence[float] | NDArray[np.float32] = (),
+    appearance: GoodAppearance | None = None,
 ) -> Calibration:
     """Choose both thresholds from good images, or the image threshold by F1 if told anomalies.
 
@@ -140,4 +145,5 @@ def calibrate(
         foreign_limit=foreign_limit(
             good.floors if unseen else (), planted=planted_floors, threshold=value
         ),
+        appearance=appearance,
     )

@@ -15,6 +15,7 @@ from edgeseg.artefact.artefact import WRONG_VALUES, write_tensors
 from edgeseg.artefact.container import UNSEALED, read_container
 from edgeseg.artefact.header import unless_memory
 from edgeseg.artefact.values import check_values
+from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.data.datasets import Sample
 from edgeseg.errors import ArtefactError, UsageError
@@ -40,6 +41,8 @@ class CheckpointHeader:
     newest: float
     seen: tuple[int, ...]  # places of the images whose embeddings are beside it
     seen_sha256: str | None = None  # of these embeddings
+    appearance: GoodAppearance = field(default_factory=GoodAppearance)
+    prints: tuple[int, ...] = ()
     schema: int = UNSEALED
 
     def __post_init__(self) -> None:
@@ -57,6 +60,8 @@ class Collected:
     batches: int = 0  # done, of those to fit on
     bad: set[str] = field(default_factory=set)  # images that could not be read
     newest: float = 0.0  # seconds since 1970: when the newest image was last changed
+    appearance: GoodAppearance = field(default_factory=GoodAppearance)  # of all images
+    prints: set[int] = field(default_factory=set)  # of the images behind the moments
     census: Census = field(default_factory=Census)  # of what this process has decoded
     planted: PlantedPictures | None = None  # None: none were asked for
 
@@ -136,6 +141,8 @@ class Checkpoint:
             newest=collected.newest,
             seen=tuple(collected.seen.places),
             seen_sha256=collected.seen.sha256,
+            appearance=collected.appearance,
+            prints=tuple(sorted(collected.prints)),
             schema=_SCHEMA,
         )
         # Whole scatters, not their upper halves: a continued pass gives the very same bits.
@@ -178,6 +185,8 @@ class Checkpoint:
         collected.batches = header.batches
         collected.bad = set(header.bad)
         collected.newest = header.newest
+        collected.appearance = header.appearance
+        collected.prints = set(header.prints)
 
     def _refuse_other_shares(self) -> None:
         """Checkpoints of another number of processes have other names."""

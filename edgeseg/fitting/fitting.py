@@ -8,14 +8,16 @@ settings, weights, W, factors, moments, threshold -> artefact                 ar
 
 import platform
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg import __version__
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact, sorted_prints
 from edgeseg.artefact.history import FittedData, entry, highest
 from edgeseg.config import FitConfig
+from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.operating_point import needed_images
 from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset, Sample, load_batches
@@ -44,7 +46,7 @@ def fit(dataset: Dataset, config: FitConfig, options: FitOptions | None = None) 
     With a group of processes each goes through its share, and all return the same artefact.
     """
     options = options or FitOptions()
-    config = looked_at(config, dataset, note=options.note)
+    config = looked_at(config, dataset, note=options.note, max_pixels=options.max_pixels)
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
     return fit_in(space, dataset, options)
 
@@ -62,7 +64,7 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
         for sentence in collected.census.sentences():
             options.note(sentence)
         collected.moments = sum_moments_(collected.moments, options.group)
-        data = fitted_data(dataset, held_out=len(held_out))
+        data = fitted_data(dataset, held_out=len(held_out), max_pixels=options.max_pixels)
         artefact = finish(space, collected, data=data, options=options)
     if foreign := foreign_sentence(artefact.calibration.good):
         options.note(foreign)
@@ -77,19 +79,21 @@ def _planted(options: FitOptions) -> int:
     return options.planted
 
 
-def fitted_data(dataset: Dataset, *, held_out: int) -> FittedData:
+def fitted_data(
+    dataset: Dataset, *, held_out: int, max_pixels: int = FitOptions.max_pixels
+) -> FittedData:
     """What the header says of a dataset."""
     return FittedData(
         name=dataset.name,
         layout=dataset.layout,
         held_out=held_out,
-        camera_hw=None if dataset.resized else _first_size(dataset),
+        camera_hw=None if dataset.resized else _first_size(dataset, max_pixels),
     )
 
 
-def _first_size(dataset: Dataset) -> tuple[int, int] | None:
+def _first_size(dataset: Dataset, max_pixels: int) -> tuple[int, int] | None:
     try:
-        return sample_size(dataset.train[0])
+        return sample_size(dataset.train[0], max_pixels=max_pixels)
     except DatasetError:  # the pass says so
         return None
 
@@ -100,6 +104,9 @@ def share_facts(collected: Collected, options: FitOptions) -> None:
     parts = options.group.gather((collected.bad, collected.newest, used))
     collected.bad = set().union(*(bad for bad, _, _ in parts))
     collected.newest = max(newest for _, newest, _ in parts)
+    looks = options.group.gather((collected.appearance, collected.prints))
+    collected.appearance = reduce(GoodAppearance.joined, (look for look, _ in looks))
+    collected.prints = set().union(*(prints for _, prints in looks))
     if len(collected.bad) > options.max_bad:
         raise DatasetError(
             f"{len(collected.bad)} pictures cannot be read, more than max_bad={options.max_bad}: "
@@ -141,6 +148,8 @@ def finish(
         unseen=seen + unseen > 1,
         anomaly_scores=_anomaly_scores(space, head, options),
         planted_floors=() if planted is None else planted.floors,
+        # Sums that an earlier version began lack the images that it saw.
+        appearance=collected.appearance if collected.appearance.count >= moments.images else None,
     )
     warn_about(calibration, options)
     return Artefact(
@@ -152,6 +161,7 @@ def finish(
         moments=moments if options.keep_moments else None,
         calibration=calibration,
         planted=planted,
+        prints=sorted_prints(collected.prints),
         data=data.facts(images=moments.images, bad=collected.bad) | {"highest": highest(good)},
         versions=versions(space.through),
         history=[entry("fit", images=moments.images, source=data.name, newest=collected.newest)],

@@ -54,6 +54,7 @@ def ignoring(
         expected_d2=before.expected_d2,
         measured_d2=before.measured_d2,
         unseen=before.answered_rate < 1 or good is not None,
+        appearance=before.appearance,
     )
     _tell(artefact, options.note)
     source = f"{len(geometry.regions)} regions ignored: {before.score_threshold:.4f} to "

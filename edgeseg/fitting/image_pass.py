@@ -1,6 +1,6 @@
 """One pass of a shard's images through the backbone: moments, and embeddings to calibrate on."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from math import prod
 from pathlib import Path
@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.config import FitConfig
+from edgeseg.contract.appearance import GoodAppearance, appearance_of
+from edgeseg.contract.picture_kinds import is_grey
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
 from edgeseg.errors import DatasetError
 from edgeseg.fitting.checkpoint import Checkpoint, Collected
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import permutation
-from edgeseg.fitting.odd_inputs import text_of
+from edgeseg.fitting.odd_inputs import Census, text_of
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.planting import Plan, PlantedPictures
 
@@ -41,10 +43,12 @@ def collect(
     shard: Shard,
     options: FitOptions,
     planted: int = 0,
+    once: Container[int] | None = None,
 ) -> Iterator[Collected]:
     """Go through this shard's images; the stores last as long as the context.
 
-    `planted` is the most copies with a planted defect to collect beside them.
+    `planted` is the most copies with a planted defect to collect beside them; `once` are prints of
+    images that are not to be counted again, see Census.
     """
     options = options.for_images(space.config.image_hw)
     with ExitStack() as stack:
@@ -56,6 +60,7 @@ def collect(
             moments=space.windows.new_moments(space.k),
             seen=stack.enter_context(seen),
             unseen=stack.enter_context(EmbeddingStore()),
+            census=Census(once=once),
         )
         checkpoint.restore(collected)
         image_pass = _ImagePass(space, shard=shard, options=options, collected=collected)
@@ -79,6 +84,7 @@ class _ImagePass:
         self.space, self.shard, self.options, self.collected = space, shard, options, collected
         self.windows, self.embed = space.windows, space.embedder(options.device)
         self.insides: dict[Sample, NDArray[np.bool_]] = {}  # of images on their way to a store
+        self.prints: dict[Sample, int] = {}  # the same
 
     def fit(self, samples: Sequence[Sample], *, after_batch: Callable[[], None]) -> None:
         """Add images to the moments and keep some of their embeddings."""
@@ -93,6 +99,7 @@ class _ImagePass:
             )
             _store(self.collected.seen, places, embedded, chosen)
             self._note_insides(self.collected.seen, samples, places)
+            self.collected.prints |= {self.prints.pop(samples[place]) for place in places}
             self.collected.batches += 1
             after_batch()
 
@@ -156,6 +163,9 @@ class _ImagePass:
                 continue
             newest = max(samples[place].image.stat().st_mtime for place in places)
             self.collected.newest = max(self.collected.newest, newest)
+            grey = sum(map(is_grey, frames))
+            looks = GoodAppearance.of(map(appearance_of, frames), grey=grey)
+            self.collected.appearance = self.collected.appearance.joined(looks)
             yield places, self.embed(np.stack(frames))
 
     def _frames(
@@ -189,7 +199,10 @@ class _ImagePass:
         )
         try:
             for batch in loaded:
-                self.collected.census.add(batch.samples[0], batch.frames[0], batch.sizes_hw[0])
+                print_ = self.collected.census.add(batch)
+                if print_ is None:
+                    continue
+                self.prints[batch.samples[0]] = print_
                 inside = batch.views[0].inside(self.space.config.grid_hw)
                 if inside is not None:
                     self.insides[batch.samples[0]] = inside

@@ -2,13 +2,14 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import PurePosixPath
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.data.samples import Sample
+from edgeseg.contract.picture_kinds import Colour, PictureKinds, is_grey
+from edgeseg.data.samples import Batch, Sample
 from edgeseg.evaluation.threshold import GoodImageScores
 from edgeseg.fitting.screening.outliers import Yardstick, cut_for
 
@@ -20,31 +21,39 @@ _SHOWN = 5
 
 
 class Census:
-    """Sizes of the pictures of a pass, and which of them are copies of others.
+    """Sizes and kinds of the pictures of a pass, and which of them are copies of others.
 
     Of the pictures that this process has decoded: of a continued pass the rest of them, of a
-    shard its share.
+    shard its share. `once` are prints of pictures that a model has already: neither these nor
+    copies among the new ones count again. None: copies count, and are only named.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, once: Container[int] | None = None) -> None:
         self.sizes: Counter[tuple[int, int]] = Counter()
+        self.kinds = PictureKinds()
         self.copies: list[tuple[str, str]] = []  # a picture, and the first one like it
-        self._known: dict[bytes, str] = {}
+        self.fitted: list[str] = []  # pictures that the model has already
+        self._once = once
+        self._known: dict[int, str] = {}
 
-    def add(self, sample: Sample, frame_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> None:
-        """Note a decoded picture: at the model's size, and the size it has by itself."""
+    def add(self, batch: Batch) -> int | None:
+        """Note a batch of one picture; its print, or None if it is not to be counted again."""
+        (sample,), (size_hw,), frame_hwc = batch.samples, batch.sizes_hw, batch.frames[0]
         self.sizes[size_hw] += 1
-        # Of pixels and not of the file: the same picture may come in another container.
-        pixels = np.ascontiguousarray(frame_hwc)
-        print_ = hashlib.blake2b(pixels.data, digest_size=16, salt=b"%d" % size_hw[0]).digest()
-        name = text_of(sample)
+        self.kinds.add(grey=is_grey(frame_hwc), used_bits=batch.used_bits[0])
+        print_, name = print_of(frame_hwc, size_hw), text_of(sample)
+        if self._once is not None and print_ in self._once:
+            self.fitted.append(name)
+            return None
         if print_ in self._known:
             self.copies.append((name, self._known[print_]))
-        elif len(self._known) < MOST_KNOWN:
+            return print_ if self._once is None else None
+        if len(self._known) < MOST_KNOWN:
             self._known[print_] = name
+        return print_
 
-    def sentences(self) -> Iterator[str]:
-        """One of each thing that is odd."""
+    def sentences(self, fitted: Colour | None = None) -> Iterator[str]:
+        """One of each thing that is odd; `fitted` is what a model was fitted on before."""
         common = [f"{h}x{w} ({n})" for (h, w), n in self.sizes.most_common(3)]
         more = ", ..." if len(self.sizes) > len(common) else ""
         listed = f"{', '.join(common)}{more}, height x width (pictures)"
@@ -59,13 +68,32 @@ class Census:
                 f"pictures of different sizes are scaled to one: {listed}; expected one camera at "
                 "one distance"
             )
-        if self.copies:
+        yield from self.kinds.sentences(fitted)
+        if self._once is not None:
+            yield from self._left_out()
+        elif self.copies:
             copy, first = (PurePosixPath(path).name for path in self.copies[0])
             yield (
                 f"exact copies among {sum(self.sizes.values())} pictures: {len(self.copies)}, the "
                 f"first is {copy} of {first}; the threshold counts them as more images than there "
                 "are, so leave them out"
             )
+
+    def _left_out(self) -> Iterator[str]:
+        names = [*self.fitted, *(copy for copy, _ in self.copies)]
+        if names:
+            yield (
+                f"left out of {self.sizes.total()} pictures: {len(self.fitted)} that the model has "
+                f"already and {len(self.copies)} that come twice, {PurePosixPath(names[0]).name} "
+                "the first; each counts once"
+            )
+
+
+def print_of(frame_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> int:
+    """Of pixels and not of the file: the same picture may come in another container."""
+    pixels = np.ascontiguousarray(frame_hwc)
+    digest = hashlib.blake2b(pixels.data, digest_size=8, salt=b"%d" % size_hw[0]).digest()
+    return int.from_bytes(digest, "little") >> 1  # 63 bits: whole numbers of JSON have a sign
 
 
 def text_of(sample: Sample) -> str:

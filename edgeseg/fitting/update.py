@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact, sorted_prints
 from edgeseg.artefact.history import entry, highest, note_value
+from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.operating_point import needed_images
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
@@ -43,15 +44,24 @@ def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefac
     moments = moments_of(artefact, "this model")
     history = list(artefact.history)
     bad: set[str] = set()
+    prints: set[int] = set(artefact.prints.tolist())
     with ExitStack() as stack:
         if changes.forget is not None:
             gone = _collected(stack, space, changes.forget, options)
             moments = forgotten(moments, gone.moments, name=changes.forget.name)
             history.append(_line("forget", gone, changes.forget))
+            prints -= gone.prints
         seen: Collected | None = None
         if changes.more is not None:
-            seen = _collected(stack, space, changes.more, options)
+            seen = _collected(stack, space, changes.more, options, once=frozenset(prints))
+            _tell_of(seen, artefact, options.note)
+            if not seen.moments.images:
+                raise UsageError(
+                    f"more={changes.more.name}: the model has all of its {len(changes.more.train)} "
+                    "pictures already; expected new ones"
+                )
             bad = seen.bad
+            prints |= seen.prints
             if changes.decay < 1:
                 line = _line("decay", seen, changes.more) | {"factor": changes.decay}
                 history.append(line | {"images": moments.images})
@@ -61,6 +71,7 @@ def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefac
         changed = replace(
             artefact,
             moments=moments,
+            prints=sorted_prints(prints),
             history=history,
             data=artefact.data
             | {
@@ -94,6 +105,7 @@ def merge_models(
     whole = replace(
         first,
         moments=moments,
+        prints=sorted_prints({print_ for model in parts for print_ in model.prints.tolist()}),
         history=[*history, joined | {"when": when}],
         data={
             "name": " + ".join(dict.fromkeys(model.data["name"] for model in parts)),
@@ -165,9 +177,9 @@ def refreshed(
     factors = group_factors(space.config, pooled)
     head = space.head(factors)
     if apart is not None:
-        good, how = _from_apart(scorer, head, apart, options), "split-conformal"
+        (good, looks), how = _from_apart(scorer, head, apart, options), "split-conformal"
     else:
-        new = seen.seen if seen is not None else None
+        new, looks = seen.seen if seen is not None else None, GoodAppearance()
         good, how = _from_new_and_earlier(scorer, pooled, new, earlier, options.note)
     # Without images nothing can be measured: what the earlier models measured is the next best.
     measured = float(np.mean([artefact.calibration.measured_d2 for artefact in earlier]))
@@ -178,6 +190,7 @@ def refreshed(
         how=how,
         expected_d2=group_expected_d2(space.config, factors, moments),
         measured_d2=measured if seen is None else scorer.measured_d2(head, seen.seen),
+        appearance=_joined_looks(earlier, looks if seen is None else looks.joined(seen.appearance)),
     )
     warn_about(calibration, options)
     _say_what_is_dropped(earlier, options.note)
@@ -201,12 +214,26 @@ def _say_what_is_dropped(earlier: Sequence[Artefact], note: Note) -> None:
         note("stored figures of accuracy were of an earlier model and are dropped")
 
 
+def _joined_looks(earlier: Sequence[Artefact], looks: GoodAppearance) -> GoodAppearance | None:
+    """Of the images of all models and of new ones; None if a model does not know those of its own.
+
+    What was forgotten stays: a range has no memory of what made it.
+    """
+    for artefact in earlier:
+        if artefact.calibration.appearance is None:
+            return None
+        looks = looks.joined(artefact.calibration.appearance)
+    return looks
+
+
 def _from_apart(
     scorer: HeldOutScorer, head: GaussianHead, apart: Dataset, options: FitOptions
-) -> GoodImageScores:
+) -> tuple[GoodImageScores, GoodAppearance]:
     with ExitStack() as stack:
         kept = _collected(stack, scorer.space, apart, options, fitted=False)
-        return scorer.scores_by_model(head, kept.unseen)
+        for sentence in kept.census.sentences():
+            options.note(sentence)
+        return scorer.scores_by_model(head, kept.unseen), kept.appearance
 
 
 def _from_new_and_earlier(
@@ -273,6 +300,7 @@ def _collected(
     options: FitOptions,
     *,
     fitted: bool = True,
+    once: frozenset[int] | None = None,
 ) -> Collected:
     """Go through a folder of images: into moments and store, or only into the store."""
     samples = dataset.train
@@ -282,10 +310,18 @@ def _collected(
         () if fitted else samples,
         shard=Shard(),
         options=options,
+        once=once,
     )
     collected = stack.enter_context(image_pass)
     share_facts(collected, options)
     return collected
+
+
+def _tell_of(seen: Collected, artefact: Artefact, note: Note) -> None:
+    """What is odd among new images, by themselves and beside those of the model."""
+    limits = artefact.calibration.thresholds.appearance
+    for sentence in seen.census.sentences(None if limits is None else limits.colour):
+        note(sentence)
 
 
 def _line(action: str, collected: Collected, dataset: Dataset) -> dict[str, Any]:

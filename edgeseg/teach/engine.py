@@ -47,7 +47,13 @@ def fit_model(
     # Of line3/good, people know line3.
     dataset = replace(open_dataset(images), name=images.resolve().parent.name)
     backbone = BackboneGraph(graph or _at_hand(config, options))
-    config = looked_at(backbone.adapted(config), dataset, reference=reference, note=options.note)
+    config = looked_at(
+        backbone.adapted(config),
+        dataset,
+        reference=reference,
+        note=options.note,
+        max_pixels=options.max_pixels,
+    )
     artefact = fit_in(backbone.space(config), dataset, options)
     save_artefact(artefact, out)
     return artefact

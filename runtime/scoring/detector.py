@@ -1,20 +1,23 @@
 """An exported model for programs: frames in, judged predictions out."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.geometry import View
 from edgeseg.contract.judgement import JudgedPrediction, chance, judged
 from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.picture_kinds import Colour
 from edgeseg.contract.prediction import Channels, Prediction, check_frame
 from edgeseg.contract.signature import Statement
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into
+from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into, look_over
 
 
 class Detector:
@@ -52,6 +55,12 @@ class Detector:
     def metadata(self) -> ModelMetadata:
         """What the file says of itself."""
         return self._session.metadata
+
+    @property
+    def fitted_colour(self) -> Colour | None:
+        """What the pictures of the fit were; None: the file does not say."""
+        limits = self.thresholds.appearance
+        return None if limits is None else limits.colour
 
     @property
     def threshold(self) -> float:
@@ -99,12 +108,15 @@ class Detector:
         if tiling is None:
             input_nhwc = np.empty((1, *self.metadata.size_hw, 3), np.uint8)
             self._inputs.into(frame_hwc, input_nhwc[0], view=view, swap=swap)
-            return self._inputs.counted(self._session.infer(input_nhwc)[0], view)
-        pieces = cut(view.crop(frame_hwc), tiling)
+            counted = self._inputs.counted(self._session.infer(input_nhwc)[0], view)
+            return replace(counted, appearance=appearance_of(input_nhwc[0]))
+        crop_hwc = view.crop(frame_hwc)
+        pieces = cut(crop_hwc, tiling)
         input_nhwc = np.empty((len(pieces), *self.metadata.size_hw, 3), np.uint8)
         for piece_hwc, slot_hwc in zip(pieces, input_nhwc, strict=True):
             fit_into(piece_hwc, slot_hwc, swap=swap)
-        return blend(self._session.infer(input_nhwc), tiling)
+        blended = blend(self._session.infer(input_nhwc), tiling)
+        return replace(blended, appearance=look_over(crop_hwc, tiling, swap=swap))
 
     def close(self) -> None:
         """Release the device."""

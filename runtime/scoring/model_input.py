@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.appearance import Appearance, appearance_of
 from edgeseg.contract.geometry import PLAIN, Found, Geometry, Pose, Roi, View
 from edgeseg.contract.ignored import Hidden, MapRule, hidden_of
 from edgeseg.contract.images import resize_image
@@ -116,6 +117,14 @@ def place(input_hwc: NDArray[np.uint8], out_hwc: NDArray[np.uint8], *, swap: boo
 def cut(image_hwc: NDArray[np.uint8], tiling: Tiling) -> list[NDArray[np.uint8]]:
     """The tiles of a frame, which is brought to the size that they are cut from."""
     return tiling.cut(resize_image(image_hwc, tiling.frame_hw))
+
+
+def look_over(image_hwc: NDArray[np.uint8], tiling: Tiling, *, swap: bool) -> Appearance:
+    """How the frame looks that tiles are cut from, as its fit saw it; `swap` turns BGR to RGB."""
+    whole_hwc = resize_image(image_hwc, tiling.frame_hw)
+    if swap:
+        whole_hwc = np.asarray(cv2.cvtColor(whole_hwc, cv2.COLOR_BGR2RGB), np.uint8)
+    return appearance_of(np.ascontiguousarray(whole_hwc))
 
 
 def blend(parts: list[Prediction], tiling: Tiling) -> Prediction:

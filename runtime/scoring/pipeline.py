@@ -210,6 +210,8 @@ class Pipeline:
             self._note(f"{name}: frames of {width}x{height} are scored as {tiles} tiles each")
         if blind := self.scorer.blind_size((height, width)):
             self._note(f"{name}: {blind}")
+        if odd := self.scorer.odd_colour(frame):
+            self._note(f"{name}: {odd}")
         self._sizes_hw[index] = (height, width)
         return True
 

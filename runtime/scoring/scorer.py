@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.doubt import doubt_on
 from edgeseg.contract.geometry import Found, Roi, View
-from edgeseg.contract.judgement import chance, judge_areas, verdict_on
+from edgeseg.contract.judgement import chance, invalid_kind, judge_areas, verdict_on
 from edgeseg.contract.metadata import Thresholds
+from edgeseg.contract.picture_kinds import colour_sentence, is_grey
 from edgeseg.contract.prediction import Prediction, find_regions
 from edgeseg.contract.tiles import Tiling
 from edgeseg.errors import RuntimeFailure, UsageError
@@ -18,7 +20,7 @@ from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, StageTimes, Trace
 from edgeseg.runtime.scoring.meters import Meters
-from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into
+from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into, look_over
 from edgeseg.runtime.scoring.verdict import Alarm, Debounce, called
 from edgeseg.runtime.station.codes import Refusal
 
@@ -65,8 +67,8 @@ class Scorer:
         self._channels = session.metadata.input.channels.lower()
         self.thresholds = session.metadata.thresholds(config.threshold)
         if config.tile_overlap is not None:
-            # Tiles that only this stream cuts look unlike the whole images behind the limit.
-            self.thresholds = replace(self.thresholds, foreign=None)
+            # Tiles that only this stream cuts look unlike the whole images behind the limits.
+            self.thresholds = replace(self.thresholds, foreign=None, appearance=None)
         self.trace = _trace(session, self.thresholds, config)
         self._good_scores = session.metadata.good_scores
         self.alarms = [Alarm(config.debounce) for _ in names]
@@ -119,6 +121,13 @@ class Scorer:
             f"{height / rows:.0f} pixels"
         )
 
+    def odd_colour(self, frame: Frame) -> str | None:
+        """Says that a frame is grey where the model knows colour, or the other way round."""
+        limits, image_hwc = self.thresholds.appearance, frame.image_hwc
+        if limits is None or not image_hwc.any():  # black, as a camera may begin, is no colour
+            return None
+        return colour_sentence(is_grey(image_hwc), limits.colour)
+
     def tiles_per_frame(self, size_hw: tuple[int, int]) -> int:
         """How often the model runs for one frame of that size, when tiled."""
         return len(self._tiling(self._inputs.view(size_hw).shown_hw).corners_yx())
@@ -137,14 +146,15 @@ class Scorer:
         ready_ns = time.monotonic_ns()
         predictions = self._session.infer(slots_nhwc)
         marks = (begin_ns, ready_ns, time.monotonic_ns())
-        return [
-            self._judge(
-                frame, look, self._inputs.counted(prediction, look.view), buffered_ns, marks
-            )
-            for (frame, buffered_ns), look, prediction in zip(
-                taken, looks, predictions, strict=True
-            )
-        ]
+        results = []
+        for (frame, buffered_ns), look, prediction, slot_hwc in zip(
+            taken, looks, predictions, slots_nhwc, strict=True
+        ):
+            counted = self._inputs.counted(prediction, look.view)
+            if self.thresholds.appearance is not None:
+                counted = replace(counted, appearance=appearance_of(slot_hwc))
+            results.append(self._judge(frame, look, counted, buffered_ns, marks))
+        return results
 
     def call(self, result: FrameResult, refusal: Refusal | None) -> FrameResult:
         """A scored frame under its last word, which every output carries; the alarm follows it."""
@@ -178,9 +188,14 @@ class Scorer:
         predictions = iter(self._session.infer(slots_nhwc))
         marks = (begin_ns, ready_ns, time.monotonic_ns())
         results = []
-        for (frame, buffered_ns), look, tiling in zip(taken, looks, tilings, strict=True):
-            parts = [next(predictions) for _ in tiling.corners_yx()]
-            results.append(self._judge(frame, look, blend(parts, tiling), buffered_ns, marks))
+        for (frame, buffered_ns), look, crop, tiling in zip(
+            taken, looks, crops, tilings, strict=True
+        ):
+            blended = blend([next(predictions) for _ in tiling.corners_yx()], tiling)
+            if self.thresholds.appearance is not None:
+                swap = frame.channels != self._channels
+                blended = replace(blended, appearance=look_over(crop, tiling, swap=swap))
+            results.append(self._judge(frame, look, blended, buffered_ns, marks))
         return results
 
     def _look(self, frame: Frame) -> _Look:
@@ -204,11 +219,13 @@ class Scorer:
     ) -> FrameResult:
         index, view, found = frame.source_index, look.view, look.found
         crop_hwc = view.crop(frame.image_hwc)
+        score, map_hw, appearance = prediction.score, prediction.map_hw, prediction.appearance
         verdict = verdict_on(
-            prediction.score, self.thresholds, map_hw=prediction.map_hw, found=found
+            score, self.thresholds, map_hw=map_hw, found=found, appearance=appearance
         )
+        invalid = invalid_kind(score, self.thresholds, map_hw=map_hw, appearance=appearance)
         areas = judge_areas(
-            prediction.map_hw,
+            map_hw,
             verdict,
             self.thresholds.pixel,
             view=view,
@@ -234,7 +251,7 @@ class Scorer:
             threshold_score=self.thresholds.score,
             threshold_pixel=self.thresholds.pixel,
             verdict=areas.verdict,
-            doubt=doubt_on(areas.verdict, prediction.score, found=found),
+            doubt=doubt_on(areas.verdict, invalid, found=found),
             p_value=self._chance(prediction.score),
             regions=areas.regions,
             region_count=areas.count,

@@ -14,6 +14,7 @@ import pytest
 from edgeseg.api import load
 from edgeseg.artefact.artefact import load_artefact
 from edgeseg.cli.predict_command import Row
+from edgeseg.contract.doubt import SENTENCES, Doubt, DoubtKind
 from edgeseg.contract.images import read_image, write_image
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, run, succeed
@@ -211,8 +212,8 @@ def test_an_alarm_is_outlined_though_no_pixel_is_above(today, tmp_path):
         ),
         ({"verdict": "defect", "p_value": None}, "defect, 9.000 (threshold 5.000)"),
         (
-            {"verdict": "invalid", "p_value": 0.01},
-            "invalid, not this part, 9.000, one good part in 100 looks this odd (threshold 5.000)",
+            {"verdict": "invalid", "doubt": Doubt(kind=DoubtKind.FOREIGN), "p_value": 0.01},
+            f"invalid ({SENTENCES[DoubtKind.FOREIGN]}), 9.000 (threshold 5.000)",
         ),
     ],
 )

@@ -244,7 +244,7 @@ def test_what_planted_defects_cost_is_known_after_a_calibration_too(graph: Path,
 
 def test_an_update_keeps_the_rate_that_was_chosen(artefact_copy: Path, plate: Path):
     succeed("threshold", artefact_copy, "--rate", 0.25, "--unsure-rate", 0.4)
-    noted = succeed("update", artefact_copy, plate, "--out", artefact_copy)
+    noted = succeed("update", artefact_copy, plate / "test/good", "--out", artefact_copy)
     calibration = load_artefact(artefact_copy).calibration
     assert (calibration.requested_rate, calibration.unsure_rate) == (0.25, None)
     assert "the band of unsure scores is dropped" in noted.stderr

@@ -9,26 +9,27 @@ from edgeseg.contract.locate import Found
 
 
 @pytest.mark.parametrize(
-    ("verdict", "score", "kind"),
+    ("verdict", "invalid", "kind"),
     [
-        ("good", 1.0, None),
-        ("unsure", 1.0, None),
-        ("defect", math.inf, None),
-        ("invalid", math.nan, DoubtKind.NO_SCORE),
-        ("invalid", 7.0, DoubtKind.FOREIGN),
-        ("not_found", 7.0, DoubtKind.NOT_FOUND),
+        ("good", None, None),
+        ("unsure", None, None),
+        ("defect", None, None),
+        ("invalid", DoubtKind.NO_SCORE, DoubtKind.NO_SCORE),
+        ("invalid", DoubtKind.FOREIGN, DoubtKind.FOREIGN),
+        ("invalid", DoubtKind.DARK, DoubtKind.DARK),
+        ("not_found", DoubtKind.FOREIGN, DoubtKind.NOT_FOUND),
     ],
 )
 def test_each_verdict_that_is_none_has_its_reason(
-    verdict: str, score: float, kind: DoubtKind | None
+    verdict: str, invalid: DoubtKind | None, kind: DoubtKind | None
 ) -> None:
-    doubt = doubt_on(verdict, score)
+    doubt = doubt_on(verdict, invalid)
     assert (None if doubt is None else doubt.kind) == kind
 
 
 def test_what_was_found_instead_is_told() -> None:
     found = Found(pose=None, oddness=math.inf, reason="nothing there", look=None)
-    assert str(doubt_on("not_found", 1.0, found=found)).endswith("one: nothing there")
+    assert str(doubt_on("not_found", None, found=found)).endswith("one: nothing there")
 
 
 def test_every_kind_has_a_sentence() -> None:

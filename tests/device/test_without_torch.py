@@ -31,7 +31,7 @@ def run(*commands: list[object]) -> subprocess.CompletedProcess[str]:
 
 
 def test_from_pictures_to_verdicts(tmp_path: Path) -> None:
-    good, graph = data() / "train/good", graph_path()
+    good, new, graph = data() / "train/good", data() / "test/good", graph_path()
     part, model, both = (tmp_path / name for name in ("part.edgeseg", "part.onnx", "two.edgeseg"))
     events = tmp_path / "events.jsonl"
     done = run(
@@ -42,8 +42,8 @@ def test_from_pictures_to_verdicts(tmp_path: Path) -> None:
     part.with_name("copy.edgeseg").write_bytes(part.read_bytes())
     done = run(
         ["merge", part, part.with_name("copy.edgeseg"), "--out", both],
-        ["update", part, good, "--graph", graph],
-        ["update", part, "--forget", good, "--graph", graph],
+        ["update", part, new, "--graph", graph],
+        ["update", part, "--forget", new, "--graph", graph],
         ["ignore", part, "--region", "0,0,8,8"],
         ["export", part, "--graph", graph, "--out", model],
         ["predict", model, good, "--out", tmp_path / "seen"],

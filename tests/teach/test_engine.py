@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import edgeseg.runtime
+from edgeseg.contract.images import write_image
 from edgeseg.device.at_hand import cache_path
 from edgeseg.device.backbone_graph import read_facts
 from edgeseg.errors import EdgesegError
@@ -38,9 +39,10 @@ def test_from_pictures_to_a_model_that_runs(good: Path, tmp_path: Path) -> None:
     wanted = replace(MADE_FOR, size_hw=(256, 256), folds=4)  # the graph brings its size
     fitted = engine.fit_model(good, graph=GRAPH, config=wanted, options=OPTIONS, out=part)
     assert (fitted.config.size_hw, fitted.config.folds) == (MADE_FOR.size_hw, 4)
-    grown = engine.update_model(
-        part, graph=GRAPH, more=good, forget=None, options=OPTIONS, out=part
-    )
+    new = tmp_path / "new"
+    for number, frame in enumerate(frames(8, size_hw=MADE_FOR.size_hw, first=20)):
+        write_image(new / f"{number}.png", frame)
+    grown = engine.update_model(part, graph=GRAPH, more=new, forget=None, options=OPTIONS, out=part)
     assert grown.moments is not None
     assert grown.moments.images == 16
     engine.write_graph(part, graph=GRAPH, out=model)

@@ -28,6 +28,7 @@ from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.harness.units import Result, Store, Unit, run_units
 from edgeseg.bench.studies.decide.trial import FeatureMemory, remembering
 from edgeseg.config import FitConfig
+from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.foreign import map_floor
 from edgeseg.contract.judgement import verdict_on
 from edgeseg.data.datasets import Dataset, read_sample
@@ -80,6 +81,7 @@ class Shown:
     frames: str
     kind: str  # own good, own defects, other category, clip, lens, occupied
     verdicts: dict[str, int]
+    by_map: dict[str, int] = field(default_factory=dict)  # without brightness and sharpness
     lowest: float  # floor, in units of the limit
     highest: float
 
@@ -106,17 +108,23 @@ class Judge:
     def shown(self, model: str, frames: str, kind: str, pictures: Sequence[Frame]) -> Shown:
         """Let it judge these pictures."""
         verdicts: Counter[str] = Counter()
+        by_map: Counter[str] = Counter()
         floors: list[float] = []
         for start in range(0, len(pictures), _BATCH):
-            maps, scores = self._predict(np.stack(pictures[start : start + _BATCH]))
-            for map_hw, score in zip(maps, scores, strict=True):
-                verdicts[verdict_on(float(score), self.thresholds, map_hw=map_hw)] += 1
+            batch = np.stack(pictures[start : start + _BATCH])
+            maps, scores = self._predict(batch)
+            for frame, map_hw, score in zip(batch, maps, scores.tolist(), strict=True):
+                by_map[verdict_on(score, self.thresholds, map_hw=map_hw)] += 1
+                looks = appearance_of(frame)
+                verdict = verdict_on(score, self.thresholds, map_hw=map_hw, appearance=looks)
+                verdicts[verdict] += 1
                 floors.append(map_floor(map_hw) / self.limit)
         return Shown(
             model=model,
             frames=frames,
             kind=kind,
             verdicts=dict(verdicts),
+            by_map=dict(by_map),
             lowest=min(floors),
             highest=max(floors),
         )
@@ -171,6 +179,7 @@ class Study:
             "config": self.config.to_dict(),
             "planted": self.options.planted,
             "weights": self.options.weights,
+            "looks": "brightness and sharpness",  # earlier results lack them
             "data": [fingerprint(dataset) for dataset in self.datasets.values()],
             "clips": [[name, path.stat().st_size] for name, path in self.clips.items()],
         }
@@ -236,6 +245,7 @@ class Row:
     invalid: float = field(metadata=column("invalid"))
     defect: float = field(metadata=column("defect"))
     good: float = field(metadata=column("good or unsure"))
+    before: float = field(metadata=column("good by map and score alone"))
     lowest: float = field(metadata=column("lowest floor / limit", digits=2))
     highest: float = field(metadata=column("highest", digits=2))
 
@@ -244,8 +254,9 @@ class Row:
         """All frames of some rows together."""
         total = sum(part.count for part in parts)
 
-        def share(*verdicts: str) -> float:
-            return sum(part.verdicts.get(each, 0) for part in parts for each in verdicts) / total
+        def share(*verdicts: str, among: str = "verdicts") -> float:
+            counts: list[dict[str, int]] = [getattr(part, among) for part in parts]
+            return sum(count.get(each, 0) for count in counts for each in verdicts) / total
 
         return cls(
             what=what,
@@ -253,6 +264,7 @@ class Row:
             invalid=share("invalid"),
             defect=share("defect"),
             good=share("good", "unsure"),
+            before=share("good", "unsure", among="by_map"),
             lowest=min(part.lowest for part in parts),
             highest=max(part.highest for part in parts),
         )
@@ -278,7 +290,8 @@ def tables(shown: Sequence[Shown]) -> Iterator[Table]:
     yield table_of(
         "Verdicts",
         by_kind,
-        note="Floor: what three quarters of a map exceed; a frame above its limit is invalid.",
+        note="Floor: what three quarters of a map exceed; a frame above its limit is invalid, as "
+        "one is that is far darker, brighter or more blurred than the good images.",
     )
     lenses = [
         Row.of(lens, [each for each in shown if (each.kind, each.frames) == ("lens", lens)])
@@ -297,7 +310,7 @@ def tables(shown: Sequence[Shown]) -> Iterator[Table]:
 
 def findings(backbone: str, shown: Sequence[Shown]) -> Iterator[str]:
     """What is called invalid of each kind."""
-    for kind in ("other category", "clip", "own defects", "own good"):
+    for kind in ("other category", "clip", "lens", "own defects", "own good"):
         parts = [each for each in shown if each.kind == kind]
         if parts:
             row = Row.of("", parts)

@@ -21,6 +21,7 @@ from edgeseg.artefact.header import unless_memory
 from edgeseg.artefact.history import FittedData
 from edgeseg.artefact.values import check_values
 from edgeseg.config import FitConfig
+from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset
@@ -55,6 +56,8 @@ class ShardHeader:
     seen: tuple[int, ...]  # places of the images in the whole list
     unseen: tuple[int, ...]
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the first shards had none
+    appearance: GoodAppearance = field(default_factory=GoodAppearance)  # the same
+    prints: tuple[int, ...] = ()  # the same
 
     def __post_init__(self) -> None:
         Shard(index=self.shard[0], count=self.shard[1])
@@ -66,14 +69,14 @@ def write_shard(
     dataset: Dataset, config: FitConfig, options: FitOptions, *, shard: Shard, path: Path
 ) -> int:
     """Go through a part of the images and write what was collected; returns how many they were."""
-    config = looked_at(config, dataset, note=options.note)
+    config = looked_at(config, dataset, note=options.note, max_pixels=options.max_pixels)
     if config.geometry.locate:
         raise UsageError(
             f"locate={config.geometry.locate}: shards do not keep where parts lie; fit in one go"
         )
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
     train, held_out = split(dataset, config)
-    data = fitted_data(dataset, held_out=len(held_out))
+    data = fitted_data(dataset, held_out=len(held_out), max_pixels=options.max_pixels)
     with collect(space, train, held_out, shard=shard, options=options) as collected:
         header = ShardHeader(
             schema=SCHEMA,
@@ -87,6 +90,8 @@ def write_shard(
             seen=tuple(collected.seen.places),
             unseen=tuple(collected.unseen.places),
             names={name: _names(getattr(collected, name)) for name in _STORES},
+            appearance=collected.appearance,
+            prints=tuple(sorted(collected.prints)),
         )
         tensors: dict[str, NDArray[Any]] = {"embedding": space.embedding}
         tensors |= {f"moments.{name}": sums for name, sums in collected.moments.packed().items()}
@@ -157,6 +162,8 @@ def _joined(
             raise unless_memory(error, shard) from None
         collected.bad |= set(header.bad)
         collected.newest = max(collected.newest, header.newest)
+        collected.appearance = collected.appearance.joined(header.appearance)
+        collected.prints |= set(header.prints)
     if space is None or collected is None:
         raise UsageError("no shards to merge; expected the files of `edgeseg moments`")
     return space, collected

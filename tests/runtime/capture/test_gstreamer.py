@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -187,8 +188,8 @@ def test_a_child_that_is_killed_is_a_loss_and_comes_back() -> None:
 
 def _group_leaders() -> list[int]:
     """Children of all threads: a reader starts its own."""
-    return [
-        int(pid)
-        for task in Path("/proc/self/task").iterdir()
-        for pid in (task / "children").read_text().split()
-    ]
+    children = []
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that has just ended
+            children += map(int, (task / "children").read_text().split())
+    return children

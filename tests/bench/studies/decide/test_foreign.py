@@ -58,7 +58,15 @@ def test_what_is_no_video(tmp_path):
 
 
 def shown(kind: str, frames: str, **verdicts: int) -> Shown:
-    return Shown(model="m", frames=frames, kind=kind, verdicts=verdicts, lowest=0.5, highest=2.0)
+    return Shown(
+        model="m",
+        frames=frames,
+        kind=kind,
+        verdicts=verdicts,
+        by_map=verdicts,
+        lowest=0.5,
+        highest=2.0,
+    )
 
 
 def test_rows_are_shares_of_all_frames():

@@ -1,0 +1,73 @@
+"""Grey or colour, and how many bits are used: facts of pictures, and a sentence where they mislead.
+
+Both look like a part that has changed, and neither is: a grey picture differs from a colour one
+everywhere, and 12 bits of a camera in a file of 16 are nearly black.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Colour = Literal["grey", "colour", "mixed"]
+_LOOKED_AT = 256  # rows and columns of a picture: a camera's colours differ everywhere
+_WORDS = (10, 12, 14)  # bits of cameras that are stored as 16
+_OF_16 = 16
+
+
+def is_grey(image_hwc: NDArray[np.uint8]) -> bool:
+    """Whether the channels of a picture are equal, as those of a grey file are."""
+    down, right = (max(1, side // _LOOKED_AT) for side in image_hwc.shape[:2])
+    some = image_hwc[::down, ::right]
+    return bool((some[..., 0] == some[..., 1]).all() and (some[..., 1] == some[..., 2]).all())
+
+
+def colour_of(*, grey: int, count: int) -> Colour:
+    """Of so many pictures."""
+    return "colour" if not grey else "grey" if grey == count else "mixed"
+
+
+def colour_sentence(grey: bool, fitted: Colour | None) -> str | None:
+    """Says that a picture is of another kind than those of the fit; None: it is of the same."""
+    if fitted is None or fitted == "mixed" or grey == (fitted == "grey"):
+        return None
+    here, there = ("grey", "colour ones") if grey else ("in colour", "grey ones")
+    return (
+        f"the picture is {here}, and the model was fitted on {there}: good parts may look odd; set "
+        "the camera as it was, or fit on its pictures"
+    )
+
+
+class PictureKinds:
+    """Counts what pictures are as they go by."""
+
+    def __init__(self) -> None:
+        self.colours: Counter[bool] = Counter()  # by whether they are grey
+        self.deep: Counter[int] = Counter()  # by the bits that pictures of 16 use
+
+    def add(self, *, grey: bool, used_bits: int | None) -> None:
+        """Take one picture; None: it has 8 bits."""
+        self.colours[grey] += 1
+        if used_bits is not None:
+            self.deep[used_bits] += 1
+
+    def sentences(self, fitted: Colour | None = None) -> Iterator[str]:
+        """One of each thing that misleads; `fitted` is what a model knows."""
+        grey, count = self.colours[True], self.colours.total()
+        if 0 < grey < count:
+            yield (
+                f"grey pictures among {count}: {grey}, the others are in colour; expected one "
+                "kind, as the camera will give it"
+            )
+        elif count and (sentence := colour_sentence(grey == count, fitted)):
+            yield sentence
+        if self.deep and (used := max(self.deep)) <= _WORDS[-1]:
+            bits = next(word for word in _WORDS if used <= word)
+            yield (
+                f"pictures of 16 bits, {self.deep.total()} of {count}, have no value of "
+                f"{1 << bits} or more, as those of a camera of {bits} bits, and so are dark; scale "
+                "them, here and where the model will run, for example: magick mogrify -evaluate "
+                f"multiply {1 << (_OF_16 - bits)} *.png"
+            )
