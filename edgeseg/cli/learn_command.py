@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,9 @@ from edgeseg.cli.teach_command import followed, opened_service
 from edgeseg.contract.signature import note_stale
 from edgeseg.errors import UsageError
 from edgeseg.options import PATH, listeners, quiet_option, trust_option
+
+if TYPE_CHECKING:
+    from edgeseg.teach.service import TeachService
 
 
 @click.command()
@@ -24,6 +27,9 @@ from edgeseg.options import PATH, listeners, quiet_option, trust_option
 )
 @click.option("--dry-run", is_flag=True, help="Show what it would learn, and change nothing.")
 @click.option("--rollback", is_flag=True, help="Let the version of before run again instead.")
+@click.option("--force", is_flag=True, help="Learn also what loses many of the defects found now.")
+@click.option("--marks", is_flag=True, help="List what is marked, and change nothing.")
+@click.option("--withdraw", metavar="ALARM", help="Take back all marks of an alarm instead.")
 @trust_option
 @quiet_option
 def learn(
@@ -31,6 +37,9 @@ def learn(
     origin: str,
     dry_run: bool,
     rollback: bool,
+    force: bool,
+    marks: bool,
+    withdraw: str | None,
     trust: tuple[Path, ...],
     quiet: bool,
 ) -> None:
@@ -40,15 +49,21 @@ def learn(
     fitted, and never one that scores like a known defect. The place of an alarm is ignored where
     they say so: at most a tenth of the picture, and nothing that hides a known defect. The new
     version must get the golden pictures right; a station that runs swaps it in between two frames.
+    One that loses more of the planted defects that are found now than the project's may_lose is
+    refused: another supervisor confirms it on the page, or --force does it here.
     With --trust it goes on from a recipe that is signed, and the new version waits for a signature.
 
     \b
     edgeseg learn line3 --from feedback --dry-run
     edgeseg learn line3 --from feedback
+    edgeseg learn line3 --marks
+    edgeseg learn line3 --withdraw 1763391600000-000120
     edgeseg learn line3 --rollback
     """
-    if dry_run and rollback:
-        raise UsageError("--dry-run and --rollback: there is nothing to show; leave one out")
+    wishes = {"--dry-run": dry_run, "--rollback": rollback, "--force": force, "--marks": marks}
+    named = [name for name, wish in {**wishes, "--withdraw": withdraw is not None}.items() if wish]
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)}: they do different things; leave one out")
 
     from edgeseg.teach.project import Project
 
@@ -59,6 +74,9 @@ def learn(
             back = service.rollback(who="supervisor")
             note(f"version {back['version']} runs again, threshold {back['threshold']:.4f}")
             return
+        if marks or withdraw is not None:
+            click.echo("\n".join(_marks_lines(service, withdraw)))
+            return
         preview = service.learn_preview()
         if preview["state"] == "running":
             followed(service, "learn", note=note)
@@ -67,10 +85,28 @@ def learn(
         if dry_run:
             note(f"nothing was changed; do it with: edgeseg learn {folder}")
             return
-        service.learn(who="supervisor")
+        if preview["loss"] is not None and preview["loss"]["asks"] and not force:
+            note(f"if the parts are really good: edgeseg learn {folder} --force")
+        service.learn(who="supervisor", force=force)
         followed(service, "learn", note=note)
         note_stale(project.recipe / "model.onnx", note)
         note(f"wrote {project.recipe}; go back with: edgeseg learn {folder} --rollback")
+
+
+def _marks_lines(service: "TeachService", withdraw: str | None) -> Iterator[str]:
+    """What is marked; or what is left of it after all marks of an alarm were taken back."""
+    if withdraw is not None:
+        from edgeseg.teach.feedback import Author
+
+        # A shell has no name, and may do what a supervisor may.
+        service.withdraw(withdraw, by=Author(who="supervisor", name="shell"), of=None)
+    for item in service.marks():
+        words = ", ".join(
+            f"{mark['name']} ({mark['who']}): {mark['mark']}" for mark in item["marks"]
+        )
+        yield f"{item['id']}  {item['said']:<9} {words}"
+    counts = service.state()["feedback"]
+    yield f"{counts['agreed']} agreed, {counts['waiting']} waiting"
 
 
 def preview_lines(preview: dict[str, Any]) -> Iterator[str]:
@@ -86,4 +122,6 @@ def preview_lines(preview: dict[str, Any]) -> Iterator[str]:
         found = preview["still_found"]
         yield f"threshold  {preview['threshold_old']:.4f} becomes {preview['threshold_new']:.4f}"
         yield f"found      {found['found']} of {found['of']} known defects, as before"
+    if preview["loss"] is not None:
+        yield f"lost       {preview['loss']['sentence']}"
     yield preview["sentence"]

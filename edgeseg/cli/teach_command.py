@@ -266,7 +266,7 @@ def _collected(service: "TeachService", pictures: Path, kind: Any) -> str:
 
 
 def _say_flags(service: "TeachService", note: Note) -> None:
-    for item in service.pictures("good"):
+    for item in service.every_picture("good"):
         for flag in item["flags"]:
             note(f"good/{item['name']}: {flag}")
 

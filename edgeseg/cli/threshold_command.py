@@ -11,6 +11,7 @@ from edgeseg.artefact.header import store_thresholds
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.cli.threshold_evidence import Evidence, read_evidence
 from edgeseg.cli.threshold_report import facts_of, table_lines, text_of, write_page
+from edgeseg.contract.loss import loss_between
 from edgeseg.contract.metadata import MODEL_SUFFIXES, Thresholds
 from edgeseg.contract.operating_point import (
     by_rate,
@@ -125,6 +126,8 @@ def _choose(
         chosen = with_band(chosen, stored.scores, rate=band)
     elif band is not None:
         note(f"the band of {before.unsure_rate:g} is not above this rate and is dropped")
+    if chosen.score > before.score:
+        note(loss_between(before.score, chosen.score, planted=stored.planted).sentence)
     asked = None if value is not None else rate or before.requested_rate
     _store(model, before, chosen, rate=asked, images=len(stored.scores))
     return replace(stored, chosen=chosen)

@@ -7,7 +7,7 @@ The fit and the stream both go this way, so that a part looks on the device as i
 
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import cv2
@@ -36,7 +36,7 @@ _QUALITY = 95  # of a JPEG that is written to a file
 _AT_ONCE = 1 << 20  # values that are converted together
 
 
-def is_image_file(path: Path) -> bool:
+def is_image_file(path: PurePath) -> bool:
     """Whether a name promises a picture: a known suffix, and not hidden."""
     return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".")
 

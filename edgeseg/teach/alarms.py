@@ -21,10 +21,10 @@ from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import write_text
 from edgeseg.progress import Note
 from edgeseg.runtime.records import FrameResult
+from edgeseg.teach.folder_list import Entry, FolderList
 from edgeseg.teach.project import Box, check_picture_name, utc_time
 
 KEPT = 200
-_FILES = "[0-9]*.json"  # not what is being written
 _WAITING = 8  # pictures in memory
 
 
@@ -74,6 +74,10 @@ def alarm_of(result: FrameResult) -> Alarm | None:
     )
 
 
+def _is_alarm(name: str) -> bool:
+    return name[:1].isdigit() and name.endswith(".json")  # not what is being written
+
+
 class Alarms:
     """The folder; may be called from any thread."""
 
@@ -81,6 +85,8 @@ class Alarms:
         self._folder, self._note = folder, note
         self._queue: queue.Queue[tuple[Alarm, NDArray[np.uint8]] | None] = queue.Queue(_WAITING)
         self.lost = 0
+        self._list = FolderList(folder, is_ours=_is_alarm)
+        self._known: dict[Entry, Alarm] = {}
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
         self._thread.start()
 
@@ -95,15 +101,15 @@ class Alarms:
         except queue.Full:
             self.lost += 1
 
-    def after(self, alarm_id: str) -> list[Alarm]:
-        """Those behind an id, the newest first."""
-        names = sorted((path.stem for path in self._folder.glob(_FILES)), reverse=True)
-        found = []
-        for name in names:
+    def after(self, alarm_id: str, *, most: int = KEPT) -> list[Alarm]:
+        """Those behind an id, the newest first; a file that was read once is not read again."""
+        entries = [each for each in self._list.listed().entries if each.name[:-5] > alarm_id]
+        wanted, found = entries[-most:][::-1], {}
+        for entry in wanted:
             with suppress(UsageError):  # a newer one may just have taken its place
-                if name > alarm_id:
-                    found.append(self.find(name))
-        return found
+                found[entry] = self._known.get(entry) or self.find(entry.name[:-5])
+        self._known = self._known | found if len(self._known) < 2 * KEPT else found
+        return list(found.values())
 
     def find(self, alarm_id: str) -> Alarm:
         """One by its id."""
@@ -147,6 +153,7 @@ class Alarms:
         self._queue.task_done()
 
     def _forget_old(self) -> None:
-        for path in sorted(self._folder.glob(_FILES))[:-KEPT]:
+        for entry in self._list.listed().entries[:-KEPT]:
+            path = self._folder / entry.name
             path.unlink(missing_ok=True)
             path.with_suffix(".png").unlink(missing_ok=True)

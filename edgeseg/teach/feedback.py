@@ -2,22 +2,28 @@
 
 feedback/ID.png, ID.json    the picture, what the model said, and every mark with who made it
 
-A mark counts once two people agree or a supervisor made it. Doubt keeps a picture out, and a single
-"defect" is enough to guard it: what is not decided is never good.
+A mark is of a role and a name together: whoever types a supervisor's name is not the supervisor.
+It counts once two operators agree or a supervisor made it, and no operator's word stands against a
+supervisor's. Doubt keeps a picture out, and a single "defect" is enough to guard it: what is not
+decided is never good.
 """
 
 import hashlib
 import json
 import shutil
 import threading
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from edgeseg.contract.plain import Malformed, parse_json, read_bounded, record
 from edgeseg.errors import UsageError
-from edgeseg.files import atomic_path, write_text
+from edgeseg.files import atomic_path, locked, write_text
 from edgeseg.teach.alarms import Alarm
+from edgeseg.teach.folder_list import FolderList
 from edgeseg.teach.project import check_picture_name, utc_now
 
 MarkWord = Literal["good", "defect", "ignore"]
@@ -25,6 +31,19 @@ Who = Literal["operator", "supervisor"]
 Said = Literal["good", "defect", "ignore", "contested", "waiting"]
 AGREED = 2  # different people
 _LONGEST_NAME = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Author:
+    """Whose word a mark is: the role comes from the access of a request, the name is typed."""
+
+    who: Who
+    name: str
+
+    @property
+    def key(self) -> tuple[Who, str]:
+        """By which two of them are told apart."""
+        return self.who, person(self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +56,9 @@ class Mark:
     when: str
 
     @property
-    def person(self) -> str:
-        """By whom two marks are told apart."""
-        return " ".join(self.name.casefold().split())
+    def author(self) -> Author:
+        """Whose word it is."""
+        return Author(who=self.who, name=self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,22 +70,29 @@ class Marked:
 
     @property
     def said(self) -> Said:
-        """What counts: the last word of a supervisor, else what operators agree on."""
-        last = {mark.person: mark for mark in self.marks}  # of each, the latest
-        bosses = [mark.mark for mark in self.marks if mark.who == "supervisor"]
-        if bosses:
-            return bosses[-1]
-        words = [mark.mark for mark in last.values()]
-        if len(set(words)) > 1:
+        """What counts: what supervisors agree on, else what two operators or more agree on."""
+        words = {mark.mark for mark in self._counting}
+        if len(words) > 1:
             return "contested"
-        return words[0] if len(words) >= AGREED else "waiting"
+        enough = self.decided_above or len(self._counting) >= AGREED
+        return words.pop() if enough and words else "waiting"
 
     @property
     def guarded(self) -> bool:
-        """Whether it must stay an alarm: somebody calls it a defect, and no supervisor differs."""
-        if any(mark.who == "supervisor" for mark in self.marks):
-            return self.said == "defect"
-        return any(mark.mark == "defect" for mark in self.marks)
+        """Whether it must stay an alarm: one of those who count calls it a defect."""
+        return any(mark.mark == "defect" for mark in self._counting)
+
+    @property
+    def decided_above(self) -> bool:
+        """Whether a supervisor has spoken."""
+        return any(mark.who == "supervisor" for mark in self.marks)
+
+    @property
+    def _counting(self) -> list[Mark]:
+        """The latest word of each supervisor; of each operator where no supervisor has spoken."""
+        role: Who = "supervisor" if self.decided_above else "operator"
+        last = {mark.author.key: mark for mark in self.marks if mark.who == role}
+        return list(last.values())
 
 
 class Feedback:
@@ -74,31 +100,52 @@ class Feedback:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._lock = folder, threading.Lock()
+        self._list = FolderList(folder, is_ours=_is_marked)
+        self._items: tuple[str, list[Marked]] | None = None  # of a revision of the list
 
     def mark(self, alarm: Alarm, picture: Path, mark: Mark) -> Marked:
-        """Write down what somebody said; the same person's earlier word is replaced by it."""
-        with self._lock:
+        """Write down what somebody said; the author's earlier word is replaced by it."""
+        with self._changing():
             there = self._read(alarm.id) or Marked(alarm=alarm)
-            others = tuple(each for each in there.marks if each.person != mark.person)
-            marked = replace(there, marks=(*others, mark))
+            marked = replace(there, marks=(*_without(there.marks, mark.author), mark))
             copy = self.picture(alarm.id)
-            if not copy.is_file():
+            if not copy.is_file() and picture.is_file():
                 with atomic_path(copy) as temporary:
                     shutil.copyfile(picture, temporary)
-            text = json.dumps(asdict(marked), indent=2, allow_nan=False)
-            write_text(copy.with_suffix(".json"), text + "\n")
+            self._write(marked)
         return marked
 
-    def marks_of(self, alarm_id: str) -> tuple[Mark, ...]:
-        """All that was said of one alarm."""
-        marked = self._read(alarm_id)
-        return () if marked is None else marked.marks
+    def withdraw(self, alarm_id: str, author: Author | None = None) -> tuple[Mark, ...]:
+        """Take an author's mark back, or all of them; what was taken back.
+
+        An alarm of which nobody says anything any more leaves the folder, whatever is left of it.
+        """
+        with self._changing():
+            there = self._read(alarm_id)
+            marks = () if there is None else there.marks
+            left = () if author is None else _without(marks, author)
+            # Of a file that is damaged nobody is known: all of it can be taken back, no more.
+            known = marks != left if there is not None else author is None
+            if not known or not self.picture(alarm_id).with_suffix(".json").is_file():
+                raise UsageError(f"alarm {alarm_id}: nothing like this was marked")
+            if there is not None and left:
+                self._write(replace(there, marks=left))
+            else:
+                self._remove(alarm_id)
+        return tuple(mark for mark in marks if mark not in left)
+
+    def find(self, alarm_id: str) -> Marked | None:
+        """One alarm and what was said of it; None: nobody has marked it."""
+        return next((item for item in self.items() if item.alarm.id == alarm_id), None)
 
     def items(self) -> list[Marked]:
         """All, the oldest first; a file that is damaged is passed over, and so not believed."""
-        names = sorted(path.stem for path in self._folder.glob("[0-9]*.json"))
-        found = (self._read(name) for name in names)
-        return [item for item in found if item is not None]
+        listed = self._list.listed()
+        if self._items is None or self._items[0] != listed.revision:
+            names = sorted(entry.name for entry in listed.entries)
+            found = (self._read(name.removesuffix(".json")) for name in names)
+            self._items = listed.revision, [item for item in found if item is not None]
+        return list(self._items[1])
 
     def picture(self, alarm_id: str) -> Path:
         """The camera's whole picture of an alarm that was marked."""
@@ -106,10 +153,8 @@ class Feedback:
 
     def forget(self, alarm_id: str) -> None:
         """It was learned or kept elsewhere."""
-        with self._lock:
-            path = self.picture(alarm_id)
-            path.with_suffix(".json").unlink(missing_ok=True)
-            path.unlink(missing_ok=True)
+        with self._changing():
+            self._remove(alarm_id)
 
     def counts(self) -> dict[str, int]:
         """For `state`."""
@@ -124,24 +169,61 @@ class Feedback:
         told = [asdict(item) for item in self.items()]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One thread and one process at a time: a shell may take back what the page writes."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with self._lock, locked(self._folder):
+            yield
+            self._items = None
+
     def _read(self, alarm_id: str) -> Marked | None:
         path = self.picture(alarm_id).with_suffix(".json")
         try:
-            return record(Marked, parse_json(read_bounded(path)))
+            marked = record(Marked, parse_json(read_bounded(path)))
         except (OSError, Malformed):
             return None
+        return marked if marked.alarm.id == alarm_id else None  # or it speaks for another alarm
+
+    def _write(self, marked: Marked) -> None:
+        text = json.dumps(asdict(marked), indent=2, allow_nan=False)
+        write_text(self.picture(marked.alarm.id).with_suffix(".json"), text + "\n")
+
+    def _remove(self, alarm_id: str) -> None:
+        path = self.picture(alarm_id)
+        path.with_suffix(".json").unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def new_mark(mark: str, *, who: str, name: str) -> Mark:
     """A mark of now, checked."""
-    name = name.strip() if isinstance(name, str) else ""
     if mark not in get_args(MarkWord):
         raise UsageError(f"mark={mark!r}: expected good, defect or ignore")
     if who not in get_args(Who):
         raise UsageError(f"who={who!r}: expected operator or supervisor")
+    name = check_name_of_person(name)
+    return Mark(mark=mark, who=who, name=name, when=utc_now())  # type: ignore[arg-type]
+
+
+def check_name_of_person(name: str) -> str:
+    """A name that somebody typed, without the spaces around it."""
+    name = name.strip() if isinstance(name, str) else ""
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         raise UsageError(
             f"name={name[:_LONGEST_NAME]!r}: who says so? Expected a name of up to "
             f"{_LONGEST_NAME} letters"
         )
-    return Mark(mark=mark, who=who, name=name, when=utc_now())  # type: ignore[arg-type]
+    return name
+
+
+def person(name: str) -> str:
+    """The same for all ways to type a name: case, spaces, and letters that only look different."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def _is_marked(name: str) -> bool:
+    return name[:1].isdigit() and name.endswith(".json")
+
+
+def _without(marks: tuple[Mark, ...], author: Author) -> tuple[Mark, ...]:
+    return tuple(mark for mark in marks if mark.author.key != author.key)

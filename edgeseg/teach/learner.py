@@ -1,8 +1,8 @@
 """From marks to the version that runs, and back: preview, golden check, swap, history."""
 
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import locked
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach.announcement import Announcement, Move, announce, announced, withdraw
+from edgeseg.teach.asked import SecondNeededError, Word, ask, confirmed, settle_asked
 from edgeseg.teach.feedback import Feedback, Who
 from edgeseg.teach.learning import Preview, basis_of, read_preview, version_of
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.process import Work
 from edgeseg.teach.project import Kind, Project, ProjectSettings, corners, history_line
+from edgeseg.teach.report import read_report, store_report
 from edgeseg.teach.versions import Versions, full_name, short_name
 
 Facts = dict[str, Any]
@@ -28,7 +30,10 @@ _EMPTY: Facts = {
     "threshold_new": None,
     "now_passes": [],
     "still_found": {"found": 0, "of": 0},
+    "loss": None,
 }
+NOBODY = Word()
+_NAMED = 3  # pictures in a sentence
 
 
 class Learner:
@@ -59,24 +64,83 @@ class Learner:
         now = self.work.facts()
         return {"state": now["state"], **_EMPTY, "sentence": now["sentence"]}
 
-    def learn(self, who: Who) -> Facts:
-        """Begin; the version of a preview that still holds is taken as it is."""
-        _check_supervisor(who)
+    def learn(self, who: Who, word: Word = NOBODY) -> Facts:
+        """Begin; the version of a preview that still holds is taken as it is.
+
+        One that loses more than a single person may decide is refused, and waits to be confirmed.
+        """
+        check_supervisor(who)
         self._versions.check_learnable()
-        if self._fresh_preview() is not None:
-            sentence = "checking the golden pictures"
-            self.work.start_here(lambda: self._install(who), sentence=sentence)
+        preview = self._fresh_preview()
+        if preview is not None:
+            if not self.work.running:
+                self._permit(preview, word)
+            self._begin(who, word)
         else:
             self.work.start(
                 "next",
-                finish=lambda folder, done: self._keep_preview(folder, done) and self._install(who),
+                finish=lambda folder, done: (
+                    self._keep_preview(folder, done) and self._install(who, word)
+                ),
                 sentence="starting",
+                around=self._failure_told(),
             )
         return self.work.facts()
 
+    def confirm(self, who: Who, name: str) -> Facts:
+        """Begin what another supervisor has asked for."""
+        check_supervisor(who)
+        self._versions.check_learnable()
+        asked, word = confirmed(self._project, name=name)
+        preview = self._fresh_preview()
+        if preview is None or asked.of != _of(preview):
+            raise UsageError("marks or the model have changed since; look at the preview again")
+        self._begin(who, word)
+        return self.work.facts()
+
+    def _begin(self, who: Who, word: Word) -> None:
+        """Install the version that was made."""
+
+        def install() -> str:
+            with self._failure_told():
+                return self._install(who, word)
+
+        self.work.start_here(install, sentence="checking the golden pictures")
+
+    @contextmanager
+    def _failure_told(self) -> Iterator[None]:
+        """A learning that does not end well stands in the history with what it was about."""
+        try:
+            yield
+        except SecondNeededError:
+            raise  # who asked stands there already
+        except Exception as error:
+            preview = read_preview(self._next)
+            names = [] if preview is None else [item.name for item in preview.would_learn]
+            with suppress(OSError):  # of a full disk, of which the error tells
+                why = str(error) or type(error).__name__
+                self._project.log("learn_failed", why=why, names=names)
+            raise
+
+    def _permit(self, preview: Preview, word: Word) -> None:
+        """Refuse what one person alone must not decide."""
+        if preview.loss is None or word.enough:
+            return
+        loss = replace(preview.loss, may_lose=self._project.settings().may_lose)
+        if loss.asks:
+            bold = sorted(preview.would_learn, key=lambda item: -item.score)[:_NAMED]
+            raise ask(
+                self._project,
+                "learn",
+                of=_of(preview),
+                name=word.name,
+                sentence=f"is this part really good? Look at {', '.join(e.name for e in bold)}: "
+                f"{loss.sentence}; so much needs another supervisor, who confirms it on the page",
+            )
+
     def rollback(self, who: Who) -> Facts:
         """The version of before runs again; pictures that the other had learned leave good/."""
-        _check_supervisor(who)
+        check_supervisor(who)
         if self.work.running:
             raise UsageError("a learning is under way; wait for it")
         line = self._change(lambda: self._going_back(who), self._versions.rollback)
@@ -84,7 +148,10 @@ class Learner:
 
     def _fresh_preview(self) -> Preview | None:
         preview = read_preview(self._next)
-        return preview if preview is not None and self._is_fresh(preview) else None
+        if preview is None or not self._is_fresh(preview):
+            return None
+        tried = preview.loss is not None or preview.threshold_new is None
+        return preview if tried else None  # of a version that did not count what is lost
 
     def _is_fresh(self, preview: Preview) -> bool:
         """A preview of other marks, or of another model, is worth nothing."""
@@ -101,7 +168,7 @@ class Learner:
             )
         return f"could learn {done.get('learned')} of the marked alarms"
 
-    def _install(self, who: Who) -> str:
+    def _install(self, who: Who, word: Word = NOBODY) -> str:
         """Let the version that was made take over: golden check, swap, history."""
         preview = read_preview(self._next)
         if preview is None or preview.threshold_new is None:
@@ -109,8 +176,14 @@ class Learner:
             raise UsageError(f"nothing to learn: {why or 'nothing was marked'}")
         if not self._is_fresh(preview):
             raise UsageError("marks or the model have changed since; look at the preview again")
+        self._permit(preview, word)
+        if word.enough:  # from here on others are held against what both have seen
+            store_report(self._next, replace(read_report(self._next), lost=0.0, rise=1.0))
         made = self._next / "model.onnx"
-        self._change(lambda: self._learning(preview, who), lambda: self._versions.learned(made))
+        self._change(
+            lambda: self._learning(preview, who, word), lambda: self._versions.learned(made)
+        )
+        settle_asked(self._project)
         return preview.sentence
 
     def _going_back(self, who: Who) -> Announcement:
@@ -128,7 +201,7 @@ class Learner:
         )
         return Announcement(model=full_name(earlier), line=line)
 
-    def _learning(self, preview: Preview, who: Who) -> Announcement:
+    def _learning(self, preview: Preview, who: Who, word: Word) -> Announcement:
         """What follows once the version that was made runs."""
         marked = {item.alarm.id: item.said for item in self._feedback.items()}
         would = [item for item in preview.would_learn if item.name in marked]
@@ -149,6 +222,10 @@ class Learner:
             threshold_new=preview.threshold_new,
             now_passes=list(preview.now_passes),
             still_found=f"{len(preview.still_found)} of {preview.guarded}",
+            lost="" if preview.loss is None else preview.loss.sentence,
+            name=word.name,
+            second=word.second,
+            forced=word.forced,
         )
         return Announcement(
             model=full_name(self._next / "model.onnx"),
@@ -228,6 +305,12 @@ class Learner:
         return next((line for line in learned[::-1] if line["version_new"] == version), {})
 
 
-def _check_supervisor(who: Who) -> None:
+def _of(preview: Preview) -> str:
+    """By which a preview is known again: its marks, its base, and what it comes to."""
+    return f"{preview.basis}:{preview.version}:{preview.threshold_new!r}"
+
+
+def check_supervisor(who: Who) -> None:
+    """Refuse everybody else."""
     if who != "supervisor":
         raise UsageError("this changes decisions, and needs a supervisor")

@@ -8,7 +8,7 @@ today finds it. Learning is only another folder until it is installed.
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,17 @@ import numpy as np
 
 from edgeseg.contract.images import images_in, read_image
 from edgeseg.contract.judgement import is_alarming
+from edgeseg.contract.loss import Loss
 from edgeseg.contract.plain import Malformed, parse_json, record
+from edgeseg.errors import EdgesegError
 from edgeseg.files import write_json
 from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, Marked
 from edgeseg.teach.fit_job import Telling, fit_options, graph_of
+from edgeseg.teach.planted_copies import planted_copies
 from edgeseg.teach.project import Box, Project, corners
 from edgeseg.teach.quarantine import HeldBack, Sorted, sort_out, without_worst
-from edgeseg.teach.report import read_report, write_report
+from edgeseg.teach.report import read_report, store_report, write_report
 from edgeseg.teach.versions import full_name
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ class Preview:
     now_passes: tuple[str, ...]  # marked alarms that would be good
     still_found: tuple[str, ...]  # guarded defects
     guarded: int
+    loss: Loss | None = None  # None: nothing would be learned
 
     @property
     def sentence(self) -> str:
@@ -85,8 +89,14 @@ class Preview:
             "held_back": [asdict(item) for item in self.held_back],
             "now_passes": list(self.now_passes),
             "still_found": {"found": len(self.still_found), "of": self.guarded},
+            "loss": None if self.loss is None else loss_facts(self.loss),
             "sentence": self.sentence,
         }
+
+
+def loss_facts(loss: Loss) -> dict[str, Any]:
+    """With what follows from them, for a page and a shell."""
+    return {**asdict(loss), "share": loss.share, "asks": loss.asks, "sentence": loss.sentence}
 
 
 def read_preview(folder: Path) -> Preview | None:
@@ -137,6 +147,7 @@ def next_version(project: Project, folder: Path, telling: Telling) -> dict[str, 
         known = _known(project, items, detector)
         threshold_old = detector.threshold
     chosen, threshold_new, passes = _tried(project, folder, items, known, telling)
+    loss = None if threshold_new is None else _loss(project, folder, chosen, known, telling)
     preview = Preview(
         basis=basis_of(project),
         version=version_of(project),
@@ -147,6 +158,7 @@ def next_version(project: Project, folder: Path, telling: Telling) -> dict[str, 
         now_passes=passes,
         still_found=tuple(known.guards),  # else it would not have been chosen
         guarded=len(known.guards),
+        loss=loss,
     )
     write_json(folder / FILE, asdict(preview))
     return {"learned": len(chosen.learn), "ignored": len(chosen.ignore)}
@@ -201,6 +213,35 @@ def _make(project: Project, folder: Path, chosen: Sorted, known: _Known, telling
     write_report(project, folder, artefact, names=names, at=telling.at)
 
 
+def _loss(project: Project, folder: Path, chosen: Sorted, known: _Known, telling: Telling) -> Loss:
+    """What the version that was made loses of planted defects; its report has their scores."""
+    telling.at(0.99, "Trying planted defects")
+    places = [corners(known.boxes[name]) for name in chosen.ignore]
+    found, scores = [], []
+    with _opened(project.fit / "model.onnx") as old, _opened(folder / "model.onnx") as new:
+        thresholds = old.threshold, new.threshold
+        for copy_hwc in planted_copies(project, ignored=places):
+            before, after = old.predict(copy_hwc), new.predict(copy_hwc)
+            if np.isfinite(after.score):
+                scores.append(after.score)
+            if is_alarming(before.verdict):
+                found.append(is_alarming(after.verdict))
+    earlier = read_report(project.fit)
+    loss = Loss(
+        threshold_old=thresholds[0],
+        threshold_new=thresholds[1],
+        planted_found=len(found),
+        planted_lost=found.count(False),
+        known_found=len(known.guards),  # all of which it still finds
+        earlier_share=earlier.lost,
+        earlier_rise=earlier.rise,
+        may_lose=project.settings().may_lose,
+    )
+    made = replace(read_report(folder), planted=tuple(scores))
+    store_report(folder, replace(made, lost=loss.total_share, rise=min(loss.total_rise, 1e9)))
+    return loss
+
+
 @contextmanager
 def _copies(folder: Path, names: Sequence[str], known: _Known) -> Iterator[Path]:
     """Pictures in a folder of their own."""
@@ -216,8 +257,12 @@ def _copies(folder: Path, names: Sequence[str], known: _Known) -> Iterator[Path]
 def _known(project: Project, items: list[Marked], detector: "Detector") -> _Known:
     feedback = Feedback(project.feedback)
     paths = {item.alarm.id: feedback.picture(item.alarm.id) for item in items}
-    scores = {name: detector.predict(read_image(path)).score for name, path in paths.items()}
-    watched = {item.alarm.id: paths[item.alarm.id] for item in items if item.guarded}
+    scores = {}
+    for name, path in paths.items():
+        with suppress(EdgesegError):  # gone or damaged: one mark must not stop all others
+            scores[name] = detector.predict(read_image(path)).score
+    guarded = [item.alarm.id for item in items if item.guarded and item.alarm.id in scores]
+    watched = {name: paths[name] for name in guarded}
     for folder in (project.pictures("bad"), project.recipe / "golden" / "bad"):
         watched |= {path.name: path for path in images_in(folder)}
     guards: dict[str, float] = {}

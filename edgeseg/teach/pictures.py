@@ -6,16 +6,13 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.images import (
     check_pixels,
     decode_image,
-    encode_jpeg,
     images_in,
     read_image,
     write_image,
@@ -24,14 +21,13 @@ from edgeseg.contract.picture_size import MAX_PIXELS, picture_size
 from edgeseg.contract.plain import Malformed, named_values
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.files import write_json
-from edgeseg.runtime.drift.appearance import Look, look_at
-from edgeseg.teach.likeness import flags_of
-from edgeseg.teach.project import KINDS, Kind, Project, check_picture_name, utc_time
+from edgeseg.runtime.drift.appearance import look_at
+from edgeseg.teach.picture_list import PictureList
+from edgeseg.teach.project import KINDS, Kind, Project, check_picture_name
+from edgeseg.teach.thumbnails import Thumbnails
 
 _ORIGINS = "origins.json"  # in removed/: where each came from
 _MOST_UNDONE = 100
-_QUALITY = 88
-_WIDEST = 4096  # of a JPEG for people
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +54,14 @@ class Pictures:
     def __init__(self, project: Project, *, limits: Limits | None = None) -> None:
         self._project, self._limits = project, limits or Limits()
         self._lock = threading.RLock()
-        self._looks: dict[tuple[str, int], Look] = {}  # by name and time of change
+        self.list = PictureList(project)
+        self._thumbnails = Thumbnails()
         self._hashes: dict[tuple[str, int], str] = {}  # of removed ones, by the same
         self._done: list[tuple[str, Kind, Kind]] = []  # name, from, to: the last one is undone
 
     def count(self, kind: Kind) -> int:
         """How many there are."""
-        return len(images_in(self._project.pictures(kind)))
+        return self.list.count(kind)
 
     def add(self, image_hwc: NDArray[np.uint8], *, kind: Kind, stem: str) -> str:
         """Keep an RGB picture without loss; its name."""
@@ -72,6 +69,7 @@ class Pictures:
             self._check_room(kind)
             path = self._free(kind, stem)
             write_image(path, image_hwc)
+            self.list.keep(kind, path.name, look_at(image_hwc))
         return path.name
 
     def take(self, name: str, body: bytes, *, kind: Kind, again: bool = True) -> str:
@@ -98,28 +96,9 @@ class Pictures:
                 raise StaysOutError(f"{name}: was removed, and lies in removed/{twin}; restore it")
             return self.add(image_hwc, kind=kind, stem=stem)
 
-    def listed(
-        self, kind: Kind, scores: dict[str, float], *, only: str | None = None
-    ) -> list[dict[str, Any]]:
-        """All of a kind, or one, in the order of their names, with what is to be said of them."""
-        with self._lock:
-            paths = images_in(self._project.pictures(kind))
-            looks = {path.name: self._look(path) for path in paths} if kind == "good" else {}
-        flags = flags_of(looks, wanted=None if only is None else (only,))
-        return [
-            {
-                "name": path.name,
-                "when": utc_time(path.stat().st_mtime),
-                "flags": flags.get(path.name, []),
-                "score": scores.get(path.name),
-            }
-            for path in paths
-            if only in (None, path.name) and path.is_file()
-        ]
-
     def jpeg(self, kind: Kind, name: str, *, width: int) -> bytes:
         """For people, no wider than that; 0: as wide as it is."""
-        return shrunk_jpeg(read_image(self._project.picture(kind, name)), width=width)
+        return self._thumbnails.jpeg(self._project.picture(kind, name), width=width)
 
     def remove(self, name: str) -> Kind:
         """Take a good or bad one out; the kind it was."""
@@ -192,16 +171,17 @@ class Pictures:
         """A name that no picture of any kind has: removed ones can always come back."""
         folder = self._project.pictures(kind)
         folder.mkdir(parents=True, exist_ok=True)
-        taken = {path.name for each in KINDS for path in images_in(self._project.pictures(each))}
+        folders = [self._project.pictures(each) for each in KINDS]
         name, number = f"{stem}.png", 2
-        while name in taken:
+        while any((each / name).exists() for each in folders):
             name, number = f"{stem}-{number}.png", number + 1
         return folder / check_picture_name(name)
 
     def _named(self, kind: Kind, stem: str) -> list[Path]:
         """Pictures that have this name, or got a number because another one had it."""
         ours = re.compile(rf"{re.escape(stem)}(-\d+)?\.png")
-        return [p for p in images_in(self._project.pictures(kind)) if ours.fullmatch(p.name)]
+        folder = self._project.pictures(kind)
+        return [folder / name for name in self.list.names(kind) if ours.fullmatch(name)]
 
     def _removed(self, kind: Kind) -> dict[str, str]:
         """Names of the pictures that were taken out of a kind, by the hash of their pixels."""
@@ -222,23 +202,6 @@ class Pictures:
                 f"{kind}/: holds {self._limits.pictures} pictures, as many as a project takes; "
                 "remove some"
             )
-
-    def _look(self, path: Path) -> Look:
-        key = (path.name, path.stat().st_mtime_ns)
-        if key not in self._looks:
-            self._looks[key] = look_at(read_image(path))
-        return self._looks[key]
-
-
-def shrunk_jpeg(image_hwc: NDArray[np.uint8], *, width: int) -> bytes:
-    """An RGB picture for people, no wider than that; 0: as wide as it is."""
-    if not 0 <= width <= _WIDEST:
-        raise UsageError(f"width={width}: expected 1 to {_WIDEST} pixels, or 0 for its own")
-    height, wide = image_hwc.shape[:2]
-    if 0 < width < wide:
-        size = (width, max(1, round(height * width / wide)))
-        image_hwc = np.asarray(cv2.resize(image_hwc, size, interpolation=cv2.INTER_AREA), np.uint8)
-    return encode_jpeg(image_hwc, quality=_QUALITY)
 
 
 def _pixels_sha256(image_hwc: NDArray[np.uint8]) -> str:

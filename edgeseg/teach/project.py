@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 
 from edgeseg.config import FitConfig
 from edgeseg.contract.geometry import Geometry, Polygon, Roi
+from edgeseg.contract.loss import MAY_LOSE, check_may_lose
 from edgeseg.contract.operating_point import check_rate
 from edgeseg.contract.plain import Malformed, named_values, record
 from edgeseg.data.locating import check_locate
@@ -94,10 +95,12 @@ class ProjectSettings:
     backbone: str = "efficientnet_lite0"
     graph: str = ""  # of `edgeseg export-backbone`; empty: the one that comes with edgeseg
     rate: float = FitConfig.false_alarm_rate
+    may_lose: float = MAY_LOSE  # share of planted defects that one person may lose by learning
     region: RegionSettings = field(default_factory=RegionSettings)
 
     def __post_init__(self) -> None:
         check_rate(self.rate)
+        check_may_lose(self.may_lose)
         if self.trigger not in ("free", "part", "hardware"):
             raise UsageError(f"trigger={self.trigger!r}: expected free, part or hardware")
 
@@ -118,6 +121,7 @@ class Project:
         self.name = self.folder.resolve().name
         check_name(self.name)  # it names the recipe too
         self._writing = threading.Lock()
+        self._read: tuple[tuple[int, ...], list[dict[str, Any]]] = ((), [])
 
     @classmethod
     def opened(cls, folder: Path) -> "Project":
@@ -223,7 +227,15 @@ class Project:
 
     def history(self) -> list[dict[str, Any]]:
         """All lines, the oldest first; what a power cut left of one is passed over."""
-        return list(_lines(self.folder / "history.jsonl"))
+        path = self.folder / "history.jsonl"
+        try:
+            told = path.stat()
+        except OSError:
+            return []
+        key = (told.st_size, told.st_mtime_ns, told.st_ino)  # lines are only added
+        if self._read[0] != key:
+            self._read = key, list(_lines(path))
+        return list(self._read[1])
 
 
 def corners(box: Box) -> Polygon:
@@ -238,8 +250,6 @@ def history_line(event: str, **facts: Any) -> dict[str, Any]:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.is_file():
-        return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             yield named_values(line)
@@ -281,6 +291,7 @@ def settings_text(settings: ProjectSettings) -> str:
         _line("backbone", settings.backbone),
         _line("graph", settings.graph, "file of edgeseg export-backbone; empty: the one at hand"),
         _line("rate", settings.rate, "false alarms, as a share of good parts"),
+        _line("may_lose", settings.may_lose, "share of found defects; more asks a second person"),
         "\n[region]",
         _line("roi", region.roi, "x,y,w,h in pixels of the camera; empty: all of it"),
         _line("locate", region.locate, "blob or anchor:x,y,w,h; empty: parts lie alike"),

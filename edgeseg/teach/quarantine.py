@@ -60,6 +60,8 @@ def sort_out(
 ) -> Sorted:
     """By what the model that runs says of the marked pictures and of known defects.
 
+    What has no score has no picture that could be read.
+
     Located: parts lie anywhere in the picture, and the model finds them.
     """
     learn: list[str] = []
@@ -69,6 +71,8 @@ def sort_out(
     most = quota(fitted)
     for item in items:
         name, reason = item.alarm.id, _reason(item)
+        if name not in scores:
+            reason = "its picture is gone or damaged, so nothing can be learned; withdraw the mark"
         if reason is None and not math.isfinite(scores[name]):
             reason = "the model gives no number for it: not a part, or a damaged picture"
         if reason is None and item.said == "ignore":
@@ -136,6 +140,8 @@ def _reason(item: Marked) -> str | None:
     if said == "waiting":
         word = item.marks[-1].mark if item.marks else "nothing"
         return f"one operator says {word}; {AGREED} of different names or a supervisor decide"
+    if said == "contested" and item.decided_above:
+        return "supervisors disagree; one of them changes or withdraws the mark"
     return {
         "contested": "people disagree; a supervisor decides",
         "defect": "a confirmed defect: the next version must find it",

@@ -1,7 +1,7 @@
 """What a fit leaves for `judge`: scores of pictures that were not fitted on, and maps of them.
 
 report.json  {"when", "images", "good": [{"name", "score", "peak"}], "planted": [score],
-              "bad": [{"name", "score", "verdict"}]}
+              "bad": [{"name", "score", "verdict"}], "lost", "rise"}
 maps         JPEG of the worst good ones and of the bad ones
 """
 
@@ -19,8 +19,8 @@ from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
 from edgeseg.runtime.sinks.overlay import annotate
-from edgeseg.teach.pictures import shrunk_jpeg
 from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.thumbnails import shrunk_jpeg
 
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
@@ -59,6 +59,9 @@ class Report:
     good: tuple[GoodScore, ...]
     planted: tuple[float, ...] = ()
     bad: tuple[BadScore, ...] = ()
+    # By learnings that one person decided alone, since the fit or since a second one agreed:
+    lost: float = 0.0  # share of the planted defects
+    rise: float = 1.0  # of the threshold, as a factor
 
 
 def read_report(folder: Path) -> Report:
@@ -69,6 +72,11 @@ def read_report(folder: Path) -> Report:
         raise UsageError("nothing was fitted yet; collect good pictures and fit") from None
     except (OSError, Malformed) as error:
         raise UsageError(f"{folder / FILE}: cannot be used ({error}); fit again") from None
+
+
+def store_report(folder: Path, report: Report) -> None:
+    """Write report.json."""
+    write_json(folder / FILE, asdict(report))
 
 
 def good_scores(artefact: "Artefact", names: Sequence[str]) -> tuple[GoodScore, ...]:
@@ -117,7 +125,7 @@ def write_report(
         planted=() if planted is None else tuple(planted.scores.tolist()),
         bad=tuple(bad),
     )
-    write_json(folder / FILE, asdict(report))
+    store_report(folder, report)
     return report
 
 

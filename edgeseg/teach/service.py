@@ -10,34 +10,33 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.progress import Note, ignore
-from edgeseg.teach.alarms import Alarm, Alarms
+from edgeseg.teach.alarms import Alarms
+from edgeseg.teach.asked import asked_facts, settle_asked
 from edgeseg.teach.camera import Camera, Capturing, Image, rgb
-from edgeseg.teach.feedback import Feedback, MarkWord, Who, new_mark
+from edgeseg.teach.feedback import Who
 from edgeseg.teach.fit_log import FitLog
-from edgeseg.teach.judging import judged, row
-from edgeseg.teach.learner import Learner
-from edgeseg.teach.pictures import Limits, Pictures, shrunk_jpeg, stem_of_now
+from edgeseg.teach.learn_service import Facts, LearnService, Mark
+from edgeseg.teach.picture_list import PAGE
+from edgeseg.teach.pictures import Limits, Pictures, stem_of_now
 from edgeseg.teach.process import CHILD, Work
 from edgeseg.teach.project import KINDS, Kind, Project, RegionSettings, check_picture_name
 from edgeseg.teach.reference import draw, view
-from edgeseg.teach.report import read_report
 from edgeseg.teach.station import NO_CAMERA, STOPPED, Station
+from edgeseg.teach.thumbnails import shrunk_jpeg
 from edgeseg.teach.versions import Versions
 
 __all__ = ["Capturing", "Facts", "Kind", "Mark", "TeachService", "Who"]
 
-Facts = dict[str, Any]
-Mark = MarkWord
 _LIVE_WIDTH = 960
 
 
-class TeachService:
+class TeachService(LearnService):
     """One project at one camera."""
 
     def __init__(
@@ -49,19 +48,18 @@ class TeachService:
         trust: tuple[Path, ...] = (),  # of what runs; what is taught here is signed before it does
         child: Sequence[str] = CHILD,
     ) -> None:
-        self.project, self._note, self._trust = project, note, trust
+        self._note, self._trust = note, trust
         self._lock = threading.RLock()  # of the camera and the station
         self._pictures = Pictures(project, limits=limits)
         self._versions = Versions(project, note=note, trust=trust)
-        self._feedback = Feedback(project.feedback)
         self._alarms = Alarms(project.alarms, note=note)
         self._fit, self._fits = Work(project, command=child), FitLog(project, self._versions)
-        self._learner = Learner(
+        super().__init__(
             project,
             versions=self._versions,
-            feedback=self._feedback,
             pictures=self._pictures,
-            work=Work(project, command=child),
+            alarms=self._alarms,
+            child=child,
         )
         self._camera: Camera | None = None
         self._camera_fault = ""
@@ -106,6 +104,8 @@ class TeachService:
                  "counters": {"parts", "good", "defect", ...}, "figures": {...}},
          "feedback": {"waiting": n, "agreed": n},
          "learn": {"state": "none|running|done|failed", "share", "sentence"},
+         "asked": null | {"what": "learn|choose", "name", "when", "sentence"}: another supervisor
+                  has to confirm it,
          "alarms_lost": n that came too fast to be kept as pictures}
         """
         with self._lock:
@@ -130,6 +130,7 @@ class TeachService:
             "run": dict(STOPPED) if station is None else station.facts(),
             "feedback": self._feedback.counts(),
             "learn": self._learner.work.facts(),
+            "asked": asked_facts(self.project),
             "alarms_lost": self._alarms.lost,
         }
 
@@ -182,12 +183,20 @@ class TeachService:
         """How many pictures of a kind there are."""
         return self._pictures.count(kind)
 
-    def pictures(self, kind: Kind) -> list[Facts]:
-        """[{"name", "when", "flags": ["duplicate of X", "odd: ...", "blurred"], "score"}]."""
-        scores: dict[str, float] = {}
-        with suppress(EdgesegError):
-            scores = {item.name: item.score for item in read_report(self.project.fit).good}
-        return self._pictures.listed(kind, scores)
+    def pictures(
+        self, kind: Kind, *, offset: int = 0, most: int = PAGE, revision: str = ""
+    ) -> Facts:
+        """A part of the list, the newest first; nothing is decoded for it.
+
+        {"revision", "total", "offset",
+         "items": [{"name", "when", "flags": ["duplicate of X", "odd: ...", "blurred"], "score"}]},
+        or {"revision", "unchanged": true} where that is the revision of now.
+        """
+        return self._pictures.list.page(kind, offset=offset, most=most, revision=revision)
+
+    def every_picture(self, kind: Kind) -> list[Facts]:
+        """All items of the list by their names, however long it takes to look at them."""
+        return self._pictures.list.every(kind)
 
     def picture_jpeg(self, kind: Kind, name: str, *, width: int) -> bytes:
         """A picture, no wider than that."""
@@ -244,34 +253,12 @@ class TeachService:
 
     # Judge
 
-    def judge(self) -> Facts:
-        """What the last fit is worth.
-
-        {"scores": {"edges": [n + 1], "good": [n], "planted": [n], "bad": [n]},
-         "table": [{"per_thousand", "threshold", "promise", "kept": bool, "good_alarms",
-                    "planted_found": share | null, "bad_found": share | null}],
-         "chosen": per_thousand, "worst": [{"name", "score", "p_value", "decides"}],
-         "bad": [{"name", "score", "found"}], "guarantee", "sentence": promise and guarantee}
-        """
-        report, metadata = read_report(self.project.fit), self._versions.metadata()
-        if metadata is None:
-            raise UsageError("nothing was fitted yet; collect good pictures and fit")
-        return judged(report, metadata.threshold)
-
     def map_jpeg(self, name: str) -> bytes:
         """A picture of `judge` with its map."""
         path = self.project.fit / "maps" / f"{Path(check_picture_name(name)).stem}.jpg"
         if not path.is_file():
             raise UsageError(f"{name}: no map; the worst good and the bad pictures have one")
         return path.read_bytes()
-
-    def choose(self, per_thousand: float) -> Facts:
-        """Take another rate of false alarms; the row of the table."""
-        self._versions.choose(float(per_thousand))
-        self._change(rate=float(per_thousand) / 1000)
-        chosen = row(read_report(self.project.fit), float(per_thousand))
-        self.project.log("threshold", per_thousand=per_thousand, threshold=chosen["threshold"])
-        return chosen
 
     # Run
 
@@ -313,50 +300,9 @@ class TeachService:
         self.open_camera()
         return station.facts()
 
-    def alarms(self, after: str = "") -> list[Facts]:
-        """Later than that id, the newest first.
-
-        [{"id", "when", "score", "p_value", "verdict", "box": [x, y, w, h] | null, "width",
-          "height", "marks": [{"mark", "who", "name", "when"}]}]
-        """
-        return [self._alarm(alarm) for alarm in self._alarms.after(after)]
-
-    def alarm_jpeg(self, alarm_id: str, *, width: int = 0) -> bytes:
-        """The whole picture of the camera, not only the region; 0: as wide as it is."""
-        return shrunk_jpeg(self._alarms.picture(alarm_id), width=width)
-
-    # Learn
-
-    def mark(self, alarm_id: str, mark: Mark, *, who: Who, name: str) -> Facts:
-        """Say what an alarm was; it waits in feedback/. The alarm as in `alarms`."""
-        alarm = self._alarms.find(alarm_id)
-        made = new_mark(mark, who=who, name=name)
-        self._feedback.mark(alarm, self._alarms.path(alarm_id), made)
-        self.project.log("mark", alarm=alarm_id, mark=mark, who=who, name=made.name)
-        return self._alarm(alarm)
-
-    def learn_preview(self) -> Facts:
-        """What learning would do now.
-
-        {"state": "running|ready|failed|cancelled" (what follows is empty until it is ready),
-         "would_learn": [{"name", "score", "why", "ignored": [x, y, w, h] | null (learned, unless
-                         this place of it is to be ignored)}], "held_back": [{"name", "reason"}],
-         "threshold_old", "threshold_new": number | null, "now_passes": [names],
-         "still_found": {"found": n, "of": m}, "sentence"}
-        """
-        return self._learner.preview()
-
-    def learn(self, *, who: Who) -> Facts:
-        """Begin the next version from what was marked; the "learn" of `state`."""
-        return self._learner.learn(who)
-
-    def rollback(self, *, who: Who) -> Facts:
-        """Let the version of before run again; {"version", "threshold"}."""
-        return self._learner.rollback(who)
-
-    def history(self) -> list[Facts]:
+    def history(self, *, most: int | None = None) -> list[Facts]:
         """Fits, thresholds, learnings and rollbacks, the newest first."""
-        return self.project.history()[::-1]
+        return self.project.history()[::-1][:most]
 
     def _step(self, *, running: bool, model: bool, good: int) -> str:
         if running:
@@ -374,12 +320,7 @@ class TeachService:
             return ""
 
     def _told(self, name: str, kind: Kind) -> Facts:
-        return self._pictures.listed(kind, {}, only=name)[0]
-
-    def _alarm(self, alarm: Alarm) -> Facts:
-        marks = [asdict(mark) for mark in self._feedback.marks_of(alarm.id)]
-        box = None if alarm.box is None else list(alarm.box)
-        return {**asdict(alarm), "box": box, "marks": marks}
+        return self._pictures.list.told(kind, name)
 
     def _change(self, **values: Any) -> None:
         """Other settings of the project."""
@@ -392,6 +333,7 @@ class TeachService:
 
     def _end_fit(self, folder: Path, done: Facts) -> str:
         self._versions.take_in(folder)
+        settle_asked(self.project)
         model = self._versions.facts() or {}
         self.project.log("fit", images=done.get("images"), **model)
         return f"fitted on {done.get('images')} good pictures"

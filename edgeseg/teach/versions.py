@@ -121,16 +121,21 @@ class Versions:
             folder.chmod(0o755)
             folder.rename(self._project.fit)
 
+    def check_rate(self, rate_per_thousand: float) -> ModelMetadata:
+        """Whether it can be chosen; the model that it would be chosen for."""
+        metadata = self.metadata()
+        if metadata is None:
+            raise UsageError("nothing was fitted yet; fit before a rate is chosen")
+        if not 0 < rate_per_thousand < 1000:
+            raise UsageError(
+                f"{rate_per_thousand} false alarms in a thousand: expected above 0, below 1000"
+            )
+        return metadata
+
     def choose(self, rate_per_thousand: float) -> None:
         """Store another rate of false alarms in the fit: its graph and its artefact."""
         with self._changing:
-            metadata = self.metadata()
-            if metadata is None:
-                raise UsageError("nothing was fitted yet; fit before a rate is chosen")
-            if not 0 < rate_per_thousand < 1000:
-                raise UsageError(
-                    f"{rate_per_thousand} false alarms in a thousand: expected above 0, below 1000"
-                )
+            metadata = self.check_rate(rate_per_thousand)
             chosen_point = point(read_report(self._project.fit), rate_per_thousand)
             chosen = by_rate(metadata.threshold, chosen_point)
             rule, when = chosen.method.rpartition("; ")[2], utc_now()

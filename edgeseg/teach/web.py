@@ -22,9 +22,11 @@ from edgeseg.runtime.web.routes import (
     json_answer,
 )
 from edgeseg.runtime.web.site_server import SiteServer
+from edgeseg.teach.alarms import KEPT
 from edgeseg.teach.camera import Capturing
-from edgeseg.teach.feedback import MarkWord
+from edgeseg.teach.feedback import Author, MarkWord, Who, check_name_of_person
 from edgeseg.teach.page_files import page_html
+from edgeseg.teach.picture_list import PAGE
 from edgeseg.teach.pictures import Limits
 from edgeseg.teach.project import Kind, check_picture_name
 from edgeseg.teach.said import told
@@ -33,6 +35,7 @@ from edgeseg.teach.uploads import Uploads
 
 MAX_UPLOAD = Limits.bytes
 MAX_REGION = 65_536  # bytes: some thousand corners
+MAX_HISTORY = 500  # lines
 MAX_WIDTH = 4096  # pixels of a picture that is asked for
 _UPLOAD_S = 120.0  # a telephone at the far end of the hall
 _STILL_S = 3.0
@@ -122,6 +125,14 @@ class Rate:
     """The operating point."""
 
     per_thousand: float
+    name: str = ""  # who chooses it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Person:
+    """Who acts; the role is that of the request."""
+
+    name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +142,16 @@ class Marked:
     alarm: str
     mark: MarkWord
     name: str = ""  # who says it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Withdrawn:
+    """Whose mark of an alarm is taken back, and by whom."""
+
+    alarm: str
+    name: str
+    of_who: Who
+    of_name: str
 
 
 def routes_of(service: TeachService, access: Access) -> tuple[Route, ...]:
@@ -165,6 +186,14 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
         (kind, name), width = asked.caught, _width(asked)
         return jpeg_answer(service.picture_jpeg(_kind(kind), check_picture_name(name), width=width))
 
+    def alarms(asked: Asked) -> Answer:
+        most = min(asked.whole("most") or KEPT, KEPT)
+        return _told(service.alarms(asked.query.get("after", ""), most=most))
+
+    def history(asked: Asked) -> Answer:
+        most = min(asked.whole("most") or MAX_HISTORY, MAX_HISTORY)
+        return _told(service.history(most=most))
+
     def alarm(asked: Asked) -> Answer:
         name = check_picture_name(asked.caught[0])
         return jpeg_answer(service.alarm_jpeg(name, width=_width(asked)))
@@ -173,10 +202,7 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
     yield "/teach/state", state
     yield r"/teach/live\.mjpg", lambda asked: LivePictures(nullcontext(service.live_jpeg))
     yield r"/teach/live\.jpg", lambda asked: jpeg_answer(service.live_jpeg(_STILL_S))
-    yield (
-        r"/teach/pictures/([a-z]+)",
-        lambda asked: _told(service.pictures(_kind(asked.caught[0]))),
-    )
+    yield r"/teach/pictures/([a-z]+)", lambda asked: _pictures(service, asked)
     yield r"/teach/pictures/([a-z]+)/([^/]+)", picture
     yield "/teach/region", lambda asked: _told({**service.region(), "view": service.view()})
     yield "/teach/judge", lambda asked: _told(service.judge())
@@ -184,9 +210,10 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
         r"/teach/maps/([^/]+)",
         lambda asked: jpeg_answer(service.map_jpeg(check_picture_name(asked.caught[0]))),
     )
-    yield "/teach/alarms", lambda asked: _told(service.alarms(asked.query.get("after", "")))
+    yield "/teach/alarms", alarms
     yield r"/teach/alarms/([^/]+)", alarm
-    yield "/teach/history", lambda asked: _told(service.history())
+    yield "/teach/marks", lambda asked: _told(service.marks())
+    yield "/teach/history", history
 
 
 def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
@@ -202,11 +229,19 @@ def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
         expected = '{"alarm": "ID", "mark": "good", "defect" or "ignore", "name": "WHO"}'
         said = asked.values(Marked, expected)
         alarm = check_picture_name(said.alarm)
-        return _told(service.mark(alarm, said.mark, who=asked.role, name=said.name[:40]))
+        return _told(service.mark(alarm, said.mark, who=asked.role, name=said.name))
+
+    def withdraw(asked: Asked) -> Answer:
+        expected = '{"alarm": "ID", "name": "WHO", "of_who": "ROLE", "of_name": "WHOSE"}'
+        said = asked.values(Withdrawn, expected)
+        by = Author(who=asked.role, name=check_name_of_person(said.name))
+        of = Author(who=said.of_who, name=said.of_name)
+        return _told(service.withdraw(check_picture_name(said.alarm), by=by, of=of))
 
     yield "/teach/capture", capture
     yield "/teach/auto", auto
     yield "/teach/mark", mark
+    yield "/teach/withdraw", withdraw
 
 
 def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
@@ -234,15 +269,20 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
         return _told(service.start_fit({} if wish.backbone is None else asdict(wish)))
 
     def choose(asked: Asked) -> Answer:
-        rate = asked.values(Rate, '{"per_thousand": NUMBER}').per_thousand
-        return _told(service.choose(float(rate)))
+        wish = asked.values(Rate, '{"per_thousand": NUMBER, "name": "WHO"}')
+        return _told(service.choose(float(wish.per_thousand), name=wish.name))
 
-    def learn(act: Callable[..., object]) -> Reply:
-        def reply(asked: Asked) -> Answer:
-            asked.values(Nothing, "{}")
-            return _told(act(who=asked.role))
+    def learn(asked: Asked) -> Answer:
+        name = asked.values(Person, '{"name": "WHO"}').name
+        return _told(service.learn(who=asked.role, name=name))
 
-        return reply
+    def confirm(asked: Asked) -> Answer:
+        name = asked.values(Person, '{"name": "WHO"}').name
+        return _told(service.confirm(who=asked.role, name=name))
+
+    def rollback(asked: Asked) -> Answer:
+        asked.values(Nothing, "{}")
+        return _told(service.rollback(who=asked.role))
 
     yield "/teach/remove", named(service.remove)
     yield "/teach/restore", named(service.restore)
@@ -254,8 +294,9 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     yield "/teach/run", plain(service.run)
     yield "/teach/stop", plain(service.stop)
     yield "/teach/preview", plain(service.learn_preview)  # it begins to find out
-    yield "/teach/learn", learn(service.learn)
-    yield "/teach/rollback", learn(service.rollback)
+    yield "/teach/learn", learn
+    yield "/teach/confirm", confirm
+    yield "/teach/rollback", rollback
 
 
 def _upload(service: TeachService) -> Route:
@@ -274,6 +315,18 @@ def _upload(service: TeachService) -> Route:
         max_body=MAX_UPLOAD,
         body_s=_UPLOAD_S,
         hold=uploads.place,
+    )
+
+
+def _pictures(service: TeachService, asked: Asked) -> Answer:
+    """A part of a list, and no more than that of any list."""
+    return _told(
+        service.pictures(
+            _kind(asked.caught[0]),
+            offset=asked.whole("offset"),
+            most=asked.whole("most") or PAGE,
+            revision=asked.query.get("revision", ""),
+        )
     )
 
 

@@ -267,3 +267,18 @@ def test_known_defects_show_what_each_rate_finds(graph: Path, tmp_path: Path):
     assert "more than --max-pixels 4095; if it is a real picture" in fail(*bounded, code=1)
     missing = fail("threshold", graph, "--defects", tmp_path / "none", code=1)
     assert missing.endswith("none: cannot be read (No such file or directory)")
+
+
+def test_a_higher_threshold_says_which_share_of_found_defects_it_loses(tmp_path: Path):
+    scores = np.linspace(1, 7, 60)
+    metadata = replace(
+        brightness_metadata(threshold=7.48),
+        good_scores=ScoreStatistics.of(scores, scores),
+        planted_scores=tuple(7.48 + 0.25 * step for step in range(1, 49)),
+    )
+    model = tmp_path / "m.onnx"
+    write_brightness_model(model, metadata=metadata)
+    said = succeed("threshold", model, "--value", 13.1).stderr
+    assert "22 of 48 planted defects that are found now would be lost, 45.8%" in said
+    assert file_metadata(model).threshold.score == 13.1  # it is told, and not asked
+    assert "planted" not in succeed("threshold", model, "--value", 7.0).stderr

@@ -35,6 +35,8 @@ class FakeTeach(TeachService):
         self.project = SimpleNamespace(name="line3")
         self.calls: list[tuple] = []
         self.refusal = ""
+        self.lists: list[tuple] = []  # which were asked for, and whether nothing had changed
+        self.asked = self.loss = None
         self.camera_ok, self.frames = True, 0
         self.kept = {"good": [], "bad": [], "removed": []}
         self.drawn = {"roi": None, "ignore": [], "locate": "none", "drawn_on": ""}
@@ -42,7 +44,7 @@ class FakeTeach(TeachService):
         self.fit = {"state": "none", "share": 0.0, "sentence": ""}
         self.model, self.capturing, self.chosen = None, "off", 2.0
         self.running, self.verdict, self.score = "stopped", "good", 3.2
-        self.marks: dict[str, list] = {}
+        self.marks_made: dict[str, list] = {}
         self.alarm_ids = [f"alarm-{number:03d}" for number in (3, 2, 1)]
         self.learning = {"state": "none", "share": 0.0, "sentence": ""}
         self.from_where: dict[str, str] = {}
@@ -83,8 +85,9 @@ class FakeTeach(TeachService):
                     "drift": {"0": {"level": "ok", "brightness": None}},
                 },
             },
-            "feedback": {"waiting": len(self.marks), "agreed": 0},
+            "feedback": {"waiting": len(self.marks_made), "agreed": 0},
             "learn": self.learning,
+            "asked": self.asked,
         }
 
     def live_jpeg(self, timeout_s):
@@ -120,8 +123,14 @@ class FakeTeach(TeachService):
         self._note("upload", name, len(body), kind)
         return self._keep(kind, name)
 
-    def pictures(self, kind):
-        return [self._facts(kind, name) for name in self.kept[kind]]
+    def pictures(self, kind, *, offset=0, most=60, revision=""):
+        items = [self._facts(kind, name) for name in self.kept[kind]][::-1]
+        now = f"{kind}-{len(items)}-{'-'.join(self.kept[kind][-1:])}"
+        self.lists.append((kind, offset, revision == now))
+        if revision == now:
+            return {"revision": now, "unchanged": True}
+        shown = items[offset : offset + most]
+        return {"revision": now, "total": len(items), "offset": offset, "items": shown}
 
     def picture_jpeg(self, kind, name, *, width):
         if name not in self.kept[kind]:
@@ -217,8 +226,8 @@ class FakeTeach(TeachService):
             raise UsageError(f"{name}: no map")
         return encode_jpeg(scene(known.index(name), defect=name.startswith("bad")), quality=80)
 
-    def choose(self, per_thousand):
-        self._note("choose", per_thousand)
+    def choose(self, per_thousand, *, name=""):
+        self._note("choose", per_thousand, name)
         self.chosen = per_thousand
         return self._row(per_thousand)
 
@@ -232,10 +241,10 @@ class FakeTeach(TeachService):
         self.running = "stopped"
         return self.state()["run"]
 
-    def alarms(self, after=""):
+    def alarms(self, after="", *, most=200):
         if self.running != "running":
             return []
-        return [self._alarm(name) for name in self.alarm_ids]
+        return [self._alarm(name) for name in self.alarm_ids][:most]
 
     def _alarm(self, name):
         return {
@@ -247,7 +256,7 @@ class FakeTeach(TeachService):
             "box": [140, 85, 40, 20],
             "width": WIDTH,
             "height": HEIGHT,
-            "marks": self.marks.get(name, []),
+            "marks": self.marks_made.get(name, []),
         }
 
     def alarm_jpeg(self, alarm_id, *, width=0):
@@ -258,31 +267,48 @@ class FakeTeach(TeachService):
     def mark(self, alarm_id, mark, *, who, name):
         self._note("mark", alarm_id, mark, who, name)
         said = {"mark": mark, "who": who, "name": name, "when": "2026-11-17T11:01:00Z"}
-        self.marks.setdefault(alarm_id, []).append(said)
+        self.marks_made.setdefault(alarm_id, []).append({**said, "counts": True})
         return self._alarm(alarm_id)
+
+    def marks(self):
+        return [{**self._alarm(name), "said": "waiting"} for name in self.marks_made]
+
+    def withdraw(self, alarm_id, *, by, of):
+        self._note("withdraw", alarm_id, by.who, by.name, of.who, of.name)
+        self.marks_made.pop(alarm_id, None)
+        return {"alarm": alarm_id, "marks": []}
 
     def learn_preview(self):
         self._note("learn_preview")
         self.previews += 1  # the first is asked for while it is being made
+        marked = list(self.marks_made)
         return {
             "state": "running" if self.previews == 1 else "ready",
-            "would_learn": [{"name": name, "score": 9.1, "why": "marked"} for name in self.marks],
+            "would_learn": [
+                {"name": name, "score": 9.1, "why": "marked"} for name in self.marks_made
+            ],
             "held_back": [{"name": "alarm-001", "reason": "one mark, expected two"}],
             "threshold_old": 6.0,
             "threshold_new": 6.4,
-            "now_passes": list(self.marks),
+            "now_passes": marked,
             "still_found": {"found": 4, "of": 4},
+            "loss": self.loss,
             "sentence": "The threshold rises a little.",
         }
 
-    def learn(self, *, who):
-        self._note("learn", who)
+    def learn(self, *, who, name="", force=False):
+        self._note("learn", who, name)
         self.learning = {"state": "done", "share": 1.0, "sentence": "Version 2 runs."}
+        return self.learning
+
+    def confirm(self, *, who, name):
+        self._note("confirm", who, name)
+        self.asked = None
         return self.learning
 
     def rollback(self, *, who):
         self._note("rollback", who)
         return {"version": 1, "threshold": 6.0}
 
-    def history(self):
+    def history(self, *, most=None):
         return [{"event": "fit", "when": "2026-11-17T10:05:00Z", "version": 1, "threshold": 6.0}]

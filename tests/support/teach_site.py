@@ -54,6 +54,10 @@ class Site:
     def called(self, *call: object) -> None:
         wait(lambda: call in self.fake.calls, f"{call} in {self.fake.calls}")
 
+    def called_list(self, asked: tuple) -> None:
+        """Which pictures were asked for, from where on, and whether nothing had changed."""
+        wait(lambda: asked in self.fake.lists, f"{asked} in {self.fake.lists}")
+
     def close(self) -> None:
         problems = self.browser.problems()
         for tab in self.tabs:

@@ -59,12 +59,19 @@ def test_a_folder_as_camera(browser: Browser, tmp_path: Path) -> None:
         tab.click("#learn-preview")
         tab.wait_for("!$('preview').hidden", timeout_s=LONG_S)
         keep(tab, "folder-run", tmp_path)
-        tab.click("#learn-start")
+        tab.click("#learn-start")  # it would let nearly every defect pass: Ann alone cannot do it
+        tab.wait_for("!$('asked').hidden && $('asked').innerText.includes('Ann wants to learn')")
+        assert "really good?" in tab.text("#asked-what")
+        assert service.state()["model"]["threshold"] < 200
+        tab.evaluate("$('asked').querySelector('.person').select()")
+        tab.call("Input.insertText", text="Bob")
+        tab.click("#confirm")
         learned = "state.model.threshold === 250 && state.run.state === 'running'"
         tab.wait_for(learned, timeout_s=LONG_S)
         tab.evaluate("window.confirm = () => true")
         tab.click("#rollback")
         tab.wait_for("state.model.threshold < 200")
+        browser.events.clear()  # the browser logs the refusal
         tab.reload()  # nothing is lost
         tab.wait_for(
             "tab === 'run' && state.run.state === 'running' && $('verdict').matches('.good')"

@@ -26,6 +26,7 @@ MADE += (
     "enough_",
     "why_",
     "who_",
+    "said_",
 )
 
 

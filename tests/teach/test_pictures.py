@@ -119,7 +119,7 @@ def test_undo_takes_back_one_step_after_the_other(project):
 
 
 def flags(pictures: Pictures) -> dict[str, list[str]]:
-    return {item["name"]: item["flags"] for item in pictures.listed("good", {})}
+    return {item["name"]: item["flags"] for item in pictures.list.every("good")}
 
 
 def test_duplicates_odd_and_blurred_ones_are_flagged(project):
@@ -138,8 +138,7 @@ def test_duplicates_odd_and_blurred_ones_are_flagged(project):
     assert "odd: darker than the others" in said[dark]
     assert "odd: unlike all other pictures" in said[other]
     assert not any(said[f"part{index}.png"] for index in range(10))
-    (one,) = pictures.listed("good", {}, only=other)
-    assert one["flags"] == said[other]
+    assert pictures.list.told("good", other)["flags"] == said[other]
 
 
 def test_few_pictures_cannot_say_what_is_usual(project):

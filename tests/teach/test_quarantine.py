@@ -40,7 +40,11 @@ def marked(*marks: str, number: int = 1) -> Marked:
         (["good Ann", "good Bob", "defect Cid"], "contested", True),
         (["good Ann", "good Bob", "defect Cid!"], "defect", True),
         (["defect Ann", "defect Bob", "good Cid!"], "good", False),
-        (["good Ann!", "defect Bob!"], "defect", True),
+        (["good Ann!", "defect Bob!"], "contested", True),  # and no order decides
+        (["defect Ann!", "good Bob!"], "contested", True),
+        (["good Ann!", "ignore Bob!"], "contested", False),
+        (["good Ann!", "defect Ann!"], "defect", True),
+        (["defect Ann!", "good Bob", "good Cid"], "defect", True),
         (["ignore Ann!"], "ignore", False),
     ],
 )

@@ -17,6 +17,7 @@ TABLE = texts("sentences.json")
 SPEAKERS = (
     "edgeseg/teach/*.py",
     "edgeseg/fitting/*.py",
+    "edgeseg/contract/loss.py",
     "edgeseg/contract/operating_point.py",
     "runtime/web/site_server.py",
 )
@@ -39,7 +40,6 @@ UNSAID = {
     "pictures.py": (
         "{} is in {}/ again",  # the page puts back by name
         "kind={}: expected good or bad",
-        "width={}: expected 1 to {} pixels, or 0 for its own",
         "max_pixels={}: expected from 1 to {}",  # an option of the command
     ),
     "process.py": ("exit code {}",),
@@ -48,6 +48,7 @@ UNSAID = {
         "free, part or hardware, as of edgeseg stream",
         "file of edgeseg export-backbone; empty: the one at hand",
         "false alarms, as a share of good parts",
+        "share of found defects; more asks a second person",
         "x,y,w,h in pixels of the camera; empty: all of it",
         "blob or anchor:x,y,w,h; empty: parts lie alike",
         "polygons [[x, y], ...] of what does not matter",
@@ -58,12 +59,16 @@ UNSAID = {
         "kind={}: expected one of {}",
     ),
     "service.py": ("mode={}: expected off, trigger or parts",),
+    "thumbnails.py": ("width={}: expected 1 to {} pixels, or 0 for its own",),
     "versions.py": ("{}/{}: judged {}, so it is no golden picture",),  # a line of the log
     "web.py": (
         '{"mode": "off", "trigger" or "parts"}',  # what a program should have asked
         '{"alarm": "ID", "mark": "good", "defect" or "ignore", "name": "WHO"}',
         '{"roi": [x, y, w, h] or null, "ignore": [[[x, y], ...]], "locate": "none"}',
         '{"backbone": "NAME"} or {}',
+        '{"alarm": "ID", "name": "WHO", "of_who": "ROLE", "of_name": "WHOSE"}',
+        '{"per_thousand": NUMBER, "name": "WHO"}',
+        '{"name": "WHO"}',
         '{"kind": "good" or "bad"}',
         "expected good or bad",
         "expected good, bad or removed",

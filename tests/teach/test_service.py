@@ -23,7 +23,7 @@ from edgeseg.teach.service import TeachService
 from tests.support.teach_engine import CHILD, part, write_project
 
 
-def ended(service, work, *, timeout_s=60.0):
+def ended(service, work, *, timeout_s=300.0):
     """The state of a job after its end."""
     until = time.monotonic() + timeout_s
     while (state := service.state()[work])["state"] == "running":
@@ -32,7 +32,7 @@ def ended(service, work, *, timeout_s=60.0):
     return state
 
 
-def met(condition, *, timeout_s=30.0):
+def met(condition, *, timeout_s=300.0):
     """Wait for something that another thread does."""
     until = time.monotonic() + timeout_s
     while not (value := condition()):
@@ -86,7 +86,7 @@ def test_a_region_is_drawn_on_the_newest_picture_and_a_followed_one_on_the_first
     write_image(taught.project.pictures("good") / "z.png", part(100))
     first = {"name": "g00.png", "size": [48, 32], "kind": "good"}
     assert taught.view() == {"name": "z.png", "size": [48, 32], "reference": first}
-    for item in taught.pictures("good"):
+    for item in taught.every_picture("good"):
         taught.remove(item["name"])
     assert taught.view() is None
 

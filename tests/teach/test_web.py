@@ -21,6 +21,10 @@ OPERATORS = {
     "/teach/auto": ('{"mode": "parts"}', '{"mode": "always"}'),
     "/teach/upload?name=a.png&kind=good": ("picture", None),
     "/teach/mark": ('{"alarm": "alarm-001", "mark": "good", "name": "Ann"}', '{"mark": "good"}'),
+    "/teach/withdraw": (
+        '{"alarm": "alarm-001", "name": "Ann", "of_who": "operator", "of_name": "Ann"}',
+        '{"alarm": "alarm-001", "name": "Ann", "of_who": "owner", "of_name": "Ann"}',
+    ),
 }
 SUPERVISORS = {
     "/teach/remove": ('{"name": "good-0001.png"}', '{"name": 3}'),
@@ -36,7 +40,8 @@ SUPERVISORS = {
     "/teach/run": ("{}", ""),
     "/teach/stop": ("{}", "{"),
     "/teach/preview": ("{}", "[]"),
-    "/teach/learn": ("{}", "[" * 2000),
+    "/teach/learn": ('{"name": "Ada"}', "[" * 2000),
+    "/teach/confirm": ('{"name": "Bob"}', '{"name": 3}'),
     "/teach/rollback": ("{}", '{"to": NaN}'),
 }
 ACTIONS = {**OPERATORS, **SUPERVISORS}
@@ -52,6 +57,7 @@ READS = (
     "/teach/maps/good-0001.png",
     "/teach/alarms?after=alarm-001",
     "/teach/alarms/alarm-001?width=100",
+    "/teach/marks",
     "/teach/history",
 )
 
@@ -209,19 +215,46 @@ def test_what_was_asked_reaches_the_service(site: Site) -> None:
     site.act("/teach/choose", '{"per_thousand": 5}')
     site.act("/teach/fit", '{"backbone": "resnet18"}')
     site.act("/teach/learn")
+    site.act("/teach/confirm", '{"name": "Bob"}')
+    site.act("/teach/withdraw", OPERATORS["/teach/withdraw"][0], token=OPERATOR)
     assert site.fake.calls == [
         ("upload", "a.png", 100_000, "bad"),
         ("mark", "alarm-001", "good", "operator", "Ann"),
         ("mark", "alarm-001", "good", "supervisor", "Ann"),
-        ("choose", 5.0),
+        ("choose", 5.0, ""),
         ("start_fit", {"backbone": "resnet18"}),
-        ("learn", "supervisor"),
+        ("learn", "supervisor", ""),
+        ("confirm", "supervisor", "Bob"),
+        ("withdraw", "alarm-001", "operator", "Ann", "operator", "Ann"),
     ]
     site.act("/teach/region", SUPERVISORS["/teach/region"][0])
     region = {"roi": [1, 2, 30, 40], "ignore": [[[1, 2], [3, 4], [5, 6]]], "locate": "none"}
     reference = {"name": "good-0001.png", "size": [320, 240], "kind": "good"}
     view = {"name": "good-0001.png", "size": [640, 480], "reference": reference}
     assert site.read("/teach/region") == (200, {**region, "drawn_on": "", "view": view})
+
+
+@pytest.mark.parametrize("address", ["/teach/mark", "/teach/withdraw", "/teach/learn"])
+@pytest.mark.parametrize("key", ["who", "role"])
+def test_nobody_gives_himself_a_role(site: Site, address: str, key: str) -> None:
+    body = json.dumps({**json.loads(ACTIONS[address][0]), key: "supervisor"})
+    for token in (OPERATOR, SUPERVISOR):
+        assert site.act(address, body, token=token)[0] in (400, 403)
+    assert site.act(f"{address}?{key}=supervisor", ACTIONS[address][0], token=OPERATOR)[0] in (
+        200,
+        403,
+    )
+    assert all("supervisor" not in call for call in site.fake.calls)
+
+
+def test_lists_are_given_in_parts(site: Site) -> None:
+    whole = site.read("/teach/pictures/good")[1]
+    assert (whole["total"], len(whole["items"])) == (1, 1)
+    again = site.read(f"/teach/pictures/good?revision={whole['revision']}")[1]
+    assert again == {"revision": whole["revision"], "unchanged": True}
+    assert site.read("/teach/pictures/good?offset=1&most=5")[1]["items"] == []
+    assert len(site.read("/teach/alarms?most=2")[1]) == 2
+    assert len(site.read("/teach/alarms?most=-1")[1]) == 3  # no number: as many as there are
 
 
 def test_a_refusal_is_a_sentence(site: Site) -> None:
@@ -231,7 +264,7 @@ def test_a_refusal_is_a_sentence(site: Site) -> None:
     site.fake.refusal = "the station does not run"
     said = {"key": "run_not", "values": {}}
     assert site.act("/teach/stop") == (409, {"error": site.fake.refusal, "error_said": said})
-    site.fake.history = lambda: 1 / 0  # type: ignore[method-assign]
+    site.fake.history = lambda **_: 1 / 0  # type: ignore[method-assign]
     assert site.read("/teach/history") == (500, {"error": "ZeroDivisionError"})
 
 

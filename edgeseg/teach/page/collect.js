@@ -1,7 +1,7 @@
 // Collect: pictures of good and bad parts, by hand, by themselves, or from files.
 const ENOUGH = 60, FEW = 20;
-const pictures = {good: [], bad: [], removed: []};
-let autoChanging = false, kind = "good", picturesKey = "", picturesAsked = 0;
+const SHOWN = 60;  // pictures at a time
+let autoChanging = false, kind = "good", picturesKey = "", picturesAsked = 0, offset = 0, revision = "";
 
 const thumbnail = (of, name, width) => `/teach/pictures/${of}/${encodeURIComponent(name)}?width=${width}`;
 
@@ -24,22 +24,30 @@ for (const choice of document.querySelectorAll("input[name=auto]"))
     showAuto();
   };
 for (const choice of document.querySelectorAll("input[name=kind]"))
-  choice.onchange = () => { kind = choice.value; showPictures(true); };
+  choice.onchange = () => { kind = choice.value; offset = 0; showPictures(true); };
+for (const [id, step] of [["newer", -SHOWN], ["older", SHOWN]])
+  onPress($(id), () => { offset = Math.max(0, offset + step); return showPictures(true); });
 
 async function showPictures(now) {
-  const key = [kind, language, state.role, state.good, state.bad, state.removed].join();
+  const key = [kind, offset, language, state.role, state.good, state.bad, state.removed].join();
   if (!now && key === picturesKey && Date.now() - picturesAsked < 3000) return;  // flags come later
+  const known = !now && key === picturesKey ? revision : "";  // of what is shown
   picturesKey = key;
   picturesAsked = Date.now();
-  const asked = kind;
+  let answer;
   try {
-    pictures[asked] = await ask("/teach/pictures/" + asked);
-    pictures[asked].sort((one, other) => other.when.localeCompare(one.when) || other.name.localeCompare(one.name));  // the newest first
+    answer = await ask(`/teach/pictures/${kind}?offset=${offset}&most=${SHOWN}&revision=${encodeURIComponent(known)}`);
   } catch (error) { return complain($("pictures"), error.message, error.lang); }
-  if (asked !== kind) return;
+  if (key !== picturesKey || answer.unchanged) return;
+  revision = answer.revision;
+  if (offset && offset >= answer.total) { offset = Math.max(0, offset - SHOWN); return showPictures(true); }  // the last ones have gone
   $("no-pictures").textContent = t("no_pictures_" + kind);
-  $("no-pictures").hidden = pictures[kind].length > 0;
-  showList($("thumbnails"), pictures[kind], item => kind + item.name + state.role, pictureCard);
+  $("no-pictures").hidden = answer.total > 0;
+  $("pages").hidden = answer.total <= SHOWN;
+  $("newer").disabled = !offset;
+  $("older").disabled = offset + SHOWN >= answer.total;
+  $("shown").textContent = t("shown_pictures", {first: number(offset + 1), last: number(offset + answer.items.length), all: number(answer.total)});
+  showList($("thumbnails"), answer.items, item => kind + item.name + state.role, pictureCard);
 }
 
 function pictureCard(item) {

@@ -52,6 +52,10 @@ function showRate() {
   const items = [["threshold", few(row.threshold)], ["planted_found", percent(row.planted_found)], ["bad_share", percent(row.bad_found)]];
   if (row.good_alarms != null) items.push(["good_alarms", few(row.good_alarms)]);
   $("recall").replaceChildren(...items.map(([key, value]) => make("div", {}, make("dt", {textContent: t(key)}), make("dd", {textContent: value}))));
+  const loss = row.loss;  // against what runs; null where nothing of this fit does
+  $("rate-loss").hidden = !loss || !(loss.planted_lost || loss.known_lost || loss.asks);
+  if (loss) [$("rate-loss").textContent, $("rate-loss").lang] = spoken(loss);
+  $("chooser").hidden = !loss?.asks;
   $("histogram").replaceChildren(histogram(judged.scores, row.threshold));
 }
 
@@ -91,7 +95,7 @@ function histogram(scores, threshold) {
 
 $("rate").oninput = () => { rateChanging = true; showRate(); };
 $("rate").onchange = async () => {
-  const chosenRow = await act("/teach/choose", {per_thousand: rowNow().per_thousand}, $("judged"));
+  const chosenRow = await act("/teach/choose", {per_thousand: rowNow().per_thousand, name: personName()}, $("judged"));
   rateChanging = false;
   if (chosenRow) judged.chosen = chosenRow.per_thousand ?? rowNow().per_thousand;
   await loadJudge(true);

@@ -69,7 +69,7 @@ function speak(name) {
   language = name;
   kept("language", name);
   applyTexts();
-  if (state) { picturesKey = judgedKey = ""; alarmsAsked = historyAsked = 0; show(); showRegion(); if (judged) showJudge(); showPreview(); }
+  if (state) { picturesKey = judgedKey = ""; alarmsAsked = historyAsked = marksAsked = 0; show(); showRegion(); if (judged) showJudge(); showPreview(); }
 }
 $("language").onchange = () => speak($("language").value);
 onPress($("unlock"), async () => {

@@ -5,8 +5,14 @@ let alarms = [], alarmsAsked = 0, announcedAlarm = null;
 
 onPress($("run-start"), () => act("/teach/run", {}, $("run")));
 onPress($("run-stop"), () => act("/teach/stop", {}, $("run")));
-$("person").value = kept("person") || "";
-$("person").onchange = () => kept("person", $("person").value.trim());
+for (const input of document.querySelectorAll(".person")) {  // who is at the page, wherever that is said
+  input.value = kept("person") || "";
+  input.oninput = () => {
+    for (const other of document.querySelectorAll(".person")) if (other !== input) other.value = input.value;
+    kept("person", input.value.trim());
+  };
+}
+const personName = () => $("person").value.trim();
 
 function showVerdict(run) {
   const verdict = run.state === "running" ? run.verdict : null;
@@ -41,7 +47,7 @@ $("figures").ontoggle = () => { if (state) showFigures(state.run); };
 async function showAlarms() {
   if (Date.now() - alarmsAsked < 1000) return;
   alarmsAsked = Date.now();
-  try { alarms = (await ask("/teach/alarms")).slice(0, 24); } catch (error) { return; }
+  try { alarms = await ask("/teach/alarms?most=24"); } catch (error) { return; }
   $("no-alarms").hidden = alarms.length > 0;
   showList($("alarms"), alarms, alarm => alarm.id + state.role, alarmCard);
   const newest = alarms.length ? alarms[0].id : "";
@@ -51,7 +57,7 @@ async function showAlarms() {
 }
 
 async function markAlarm(id, mark) {
-  const name = $("person").value.trim();
+  const name = personName();
   if (!name) {
     complain($("alarms-card"), t("name_needed"));
     return $("person").focus();
@@ -60,13 +66,15 @@ async function markAlarm(id, mark) {
   return undefined;
 }
 
+const markWords = one => `${t("mark_" + one.mark)} (${one.name}, ${t("who_" + one.who)})`;
+
 function alarmCard(alarm) {
-  const address = "/teach/alarms/" + encodeURIComponent(alarm.id), marks = alarm.marks || [], last = marks[marks.length - 1];
-  const mark = value => [t("mark_" + value), () => markAlarm(alarm.id, value), false, Boolean(last) && last.mark === value];
+  const address = "/teach/alarms/" + encodeURIComponent(alarm.id), marks = alarm.marks || [], counting = marks.filter(one => one.counts !== false);
+  const mark = value => [t("mark_" + value), () => markAlarm(alarm.id, value), false, counting.length > 0 && counting.every(one => one.mark === value)];
   return card({picture: address + "?width=640", large: address, marked: alarm, title: t("alarm_title", {time: clock(alarm.when)}),
     lines: [make("p", {textContent: `${t("verdict_" + alarm.verdict)} · ${t("score_is", {score: few(alarm.score)})}`}),
       make("p", {className: "dim", textContent: clock(alarm.when)}),
-      marks.length ? make("p", {textContent: t("marked", {list: marks.map(one => t("mark_" + one.mark) + (one.name ? ` (${one.name})` : "")).join(", ")})}) : null],
+      marks.length ? make("p", {textContent: t("marked", {list: marks.map(markWords).join(", ")})}) : null],
     actions: [mark("good"), mark("defect"), mark("ignore")]});
 }
 

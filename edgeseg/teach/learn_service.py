@@ -1,0 +1,126 @@
+"""What people decide of a model: judging it, marking its alarms, learning from them, going back.
+
+The part of TeachService that changes what a model says, and asks who says so.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from edgeseg.teach.alarms import KEPT, Alarms
+from edgeseg.teach.asked import Word, asked_for, settle_asked
+from edgeseg.teach.choosing import Choosing
+from edgeseg.teach.feedback import Author, Feedback, MarkWord, Who
+from edgeseg.teach.learner import Learner, check_supervisor
+from edgeseg.teach.marks import Marks
+from edgeseg.teach.pictures import Pictures
+from edgeseg.teach.process import Work
+from edgeseg.teach.project import Project
+from edgeseg.teach.thumbnails import Thumbnails
+from edgeseg.teach.versions import Versions
+
+Facts = dict[str, Any]
+Mark = MarkWord
+
+
+class LearnService:
+    """Its calls follow the rules of TeachService."""
+
+    def __init__(
+        self,
+        project: Project,
+        *,
+        versions: Versions,
+        pictures: Pictures,
+        alarms: Alarms,
+        child: Sequence[str],
+    ) -> None:
+        self.project, self._feedback = project, Feedback(project.feedback)
+        self._marks = Marks(project, alarms=alarms, feedback=self._feedback)
+        self._thumbnails = Thumbnails()
+        self._choosing = Choosing(project, versions)
+        self._learner = Learner(
+            project,
+            versions=versions,
+            feedback=self._feedback,
+            pictures=pictures,
+            work=Work(project, command=child),
+        )
+
+    def judge(self) -> Facts:
+        """What the last fit is worth.
+
+        {"scores": {"edges": [n + 1], "good": [n], "planted": [n], "bad": [n]},
+         "table": [{"per_thousand", "threshold", "promise", "kept": bool, "good_alarms",
+                    "planted_found": share | null, "bad_found": share | null,
+                    "loss": null | that of `learn_preview`, against what runs}],
+         "chosen": per_thousand, "worst": [{"name", "score", "p_value", "decides"}],
+         "bad": [{"name", "score", "found"}], "guarantee", "sentence": promise and guarantee}
+        """
+        return self._choosing.judge()
+
+    def choose(self, per_thousand: float, *, name: str = "") -> Facts:
+        """Take another rate of false alarms; the row of the table.
+
+        One that loses many of the defects that are found now waits for `confirm`.
+        """
+        return self._choosing.choose(float(per_thousand), Word(name=name))
+
+    def alarms(self, after: str = "", *, most: int = KEPT) -> list[Facts]:
+        """Later than that id, the newest first.
+
+        [{"id", "when", "score", "p_value", "verdict", "box": [x, y, w, h] | null, "width",
+          "height", "marks": [{"mark", "who", "name", "when", "counts": bool}]}]
+        """
+        return self._marks.alarms(after, most=most)
+
+    def alarm_jpeg(self, alarm_id: str, *, width: int = 0) -> bytes:
+        """The whole picture of the camera, not only the region; 0: as wide as it is."""
+        return self._thumbnails.jpeg(self._marks.picture(alarm_id), width=width)
+
+    def mark(self, alarm_id: str, mark: Mark, *, who: Who, name: str) -> Facts:
+        """Say what an alarm was; it waits in feedback/. The alarm as in `alarms`."""
+        settle_asked(self.project)
+        return self._marks.mark(alarm_id, mark, who=who, name=name)
+
+    def marks(self) -> list[Facts]:
+        """What is marked and not learned, as in `alarms`, with "said": what counts of it."""
+        return self._marks.waiting()
+
+    def withdraw(self, alarm_id: str, *, by: Author, of: Author | None) -> Facts:
+        """Take somebody's mark back, or everybody's; {"alarm", "marks": what is left}."""
+        left = self._marks.withdraw(alarm_id, by=by, of=of)
+        settle_asked(self.project)
+        return left
+
+    def learn_preview(self) -> Facts:
+        """What learning would do now.
+
+        {"state": "running|ready|failed|cancelled" (what follows is empty until it is ready),
+         "would_learn": [{"name", "score", "why", "ignored": [x, y, w, h] | null (learned, unless
+                         this place of it is to be ignored)}], "held_back": [{"name", "reason"}],
+         "threshold_old", "threshold_new": number | null, "now_passes": [names],
+         "still_found": {"found": n, "of": m}, "sentence",
+         "loss": null | {"planted_found": n, "planted_lost": m of these, "share": null | m / n,
+                         "known_found", "known_lost", "asks": bool, "sentence", ...}}
+        """
+        return self._learner.preview()
+
+    def learn(self, *, who: Who, name: str = "", force: bool = False) -> Facts:
+        """Begin the next version from what was marked; the "learn" of `state`.
+
+        One that loses many of the defects that are found now waits for `confirm`.
+        """
+        return self._learner.learn(who, Word(name=name, forced=force))
+
+    def confirm(self, *, who: Who, name: str) -> Facts:
+        """Do what another supervisor has asked for: learn, or choose a rate."""
+        check_supervisor(who)
+        asked = asked_for(self.project)
+        if asked is not None and asked.what == "choose":
+            return self._choosing.confirm(name)
+        return self._learner.confirm(who, name)
+
+    def rollback(self, *, who: Who) -> Facts:
+        """Let the version of before run again; {"version", "threshold"}."""
+        settle_asked(self.project)
+        return self._learner.rollback(who)
