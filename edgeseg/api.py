@@ -24,6 +24,7 @@ from edgeseg.artefact.header import refuse_exported
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.geometry import PLAIN, Geometry, Polygon, Roi
+from edgeseg.contract.group_by import GroupBy
 from edgeseg.contract.ignored import painted, read_regions
 from edgeseg.contract.judgement import JudgedPrediction, chance, judged
 from edgeseg.contract.picture_kinds import Colour
@@ -230,6 +231,7 @@ def fit(
     channels: Channels = "rgb",
     layout: str | None = None,
     fold: int | None = None,
+    group_by: str | None = None,
     options: FitOptions | None = None,
 ) -> Model:
     """Fit a model on good images: a folder, or uint8 arrays (height, width, 3) from any source.
@@ -237,14 +239,17 @@ def fit(
     `preset` is "edge", "paper" or a FitConfig with settings of your own; backbone, size and rate
     override it. `roi` is x, y, width and height of what to look at, `ignore` polygons of what not
     to, or a file of them, in pixels of the images; `locate` is "blob" or "anchor:x,y,w,h" where
-    parts lie anywhere. `out` also writes the model. FitOptions has the rest: weights, batch size,
-    who is told what is going on.
+    parts lie anywhere. `group_by` says which images show one part: "folder", "name:_", "match:..."
+    or "none"; otherwise near-copies are found by the images. `out` also writes the model.
+    FitOptions has the rest: weights, batch size, who is told what is going on.
     """
     settings = preset if isinstance(preset, FitConfig) else FitConfig.preset(preset)
     given = {"backbone": backbone, "size_hw": size_hw, "false_alarm_rate": false_alarm_rate}
     config = settings.with_options({k: v for k, v in given.items() if v is not None})
     config = replace(config, geometry=_geometry(config.geometry, roi, ignore, locate))
     options = options or FitOptions()
+    if group_by is not None:
+        options = replace(options, group_by=GroupBy(text=group_by))
     if out is not None:
         check_writable(Path(out))
     with open_data(

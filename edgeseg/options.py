@@ -83,6 +83,14 @@ trust_option = click.option(
     show_envvar=True,
     help="Public key: refuse what was not signed by one of these; see `edgeseg sign`.",
 )
+group_by_option = click.option(
+    "--group-by",
+    default="auto",
+    show_default=True,
+    help="Which pictures show one part: auto (near-copies are found by the pictures), none (each "
+    "another one), folder, name:SIGN (alike before the last SIGN: part7_1.png by name:_) or "
+    "match:REGEX (the same text in the name).",
+)
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, no notes.")
 
 

@@ -217,16 +217,16 @@ class Trial:
 
 def _thresholds(reference: Artefact, artefact: Artefact, *, precision: str) -> str:
     """What the new moments did to the threshold, on images that were held out of them."""
-    rows = [["", "threshold", "good images held out", "of them flagged", "planted found", "AUROC"]]
+    rows = [["", "threshold", "good parts held out", "of them flagged", "planted found", "AUROC"]]
     for name, model in ((EXACT, reference), (precision, artefact)):
         calibration, planted = model.calibration, model.planted
-        good, threshold = calibration.good, calibration.score_threshold
-        flagged = float(np.mean(above(good.scores, threshold)))
-        row = [name, f"{threshold:.4g}", f"{good.count}", f"{flagged:.1%}", "-", "-"]
+        scores, threshold = calibration.good.of_parts.scores, calibration.score_threshold
+        flagged = float(np.mean(above(scores, threshold)))
+        row = [name, f"{threshold:.4g}", f"{scores.size}", f"{flagged:.1%}", "-", "-"]
         if planted is not None:
             found = int(np.sum(above(planted.scores, threshold)))
-            labels = np.repeat([0, 1], [good.count, planted.count])
-            separation = auroc(np.concatenate([good.scores, planted.scores]), labels)
+            labels = np.repeat([0, 1], [scores.size, planted.count])
+            separation = auroc(np.concatenate([scores, planted.scores]), labels)
             row[4:] = [f"{found} of {planted.count}", f"{separation:.3f}"]
         rows.append(row)
     return "\n".join(aligned(rows))

@@ -1,6 +1,7 @@
 """`edgeseg calibrate`: threshold and drift baseline of exactly the numerics that run here."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,16 +9,21 @@ import click
 
 from edgeseg.contract.appearance import AppearanceLimits
 from edgeseg.contract.foreign import foreign_limit
+from edgeseg.contract.group_by import AUTO, GroupBy
 from edgeseg.contract.metadata import Decision, ModelMetadata, Thresholds
 from edgeseg.contract.operating_point import (
     by_rate,
     check_rate,
+    good_words,
+    guarantee,
+    needed_images,
     operating_point,
     percent,
+    unlucky_words,
     with_band,
 )
 from edgeseg.contract.signature import note_stale
-from edgeseg.options import FILE, PATH, listeners, note, quiet_option
+from edgeseg.options import FILE, PATH, group_by_option, listeners, note, quiet_option
 from edgeseg.progress import Note, Progress
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 from edgeseg.runtime.capture.image_files import image_paths
@@ -39,6 +45,7 @@ from edgeseg.runtime.scoring.good_images import GoodImages, score_good_images
     show_default=True,
     help="Of a picture by its header; a larger one is not decoded.",
 )
+@group_by_option
 @opening_options
 @quiet_option
 def calibrate(
@@ -46,6 +53,7 @@ def calibrate(
     good_images: Path,
     rate: float | None,
     max_pixels: int,
+    group_by: str,
     opening: Opening,
     quiet: bool,
 ) -> None:
@@ -56,7 +64,8 @@ def calibrate(
     beside MODEL, with their history, and are used from then on. No torch, no onnx.
 
     Take good images that the model was not fitted on: those that it knows score lower than new
-    ones, and a threshold from them gives more false alarms than it promises.
+    ones, and a threshold from them gives more false alarms than it promises. Several pictures of
+    one part count as one part: frames of a video, a part that rests under the camera, retakes.
 
     \b
     edgeseg calibrate part.plan parts/good-of-this-camera
@@ -78,6 +87,7 @@ def calibrate(
                 good_images,
                 rate=rate,
                 max_pixels=max_pixels,
+                group_by=group_by,
                 note=note_to,
                 progress=progress,
             )
@@ -93,10 +103,12 @@ def calibrate_here(
     *,
     rate: float | None,
     max_pixels: int = StreamOptions.max_pixels,
+    group_by: str = AUTO,
     note: Note,
     progress: Progress,
 ) -> str:
-    """Score the images, store what follows from them, and say it in a line."""
+    """Score the images, store what follows from them, and say it in a few lines."""
+    by = GroupBy(text=group_by)
     metadata = file_metadata(model)
     before = metadata.threshold
     wish = _stored_rate(before) if rate is None else rate
@@ -104,31 +116,52 @@ def calibrate_here(
     paths = image_paths(str(folder))
     note("images that the model was fitted on score too low: calibrate on others")
     scored = progress(paths, length=len(paths), label="Scoring good images")
-    good = score_good_images(detector, scored, max_pixels=max_pixels, note=note)
+    good = score_good_images(detector, scored, max_pixels=max_pixels, by=by, note=note)
     if good.drift is None:
         note("the model gives no grid of the whole frame: its drift baseline stays")
     chosen = _chosen(before, good, wish, backend=detector.backend, note=note)
     decided = _decided(metadata, good, chosen, backend=detector.backend)
     write_sidecar(model, replace(decided, calibrated_in=detector.entry))
-    return (
-        f"threshold {chosen.score:.4f} (was {before.score:.4f}), {chosen.method}; answers for "
-        f"{percent(chosen.false_alarm_rate)} false alarms"
-    )
+    return "\n".join(_lines(before, chosen, wish=wish))
+
+
+def _lines(before: Thresholds, chosen: Thresholds, *, wish: float) -> Iterator[str]:
+    """What was chosen, what it promises, and how far that goes."""
+    line = f"threshold {chosen.score:.4f} (was {before.score:.4f}), {chosen.method}"
+    if chosen.false_alarm_rate >= 1:
+        yield (
+            f"{line}; promises nothing: all pictures show one part, and {needed_images(wish)} "
+            f"different parts would promise {percent(wish)}; if they are different, say so with "
+            "--group-by none"
+        )
+        return
+    yield f"{line}; answers for {percent(chosen.false_alarm_rate)} false alarms"
+    yield guarantee(chosen)
+    yield unlucky_words(chosen.parts or 1, rate=wish)
 
 
 def _chosen(
     before: Thresholds, images: GoodImages, wish: float, *, backend: str, note: Note
 ) -> Thresholds:
-    good = images.statistics
-    point = operating_point(good.scores, good.peaks, rate=wish)
-    if point.shortfall is not None:
+    scores, peaks, floors = images.highest
+    count = len(images.scores)
+    point = operating_point(scores, peaks, rate=wish, pictures=count)
+    known = images.parts > 1 or count == 1
+    if known and point.shortfall is not None:
         note(point.shortfall)
-    how = f"split-conformal on {backend}, {point.images} good images"
-    limit = foreign_limit(images.floors, threshold=point.score)
-    looks = _appearance(before.appearance, images.looks.limits)
-    chosen = replace(by_rate(before, point), method=how, foreign=limit, appearance=looks)
-    if before.unsure_rate is not None and before.unsure_rate > wish:
-        return with_band(chosen, good.scores, rate=before.unsure_rate)
+    words = good_words(count, images.parts)
+    chosen = replace(
+        by_rate(before, point),
+        method=f"split-conformal on {backend}, {words}",
+        foreign=foreign_limit(floors, threshold=point.score),
+        appearance=_appearance(before.appearance, images.looks.limits),
+        false_alarm_rate=point.promised_rate if known else 1.0,
+        images=count,
+        parts=images.parts,
+        grouping=images.grouping,
+    )
+    if known and before.unsure_rate is not None and before.unsure_rate > wish:
+        return with_band(chosen, scores, rate=before.unsure_rate)
     return chosen
 
 

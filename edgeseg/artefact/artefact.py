@@ -123,6 +123,8 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
     }
     for name in ("scores", "peaks", "frame_d2", "d2_mean", "d2_std", "floors"):
         tensors[f"good.{name}"] = getattr(good, name)
+    if good.groups.size:
+        tensors["good.groups"] = good.groups
     if good.grids is not None:
         tensors["good.grids"] = good.grids
     if artefact.planted is not None:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-import numpy as np
-
 from edgeseg.evaluation.threshold import GoodImageScores
 from edgeseg.progress import Note
 
@@ -22,6 +20,7 @@ class FittedData:
     layout: str
     held_out: int
     camera_hw: tuple[int, int] | None = None  # of the first image; None: they were resized before
+    group_by: str | None = None  # what was said of which images show one part; None: nothing
 
     def facts(self, *, images: int, bad: Iterable[str]) -> dict[str, Any]:
         """What the header says of the data."""
@@ -31,20 +30,21 @@ class FittedData:
             "fitted": images,
             "held_out": self.held_out,
             "unreadable": sorted(PurePosixPath(path).name for path in bad),
-        } | ({} if self.camera_hw is None else {"camera_hw": list(self.camera_hw)})
+            **({} if self.camera_hw is None else {"camera_hw": list(self.camera_hw)}),
+            **({} if self.group_by is None else {"group_by": self.group_by}),
+        }
 
 
 def highest(good: GoodImageScores) -> list[dict[str, Any]]:
     """Which good images scored highest and so decide the threshold; none if nobody knows names.
 
-    Names of files and not of folders: a model travels farther than its images.
+    One of each part. Names of files and not of folders: a model travels farther than its images.
     """
     if not good.images:
         return []
-    order = np.argsort(-good.scores, kind="stable")[:MOST_NAMED].tolist()
     return [
         {"image": PurePosixPath(good.images[place]).name, "score": float(good.scores[place])}
-        for place in order
+        for place in good.leading[:MOST_NAMED]
     ]
 
 

@@ -27,21 +27,22 @@ def closing_lines(artefact: "Artefact") -> Iterator[str]:
         return
     evidence = evidence_of(artefact)
     yield from table_lines(evidence)
-    yield from stored_lines(evidence.chosen)
+    yield from stored_lines(evidence.chosen, count=len(evidence.scores))
     yield from deciding_lines(evidence)
 
 
 def evidence_of(artefact: "Artefact") -> Evidence:
     """What its threshold rests on, with the paths of the images while the fit knows them."""
     good, planted = artefact.calibration.good, artefact.planted
-    falling = np.argsort(-good.scores, kind="stable").tolist()
+    of_parts = good.of_parts
     return Evidence(
         name=str(artefact.data["name"]),
         chosen=artefact.calibration.thresholds,
-        scores=tuple(good.scores.tolist()),
-        peaks=tuple(good.peaks.tolist()),
-        images=tuple(good.images[place] for place in falling) if good.images else (),
+        scores=tuple(of_parts.scores.tolist()),
+        peaks=tuple(of_parts.peaks.tolist()),
+        images=tuple(good.images[place] for place in good.leading) if good.images else (),
         planted=() if planted is None else tuple(planted.scores.tolist()),
+        pictures=good.count if good.parts < good.count else None,
     )
 
 

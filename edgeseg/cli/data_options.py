@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgeseg.contract.group_by import AUTO, GroupBy
 from edgeseg.data.datasets import LAYOUTS
 from edgeseg.fitting.options import Checkpoints, FitOptions
-from edgeseg.options import Entry, gathered, listeners, quiet_option
+from edgeseg.options import Entry, gathered, group_by_option, listeners, quiet_option
 
 if TYPE_CHECKING:
     pass
@@ -65,6 +66,7 @@ class PassOptions:
     max_bad: int
     max_pixels: int
     batch_size: int
+    group_by: str
     quiet: bool
 
     def fit_options(self) -> FitOptions:
@@ -75,6 +77,7 @@ class PassOptions:
             batch_size=self.batch_size,
             quiet=self.quiet,
             device=self.device,
+            group_by=self.group_by,
         )
 
 
@@ -99,6 +102,7 @@ pass_options = gathered(
     max_bad_option,
     max_pixels_option,
     batch_option,
+    group_by_option,
     quiet_option,
 )
 
@@ -110,6 +114,7 @@ def fit_options(
     quiet: bool,
     device: str = "cpu",
     max_pixels: int = FitOptions.max_pixels,
+    group_by: str = AUTO,
 ) -> FitOptions:
     """What a fit takes from the command line."""
     note, progress = listeners(quiet=quiet)
@@ -118,6 +123,7 @@ def fit_options(
         max_bad=max_bad,
         max_pixels=max_pixels,
         device=device,
+        group_by=GroupBy(text=group_by),
         progress=progress,
         note=note,
     )

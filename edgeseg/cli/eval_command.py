@@ -131,7 +131,7 @@ def _give(
     """Figures and mistakes, to the terminal and to files."""
     from edgeseg.evaluation.mistakes import limit_sentence, mistakes, mistakes_csv
 
-    good_scores = model.artefact.calibration.good.scores
+    good_scores = model.artefact.calibration.good.of_parts.scores
     wrong = mistakes(result, good_scores)
     values = result.to_dict() | {
         "config": model.artefact.config.to_dict(),

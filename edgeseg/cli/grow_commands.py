@@ -30,6 +30,7 @@ from edgeseg.options import (
     PATH,
     Numbers,
     graph_option,
+    group_by_option,
     note,
     quiet_option,
     trust_option,
@@ -176,6 +177,7 @@ def _merged(
 @max_pixels_option
 @batch_option
 @device_option
+@group_by_option
 @trust_option
 @quiet_option
 def update(
@@ -190,6 +192,7 @@ def update(
     max_pixels: int,
     batch_size: int,
     device: str,
+    group_by: str,
     trust: tuple[Path, ...],
     quiet: bool,
 ) -> None:
@@ -221,6 +224,7 @@ def update(
         batch_size=batch_size,
         quiet=quiet,
         device=device,
+        group_by=group_by,
     )
     before = load_artefact(model, note=options.note)
     options = replace(options, through=embedder_for(before, backbone_graph))

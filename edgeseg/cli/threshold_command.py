@@ -16,6 +16,7 @@ from edgeseg.contract.metadata import MODEL_SUFFIXES, Thresholds
 from edgeseg.contract.operating_point import (
     by_rate,
     by_value,
+    good_words,
     guarantee,
     operating_point,
     with_band,
@@ -113,7 +114,7 @@ def _choose(
     """Make the choice, store it in the file and say so."""
     before = chosen = stored.chosen
     if rate is not None:
-        point = operating_point(stored.scores, stored.peaks, rate=rate)
+        point = operating_point(stored.scores, stored.peaks, rate=rate, pictures=stored.pictures)
         if point.shortfall is not None:
             note(point.shortfall)
         chosen = by_rate(before, point)
@@ -129,7 +130,7 @@ def _choose(
     if chosen.score > before.score:
         note(loss_between(before.score, chosen.score, planted=stored.planted).sentence)
     asked = None if value is not None else rate or before.requested_rate
-    _store(model, before, chosen, rate=asked, images=len(stored.scores))
+    _store(model, before, chosen, rate=asked, images=stored.pictures or len(stored.scores))
     return replace(stored, chosen=chosen)
 
 
@@ -149,11 +150,12 @@ def _store(
 def _show(model: Path, evidence: Evidence, *, as_json: bool, out: Path | None, quiet: bool) -> None:
     chosen = evidence.chosen
     if as_json:
-        facts = facts_of(evidence) | {"guarantee": guarantee(chosen.method)}
+        facts = facts_of(evidence) | {"guarantee": guarantee(chosen)}
         about = {"model": str(model), "name": evidence.name, "stored": asdict(chosen)}
         click.echo(json.dumps(about | facts, indent=2))
     else:
-        click.echo(f"{model}: {len(evidence.scores)} good images of {evidence.name}\n")
+        words = good_words(evidence.pictures, len(evidence.scores))
+        click.echo(f"{model}: {words} of {evidence.name}\n")
         click.echo("\n".join([*table_lines(evidence), "", *text_of(evidence)]))
     if out is not None:
         for path in write_page(out, evidence):

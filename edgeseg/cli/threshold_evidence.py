@@ -12,6 +12,7 @@ from edgeseg.contract.operating_point import (
     conformal_threshold,
     operating_point,
 )
+from edgeseg.contract.part_groups import highest_of_parts
 from edgeseg.errors import ArtefactError, RuntimeFailure
 from edgeseg.evaluation.deciding import DecidingImage, deciding_images
 from edgeseg.runtime.backends.model_file import file_metadata
@@ -23,18 +24,25 @@ class Evidence:
 
     name: str
     chosen: Thresholds
-    scores: tuple[float, ...]  # of good images
+    scores: tuple[float, ...]  # of good parts: one each
     peaks: tuple[float, ...]
     images: tuple[str, ...] = ()  # of the highest scores, the highest first, as far as known
     planted: tuple[float, ...] = ()  # scores of planted defects
     earlier: bool = False  # the planted ones were scored before the good images of this computer
     labelled: tuple[float, ...] = ()  # scores of known defects
+    pictures: int | None = None  # good images behind the scores; None: one a part
 
     @cached_property
     def points(self) -> tuple[OperatingPoint, ...]:
         """What usual rates and the stored one promise and cost."""
         return tuple(
-            operating_point(self.scores, self.peaks, rate=rate, planted=self.planted)
+            operating_point(
+                self.scores,
+                self.peaks,
+                rate=rate,
+                planted=self.planted,
+                pictures=self.pictures,
+            )
             for rate in sorted({*RATES, self.chosen.requested_rate or RATES[0]})
         )
 
@@ -68,6 +76,7 @@ def _of_graph(model: Path) -> Evidence:
         scores=good.scores,
         peaks=good.peaks,
         planted=metadata.planted_scores,
+        pictures=good.images,
         earlier=any(decision.action != "threshold" for decision in metadata.history),
     )
 
@@ -81,6 +90,9 @@ def _of_artefact(model: Path) -> Evidence:
             f"{model}: it has no scores of good images that it was not fitted on; export it and "
             "run `edgeseg calibrate MODEL.onnx GOOD_IMAGES`"
         )
+    images, groups = int(scores.size), read_floats(model, "good.groups")
+    if groups is not None:
+        scores, peaks = (highest_of_parts(values, groups) for values in (scores, peaks))
     planted = read_floats(model, "planted.scores")
     named = named_highest(model, header)
     highest = sorted(scores.tolist(), reverse=True)[: len(named)]
@@ -92,4 +104,5 @@ def _of_artefact(model: Path) -> Evidence:
         peaks=tuple(sorted(peaks.tolist())),
         images=tuple(each.image for each in named) if known else (),
         planted=() if planted is None else tuple(planted.tolist()),
+        pictures=None if groups is None else images,
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgeseg.cli.threshold_evidence import Evidence
 from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import Thresholds
-from edgeseg.contract.operating_point import OperatingPoint, guarantee, percent
+from edgeseg.contract.operating_point import OperatingPoint, guarantee, percent, unlucky_words
 from edgeseg.contract.prediction import above
 from edgeseg.files import write_text
 from edgeseg.tables import aligned
@@ -81,7 +81,8 @@ def text_of(evidence: Evidence) -> list[str]:
     """The stored choice, what is known of its promise, and where it lies among the scores."""
     chosen = evidence.chosen
     histogram = histogram_lines(evidence.scores, chosen)
-    return [*stored_lines(chosen), *deciding_lines(evidence), "", *histogram]
+    stored = stored_lines(chosen, count=len(evidence.scores))
+    return [*stored, *deciding_lines(evidence), "", *histogram]
 
 
 def deciding_lines(evidence: Evidence) -> list[str]:
@@ -102,12 +103,16 @@ def _deciding_table(evidence: Evidence) -> list[tuple[str, ...]]:
 
 def facts_of(evidence: Evidence) -> dict[str, Any]:
     """The table for programs."""
-    rates = [asdict(point) | {"kept": point.kept} for point in evidence.points]
+    rates = [
+        asdict(point) | {"kept": point.kept, "one_fit_in_ten": point.unlucky}
+        for point in evidence.points
+    ]
     if evidence.labelled:
         for rate, share in zip(rates, _found(evidence), strict=True):
             rate["labelled_recall"] = share
     return {
-        "images": len(evidence.scores),
+        "images": evidence.pictures or len(evidence.scores),
+        "parts": len(evidence.scores),
         "rates": rates,
         "planted": {"count": len(evidence.planted), "before_calibration": evidence.earlier},
         "deciding": [asdict(each) for each in evidence.deciding],
@@ -199,21 +204,24 @@ def _is_stored(point: OperatingPoint, chosen: Thresholds) -> bool:
     return point.requested_rate == chosen.requested_rate and point.score == chosen.score
 
 
-def stored_lines(chosen: Thresholds) -> list[str]:
-    """Which threshold decides, which marks, and what is known of the promise."""
+def stored_lines(chosen: Thresholds, *, count: int = 0) -> list[str]:
+    """Which threshold decides, which marks, and what is known of the promise of `count` parts."""
     lines = [
         f"stored: score {chosen.score:.4f} decides, pixel {chosen.pixel:.4f} marks "
         f"({chosen.method})",
-        f"it answers for {percent(chosen.false_alarm_rate)} false alarms: "
-        f"{guarantee(chosen.method)}",
+        f"it answers for {percent(chosen.false_alarm_rate)} false alarms: {guarantee(chosen)}",
     ]
+    if count and chosen.false_alarm_rate < 1:
+        rate = chosen.requested_rate or chosen.false_alarm_rate
+        lines.append(unlucky_words(count, rate=rate))
     if chosen.unsure is not None:
         lines.append(f"unsure: scores above {chosen.unsure:.4f}, rate {chosen.unsure_rate:g}")
     return lines
 
 
 def _page(evidence: Evidence, picture_name: str) -> str:
-    stored, meanings = map(_paragraphs, (stored_lines(evidence.chosen), _meanings(evidence)))
+    lines = stored_lines(evidence.chosen, count=len(evidence.scores))
+    stored, meanings = map(_paragraphs, (lines, _meanings(evidence)))
     colours = ", ".join(kind.words for kind in _kinds(evidence))
     deciding = ""
     if evidence.deciding:

@@ -35,6 +35,18 @@ def exact_interval(mistakes: int, trials: int, *, confidence: float = 0.95) -> I
     return Interval(low, high)
 
 
+def rate_quantile(highest: int, count: int, *, share: float) -> float:
+    """The false-alarm rate that so large a share of all fits stays below.
+
+    With the m-th highest of n scores as threshold, the true rate is distributed as
+    Beta(m, n + 1 - m) over sets of n good parts; below x it lies as often as a binomial of n trials
+    at x gives m or more.
+    """
+    if not 1 <= highest <= count or not 0 < share < 1:
+        raise UsageError(f"the {highest}th highest of {count} and a share of {share}: no such rate")
+    return _rate_where(lambda rate: 1 - _at_most(highest - 1, count, rate), share, rising=True)
+
+
 def _rate_where(chance: Callable[[float], float], wanted: float, *, rising: bool) -> float:
     low, high = 0.0, 1.0
     for _ in range(_STEPS):

@@ -12,9 +12,10 @@ from edgeseg.contract.appearance import Appearance
 from edgeseg.contract.doubt import Doubt, DoubtKind, doubt_on
 from edgeseg.contract.foreign import map_floor
 from edgeseg.contract.geometry import Found, Pose, View
-from edgeseg.contract.metadata import ScoreStatistics, Thresholds
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.operating_point import oddness, p_value
 from edgeseg.contract.prediction import Prediction, Region, above, is_anomalous, regions_of
+from edgeseg.contract.score_statistics import ScoreStatistics
 
 # unsure: between two thresholds, where a second one is stored; neither good nor an alarm
 # invalid: the part cannot be judged by this frame, contract/doubt.py says why

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.appearance import AppearanceLimits
 from edgeseg.contract.geometry import PLAIN, Geometry, Polygon
+from edgeseg.contract.part_groups import Grouping
 from edgeseg.contract.plain import Malformed, parse_json, record
+from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.contract.seal import KEY as SEAL
 from edgeseg.contract.seal import check_text, sealed_json
 from edgeseg.contract.threshold_bounds import check_threshold, finds_nothing
@@ -32,7 +34,6 @@ AccuracyRow = dict[str, str | int | float | None]  # `dataset`, and figures by t
 NUMERICS = "numerics"  # in a row: the precision that its figures were measured in
 Grid = tuple[tuple[float, ...], ...]
 OUTPUTS = frozenset({"map", "score", "grid"})
-_QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
 
 
 def announced_sidecar(model: Path) -> Path:
@@ -84,8 +85,14 @@ class Thresholds:
     # Of the map's floor: an anomalous frame above it is not this part; earlier files lack it.
     foreign: float | None = None
     appearance: AppearanceLimits | None = None  # of brightness and sharpness; earlier files lack it
+    # Good images behind it and the different parts that they show; earlier files say neither.
+    images: int | None = None
+    parts: int | None = None
+    grouping: Grouping | None = None  # who told near-copies apart; None: there are none
 
     def __post_init__(self) -> None:
+        if self.parts is not None and not 0 <= self.parts <= (self.images or 0):
+            raise ValueError(f"parts: {self.parts}, expected from 0 to {self.images} images")
         for name in ("score", "pixel"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
@@ -106,49 +113,6 @@ class Thresholds:
         factor = score / self.score
         unsure = None if self.unsure is None else min(self.unsure * factor, score)
         return replace(self, score=score, pixel=self.pixel * factor, unsure=unsure)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreStatistics:
-    """Scores of good images that the model had not seen."""
-
-    count: int
-    mean: float
-    std: float
-    min: float
-    max: float
-    quantiles: dict[str, float] = field(default_factory=dict)
-    scores: tuple[float, ...] = ()  # of each image, ascending; earlier versions kept none
-    peaks: tuple[float, ...] = ()  # highest values of their maps, ascending
-
-    def __post_init__(self) -> None:
-        if self.count < 0 or not self.min <= self.max:
-            raise ValueError(f"count: {self.count} from {self.min} to {self.max}, expected some")
-        for name in ("scores", "peaks"):
-            values = getattr(self, name)
-            if len(values) not in (0, self.count) or list(values) != sorted(values):
-                raise ValueError(f"{name}: expected none or {self.count} in ascending order")
-
-    @classmethod
-    def of(
-        cls, scores: NDArray[np.floating[Any]], peaks: NDArray[np.floating[Any]]
-    ) -> "ScoreStatistics":
-        """From the score and the highest value of the map of every image, kept as they are."""
-        return cls(
-            count=int(scores.size),
-            mean=float(scores.mean()),
-            std=float(scores.std()),
-            min=float(scores.min()),
-            max=float(scores.max()),
-            quantiles={str(q): float(np.quantile(scores, q)) for q in _QUANTILES},
-            scores=tuple(np.sort(scores).tolist()),
-            peaks=tuple(np.sort(peaks).tolist()),
-        )
-
-    @cached_property
-    def values(self) -> NDArray[np.float64]:
-        """The scores as an array."""
-        return np.asarray(self.scores, np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)

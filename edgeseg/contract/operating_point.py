@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.binomial import rate_quantile
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.prediction import above
 from edgeseg.contract.threshold_bounds import finds_nothing
 from edgeseg.errors import UsageError
 
+FEWEST_PARTS = 5  # fewer different parts promise nothing that is worth the word exact
 RATES = (0.005, 0.01, 0.02, 0.05)  # that are shown where a choice is offered
 
 
@@ -33,18 +35,54 @@ def conformal_threshold(scores: Sequence[float], *, false_alarm_rate: float) -> 
     If the n scores and the new one are exchangeable, the new one is equally likely to have any of
     the n + 1 ranks, so it exceeds the ceil((n + 1)(1 - rate))-th smallest with probability at most
     `rate`: exact for every n and every distribution. With fewer than 1 / rate - 1 scores no finite
-    threshold can promise it, and the highest score answers for 1 / (n + 1).
+    threshold can promise it, and the highest score answers for 1 / (n + 1). Pictures of one part
+    are not exchangeable with those of another: there must be one score a part.
     """
     if not len(scores):
         raise UsageError("no scores of good images to choose a threshold from; calibrate first")
     check_rate(false_alarm_rate)
     ordered = sorted(float(score) for score in scores)
     count = len(ordered)
-    # The rounding guards (n + 1)(1 - rate) against the binary form of a decimal rate.
-    rank = math.ceil(round((count + 1) * (1 - false_alarm_rate), 9))
+    rank = _rank(count, false_alarm_rate)
     if rank > count:
         return ConformalThreshold(value=ordered[-1], rate=1 / (count + 1))
     return ConformalThreshold(value=ordered[max(rank, 1) - 1], rate=false_alarm_rate)
+
+
+def _rank(count: int, rate: float) -> int:
+    """Which of so many ascending scores is the threshold; above their number: none can be."""
+    # The rounding guards (n + 1)(1 - rate) against the binary form of a decimal rate.
+    return math.ceil(round((count + 1) * (1 - rate), 9))
+
+
+def unlucky_rate(count: int, *, rate: float, share: float = 0.1) -> float:
+    """The true false-alarm rate that such a share of all fits on `count` parts reaches or exceeds.
+
+    A promise holds on the average over fits: one set of good parts is luckier than another.
+    """
+    highest = count + 1 - min(max(_rank(count, rate), 1), count)
+    return rate_quantile(highest, count, share=1 - share)
+
+
+def unlucky_words(count: int, *, rate: float) -> str:
+    """How the promise varies from fit to fit, as people say it."""
+    high = percent(float(f"{unlucky_rate(count, rate=rate):.2g}"))
+    return f"from fit to fit it varies: one fit in ten alarms at {high} or more"
+
+
+def spread_table(
+    counts: Sequence[int] = (10, 20, 49, 100, 200, 500),
+    rates: Sequence[float] = (0.01, 0.02, 0.05, 0.1),
+) -> list[list[str]]:
+    """What is promised and what one fit in ten reaches, by the number of parts: docs/method.md."""
+    head = ["different parts", *(f"asked for {percent(rate)}" for rate in rates)]
+    rows = [[str(count), *(_spread_cell(count, rate) for rate in rates)] for count in counts]
+    return [head, *rows]
+
+
+def _spread_cell(count: int, rate: float) -> str:
+    promised = max(rate, 1 / (count + 1))
+    return f"{100 * promised:.2g} %, {100 * unlucky_rate(count, rate=rate):.2g} %"
 
 
 def check_rate(rate: float) -> None:
@@ -54,7 +92,7 @@ def check_rate(rate: float) -> None:
 
 
 def needed_images(rate: float) -> int:
-    """How many good images can answer for a false-alarm rate."""
+    """How many good images, each of another part, can answer for a false-alarm rate."""
     return math.ceil(round(1 / rate - 1, 9))
 
 
@@ -83,20 +121,28 @@ class OperatingPoint:
     promised_rate: float  # above the request where there are too few good images for it
     score: float
     pixel: float
-    images: int  # good images behind it
-    needed: int  # good images that could answer for the request
+    images: int  # different parts behind it, each with one score: usually one image each
+    needed: int  # different parts that could answer for the request
     recall: float | None = None  # share of planted defects above the threshold, where known
     exceeding: int = 0  # of these good images themselves
+    pictures: int | None = None  # good images behind it; None: as many as parts
 
     @property
     def shortfall(self) -> str | None:
         """What is missing, if the images cannot answer for the rate that was asked for."""
         if self.kept:
             return None
+        several = self.pictures is not None and self.pictures > self.images
         return (
-            f"{self.images} good images answer for a false-alarm rate of {self.promised_rate:.1%}, "
-            f"not {self.requested_rate:.1%}; {self.needed} would do"
+            f"{good_words(self.pictures, self.images)} answer for a false-alarm rate of "
+            f"{self.promised_rate:.1%}, not {self.requested_rate:.1%}; "
+            f"{self.needed}{' different parts' * several} would do"
         )
+
+    @property
+    def unlucky(self) -> float:
+        """The true rate that one fit in ten reaches or exceeds."""
+        return unlucky_rate(self.images, rate=self.requested_rate)
 
     @property
     def kept(self) -> bool:
@@ -110,8 +156,9 @@ def operating_point(
     *,
     rate: float,
     planted: Sequence[float] | NDArray[np.floating] = (),
+    pictures: int | None = None,
 ) -> OperatingPoint:
-    """The thresholds of a rate, with its promise and its price."""
+    """The thresholds of a rate, with its promise and its price; one score and peak a part."""
     good, high = np.asarray(scores, np.float64), np.asarray(peaks, np.float64)
     chosen = conformal_threshold(good.tolist(), false_alarm_rate=rate)
     pixel = conformal_threshold(high.tolist(), false_alarm_rate=rate)
@@ -125,6 +172,7 @@ def operating_point(
         needed=needed_images(rate),
         recall=float(np.mean(above(defects, chosen.value))) if defects.size else None,
         exceeding=int(np.count_nonzero(above(good, chosen.value))),
+        pictures=pictures,
     )
 
 
@@ -176,8 +224,25 @@ def with_band(chosen: Thresholds, scores: Sequence[float], *, rate: float) -> Th
     return replace(chosen, unsure=lower, unsure_rate=rate)
 
 
-def guarantee(method: str) -> str:
+def good_words(images: int | None, parts: int) -> str:
+    """How many good images there are, and how many different parts where that is not the same."""
+    if images is None or images == parts:
+        return f"{parts} good images"
+    return f"{images} good images of {parts} different part{'s' * (parts != 1)}"
+
+
+def guarantee(chosen: Thresholds) -> str:
     """What is known of the promise, by the way in which the good scores came about."""
+    method, parts = chosen.method, chosen.parts
+    if chosen.false_alarm_rate >= 1:
+        return "no promise: there are no scores of at least two different parts that are unseen"
+    if parts is not None and parts < FEWEST_PARTS:
+        return f"a guess: {parts} different parts are too few to say how good parts differ"
+    if chosen.grouping == "pictures":
+        return (
+            f"not exact: near-copies among {chosen.images} good images were found by the pictures "
+            f"and counted as {parts} different parts; --group-by says which pictures show one part"
+        )
     if method.startswith("split-conformal"):
         return (
             "exact (split conformal): a new good part exceeds it at most this often, whatever the "

@@ -9,13 +9,20 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.foreign import foreign_limit, no_floors
-from edgeseg.contract.metadata import ScoreStatistics, Thresholds
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.operating_point import conformal_threshold
+from edgeseg.contract.part_groups import Grouping, highest_of_parts
 from edgeseg.contract.prediction import above
+from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.metrics import best_f1_threshold
 
 GRID_BYTES = 16 << 20  # of the grids of good images that a file keeps: 8,000 images of 32x32 cells
+
+
+def no_groups() -> NDArray[np.float32]:
+    """Of images that all show other parts."""
+    return np.empty(0, np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +39,50 @@ class GoodImageScores:
     grids: NDArray[np.float16] | None = None
     # (n,): what three quarters of each map exceed; earlier versions kept none
     floors: NDArray[np.float32] = field(default_factory=no_floors)
+    # (n,): which part each shows, in whole numbers; empty: each another one
+    groups: NDArray[np.float32] = field(default_factory=no_groups)
     images: tuple[str, ...] = ()  # where each is, as long as a fit knows it; no file keeps them
+
+    def __post_init__(self) -> None:
+        if self.groups.size not in (0, self.count):
+            raise ValueError(f"groups: {self.groups.size}, expected one for each of {self.count}")
 
     @property
     def count(self) -> int:
         """How many images there were."""
         return int(self.scores.size)
+
+    @property
+    def parts(self) -> int:
+        """How many different parts they show."""
+        return int(np.unique(self.groups).size) if self.groups.size else self.count
+
+    @property
+    def leading(self) -> list[int]:
+        """The image with the highest score of each part, the highest first."""
+        falling = np.argsort(-self.scores, kind="stable")
+        if not self.groups.size:
+            return [int(place) for place in falling]
+        _, first = np.unique(self.groups[falling], return_index=True)
+        return [int(place) for place in falling[np.sort(first)]]
+
+    @property
+    def of_parts(self) -> "PartScores":
+        """One score a part, the highest of its images: seen often, it alarms if one image does."""
+        return PartScores(
+            scores=highest_of_parts(self.scores, self.groups),
+            peaks=highest_of_parts(self.peaks, self.groups),
+            floors=highest_of_parts(self.floors, self.groups),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartScores:
+    """What a threshold may count: parts, not images."""
+
+    scores: NDArray[np.float32]
+    peaks: NDArray[np.float32]
+    floors: NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +100,9 @@ class CalibrationFacts:
     unsure_rate: float | None = None
     foreign_limit: float | None = None  # of the map's floor; earlier versions had none
     appearance: GoodAppearance | None = None  # of all images of the fit; the same
+    images: int | None = None  # good images behind them; earlier versions did not say
+    parts: int | None = None  # different parts that they show
+    grouping: Grouping | None = None  # who told near-copies apart; None: there are none
 
     def __post_init__(self) -> None:
         _ = self.thresholds  # which check themselves
@@ -72,6 +120,9 @@ class CalibrationFacts:
             unsure_rate=self.unsure_rate,
             foreign=self.foreign_limit,
             appearance=None if self.appearance is None else self.appearance.limits,
+            images=self.images,
+            parts=self.parts,
+            grouping=self.grouping,
         )
 
 
@@ -84,7 +135,9 @@ class Calibration(CalibrationFacts):
     @property
     def statistics(self) -> ScoreStatistics:
         """As a graph is told of the good images; scores of fitted images are no evidence."""
-        statistics = ScoreStatistics.of(self.good.scores, self.good.peaks)
+        of_parts = self.good.of_parts
+        images = self.good.count if self.good.count > of_parts.scores.size else None
+        statistics = ScoreStatistics.of(of_parts.scores, of_parts.peaks, images=images)
         return statistics if self.answered_rate < 1 else replace(statistics, scores=(), peaks=())
 
     def header(self) -> dict[str, Any]:
@@ -101,6 +154,9 @@ class Calibration(CalibrationFacts):
             "method": self.method,
             "expected_d2": self.expected_d2,
             "measured_d2": self.measured_d2,
+            "images": self.images,
+            "parts": self.parts,
+            "grouping": self.grouping,
         }
 
 
@@ -115,24 +171,30 @@ def calibrate(
     anomaly_scores: Sequence[float] = (),
     planted_floors: Sequence[float] | NDArray[np.float32] = (),
     appearance: GoodAppearance | None = None,
+    grouping: Grouping = "pictures",
 ) -> Calibration:
     """Choose both thresholds from good images, or the image threshold by F1 if told anomalies.
 
-    Images that were fitted on too (`unseen` is false) are no evidence of what others will score.
+    Each part counts once. Images that were fitted on too (`unseen` is false) are no evidence of
+    what others will score.
     """
     if not good.count:
         raise DatasetError("no good images to calibrate on; expected at least one")
-    score = conformal_threshold(good.scores.tolist(), false_alarm_rate=false_alarm_rate)
-    peak = conformal_threshold(good.peaks.tolist(), false_alarm_rate=false_alarm_rate)
-    method = f"{how}, {good.count} good images"
+    parts = good.of_parts
+    count = int(parts.scores.size)
+    score = conformal_threshold(parts.scores.tolist(), false_alarm_rate=false_alarm_rate)
+    peak = conformal_threshold(parts.peaks.tolist(), false_alarm_rate=false_alarm_rate)
+    words = f"{good.count} good images" + f" of {count} different parts" * (count < good.count)
+    method = f"{how}, {words}"
+    unseen = unseen and (count > 1 or good.count == 1)
     value, rate = score.value, score.rate if unseen else 1.0
     if anomaly_scores:
-        scores = np.concatenate([good.scores, np.asarray(anomaly_scores, np.float32)])
-        labels = np.repeat([0, 1], [good.count, len(anomaly_scores)])
+        scores = np.concatenate([parts.scores, np.asarray(anomaly_scores, np.float32)])
+        labels = np.repeat([0, 1], [count, len(anomaly_scores)])
         value = best_f1_threshold(scores, labels)
         # Chosen on these very images, so an estimate: no guarantee is left.
-        rate = float(1 + np.count_nonzero(above(good.scores, value))) / (good.count + 1)
-        method = f"best F1, {good.count} good images and {len(anomaly_scores)} anomalies"
+        rate = float(1 + np.count_nonzero(above(parts.scores, value))) / (count + 1)
+        method = f"best F1, {words} and {len(anomaly_scores)} anomalies"
     return Calibration(
         score_threshold=float(value),
         pixel_threshold=peak.value,
@@ -143,7 +205,10 @@ def calibrate(
         measured_d2=measured_d2,
         good=good,
         foreign_limit=foreign_limit(
-            good.floors if unseen else (), planted=planted_floors, threshold=value
+            parts.floors if unseen else (), planted=planted_floors, threshold=value
         ),
         appearance=appearance,
+        images=good.count,
+        parts=count,
+        grouping=grouping if count < good.count else None,
     )

@@ -16,6 +16,7 @@ from edgeseg.artefact.container import UNSEALED, read_container
 from edgeseg.artefact.header import unless_memory
 from edgeseg.artefact.values import check_values
 from edgeseg.contract.appearance import GoodAppearance
+from edgeseg.contract.part_groups import Thumbnails
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.data.datasets import Sample
 from edgeseg.errors import ArtefactError, UsageError
@@ -147,6 +148,8 @@ class Checkpoint:
         )
         # Whole scatters, not their upper halves: a continued pass gives the very same bits.
         tensors = {name: getattr(collected.moments, name) for name in ("count", "mean", "scatter")}
+        looks = collected.seen.thumbnails.tensors()
+        tensors |= {f"looks.{kind}": values for kind, values in looks.items()}
         write_tensors(self.path, tensors, key=_KEY, header=asdict(header))
         self.saved = time.monotonic()
 
@@ -166,6 +169,7 @@ class Checkpoint:
             header = record(CheckpointHeader, read_container(self.path, _KEY).header)
             _refuse_other(header.sweep, self.identity, self.where.folder)
             collected.moments = _moments(self.path, like=collected.moments)
+            collected.seen.thumbnails = _thumbnails(self.path)
         except UsageError:
             raise
         except WRONG_VALUES as error:
@@ -212,6 +216,14 @@ def _moments(path: Path, *, like: Moments) -> Moments:
         if found.shape != expected.shape or found.dtype != expected.dtype:
             raise Malformed(f"{name} is {found.dtype} {found.shape}, expected {expected.shape}")
     return Moments(**tensors)
+
+
+def _thumbnails(path: Path) -> Thumbnails:
+    """Small copies of the images before; the first checkpoints had none."""
+    with safe_open(path, framework="numpy") as file:
+        names = [name for name in file.keys() if name.startswith("looks.")]  # noqa: SIM118
+        looks = {name.removeprefix("looks."): file.get_tensor(name) for name in names}
+    return Thumbnails.of_tensors(looks) if looks else Thumbnails()
 
 
 def discard(options: FitOptions) -> None:

@@ -9,6 +9,8 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.contract.part_groups import Thumbnails
+
 
 class EmbeddingStore:
     """A file of equal-sized embeddings, each known by the place of its image in the whole list.
@@ -29,6 +31,7 @@ class EmbeddingStore:
         self._rows: dict[int, int] = {}  # place of the image -> row in the file
         self.insides: dict[int, NDArray[np.bool_]] = {}  # cells seen, where not all were
         self.names: dict[int, str] = {}  # place of the image -> where it is, if known
+        self.thumbnails = Thumbnails()  # of these images, and of others of the same pass
 
     def __enter__(self) -> "EmbeddingStore":
         return self

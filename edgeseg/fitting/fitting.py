@@ -8,6 +8,7 @@ settings, weights, W, factors, moments, threshold -> artefact                 ar
 
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -18,7 +19,9 @@ from edgeseg.artefact.artefact import Artefact, sorted_prints
 from edgeseg.artefact.history import FittedData, entry, highest
 from edgeseg.config import FitConfig
 from edgeseg.contract.appearance import GoodAppearance
-from edgeseg.contract.operating_point import needed_images
+from edgeseg.contract.group_by import GroupBy
+from edgeseg.contract.operating_point import good_words, needed_images, percent
+from edgeseg.contract.part_groups import Grouping
 from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import sample_size
@@ -32,10 +35,13 @@ from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.odd_inputs import foreign_sentence
 from edgeseg.fitting.options import FitOptions, Shard
+from edgeseg.fitting.part_evidence import fitted_evidence, kept_evidence
 from edgeseg.fitting.pooling import resolved_pool
 from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import Embedder, Predictor, frame_predictor
+
+_ITSELF = "the fitted image itself (no other was given)"
 
 __all__ = ["FitOptions", "finish", "fit", "fit_in"]
 
@@ -53,7 +59,7 @@ def fit(dataset: Dataset, config: FitConfig, options: FitOptions | None = None) 
 
 def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefact:
     """The same in a space that is there already, whose embeddings may come from elsewhere."""
-    train, held_out = split(dataset, space.config)
+    train, held_out = split(dataset, space.config, options.group_by)
     options.note(f"fitting on {len(train)} good images of {dataset.name}")
     shard = Shard(index=options.group.rank, count=options.group.size)
     planted = _planted(options)
@@ -64,7 +70,12 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
         for sentence in collected.census.sentences():
             options.note(sentence)
         collected.moments = sum_moments_(collected.moments, options.group)
-        data = fitted_data(dataset, held_out=len(held_out), max_pixels=options.max_pixels)
+        data = fitted_data(
+            dataset,
+            held_out=len(held_out),
+            max_pixels=options.max_pixels,
+            by=options.group_by,
+        )
         artefact = finish(space, collected, data=data, options=options)
     if foreign := foreign_sentence(artefact.calibration.good):
         options.note(foreign)
@@ -80,7 +91,11 @@ def _planted(options: FitOptions) -> int:
 
 
 def fitted_data(
-    dataset: Dataset, *, held_out: int, max_pixels: int = FitOptions.max_pixels
+    dataset: Dataset,
+    *,
+    held_out: int,
+    max_pixels: int = FitOptions.max_pixels,
+    by: GroupBy | None = None,
 ) -> FittedData:
     """What the header says of a dataset."""
     return FittedData(
@@ -88,6 +103,7 @@ def fitted_data(
         layout=dataset.layout,
         held_out=held_out,
         camera_hw=None if dataset.resized else _first_size(dataset, max_pixels),
+        group_by=by.text if by is not None and by.knows else None,
     )
 
 
@@ -134,22 +150,23 @@ def finish(
     head = space.head(factors)
     expected = group_expected_d2(config, factors, moments, group)
     measured = scorer.measured_d2(head, collected.seen)
-    stores = (collected.seen, collected.unseen)
-    seen, unseen = (sum(group.gather(len(store))) for store in stores)
+    seen = sum(group.gather(len(collected.seen)))
     _check_d2(expected, measured, whole=seen == moments.images, ridge=factors.ridge)
-    good, how = _good_images(scorer, head, pooled, collected, counts=(seen, unseen))
+    found = _good_images(scorer, head, pooled, collected, options=options)
+    good = found.good
     planted = collected.planted.result() if collected.planted else None
     calibration = calibrate(
         good,
         false_alarm_rate=config.false_alarm_rate,
-        how=how,
+        how=found.how,
         expected_d2=expected,
         measured_d2=measured,
-        unseen=seen + unseen > 1,
+        unseen=found.unseen,
         anomaly_scores=_anomaly_scores(space, head, options),
         planted_floors=() if planted is None else planted.floors,
         # Sums that an earlier version began lack the images that it saw.
         appearance=collected.appearance if collected.appearance.count >= moments.images else None,
+        grouping=found.grouping,
     )
     warn_about(calibration, options)
     return Artefact(
@@ -168,33 +185,54 @@ def finish(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _GoodImages:
+    """Scores of the good images that count, and what is known of them."""
+
+    good: GoodImageScores
+    how: str  # they came about
+    grouping: Grouping
+    unseen: bool = True  # False: the model knows what it judges, and nothing is promised
+
+
 def _good_images(
     scorer: HeldOutScorer,
     head: GaussianHead,
     pooled: Moments,
     collected: Collected,
     *,
-    counts: tuple[int, int],
-) -> tuple[GoodImageScores, str]:
-    seen, unseen = counts
-    config = scorer.space.config
-    planted = collected.planted
-    if unseen:
+    options: FitOptions,
+) -> _GoodImages:
+    config, planted = scorer.space.config, collected.planted
+    seen, unseen = collected.seen, collected.unseen
+    apart = sum(options.group.gather(len(unseen))) > 0
+    if apart:
+        evidence = kept_evidence(seen, unseen, options.group)
+    else:
+        evidence = fitted_evidence(seen, options.group)
+    for sentence in evidence.sentences():
+        options.note(sentence)
+    if apart and evidence.count:
         if planted is not None:
-            planted.score(head, collected.unseen.places)
-        return scorer.scores_by_model(head, collected.unseen), "split-conformal"
-    folds = min(config.folds, seen)
-    if folds < 2:
-        alone = "the fitted image itself (no other was given)"
-        return scorer.scores_by_model(head, collected.seen), alone
+            planted.score(head, unseen.places)
+        good = scorer.scores_by_model(head, unseen, evidence)
+        return _GoodImages(good=good, how="split-conformal", grouping=evidence.grouping)
+    if evidence.count < 2:
+        # Of one part: all of its images. Of none: of all there are, though none is evidence.
+        one = evidence if evidence.count else None
+        good = scorer.scores_by_model(head, unseen if apart else seen, one)
+        how = "near-copies of fitted images" if apart or len(seen) > 1 else _ITSELF
+        return _GoodImages(good=good, how=how, grouping=evidence.grouping, unseen=False)
     good = scorer.cross_fold_scores(
         pooled,
-        collected.seen,
-        folds=folds,
+        seen,
+        evidence=evidence,
         seed=config.seed,
         visit=None if planted is None else planted.score,
     )
-    return good, f"cross-conformal, {folds} folds"
+    folds = min(config.folds, evidence.count)
+    how = f"cross-conformal, {folds} folds"
+    return _GoodImages(good=good, how=how, grouping=evidence.grouping)
 
 
 def _check_d2(expected: float, measured: float, *, whole: bool, ridge: float) -> None:
@@ -241,10 +279,17 @@ def head_predictor(space: FeatureSpace, head: GaussianHead) -> Predictor:
 def warn_about(calibration: Calibration, options: FitOptions) -> None:
     """Say so if there were too few good images for the rate that was asked for."""
     wish, answer = calibration.requested_rate, calibration.answered_rate
+    good = calibration.good
+    words, copies = good_words(good.count, good.parts), good.parts < good.count
+    if copies and calibration.grouping == "pictures":
+        options.note(
+            f"{words}: near-copies count once, and {needed_images(wish)} different parts promise "
+            f"{percent(wish)}; if they all are different, say so with --group-by none"
+        )
     if answer > wish and not options.anomalies:
         options.note(
-            f"{calibration.good.count} good images answer for a false-alarm rate of "
-            f"{answer:.1%}, not {wish:.1%}; {needed_images(wish)} would do"
+            f"{words} answer for a false-alarm rate of {answer:.1%}, not {wish:.1%}; "
+            f"{needed_images(wish)}{' different parts' * copies} would do"
         )
 
 

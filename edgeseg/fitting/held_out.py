@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.data.samples import frames_at_once
-from edgeseg.evaluation.threshold import GRID_BYTES, GoodImageScores
+from edgeseg.evaluation.threshold import GRID_BYTES, GoodImageScores, no_groups
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.group import ALONE, Group
 from edgeseg.fitting.group_sums import group_factors, sum_moments_
+from edgeseg.fitting.part_evidence import PartEvidence
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_scores
@@ -43,39 +44,44 @@ class HeldOutScorer:
         total = self.group.sum_(total)
         return float(total[0] / total[1])
 
-    def scores_by_model(self, head: GaussianHead, store: EmbeddingStore) -> GoodImageScores:
-        """Scores of all stored images by one model."""
+    def scores_by_model(
+        self, head: GaussianHead, store: EmbeddingStore, evidence: PartEvidence | None = None
+    ) -> GoodImageScores:
+        """Scores by one model of all stored images, or of those that count."""
         tally = _Tally(self)
-        tally.add(0, head, store, sorted(store.places))
-        return tally.result(store.names)
+        counts = [place for place in store.places if evidence is None or place in evidence.parts]
+        tally.add(0, head, store, sorted(counts))
+        return tally.result(store.names, evidence)
 
     def cross_fold_scores(
         self,
         pooled: Moments,
         store: EmbeddingStore,
         *,
-        folds: int,
+        evidence: PartEvidence,
         seed: int,
         visit: Visitor | None = None,
     ) -> GoodImageScores:
         """Each fold scored by the model of all other images behind `pooled`, the fold's taken out.
 
-        Which images make a fold depends on their places in the whole list alone. `visit` is
-        called with each model and the places of the images that it has not seen.
+        All images of a part are in one fold. Which parts make a fold depends on the places of their
+        images in the whole list alone. `visit` is called with each model and the places of the
+        images that it has not seen.
         """
-        places = sorted(place for part in self.group.gather(store.places) for place in part)
-        order = permutation(len(places), seed)
+        units = evidence.units()
+        folds = min(self.space.config.folds, len(units))
+        order = permutation(len(units), seed)
         own = set(store.places)
         tally = _Tally(self)
         steps = self.progress(range(folds), length=folds, label="Calibrating")
         for fold in steps:
-            members = sorted(places[index] for index in order[fold::folds])
+            members = sorted(place for index in order[fold::folds] for place in units[index])
             here = [place for place in members if place in own]
             head = self._without(pooled, store, here)
             tally.add(fold, head, store, here)
             if visit is not None:
                 visit(head, members)
-        return tally.result(store.names)
+        return tally.result(store.names, evidence)
 
     def _without(
         self, pooled: Moments, store: EmbeddingStore, places: Sequence[int]
@@ -150,7 +156,9 @@ class _Tally:
         order = sorted(range(len(places)), key=lambda index: places[index])
         return np.stack([grids[index] for index in order])
 
-    def result(self, names: Mapping[int, str]) -> GoodImageScores:
+    def result(
+        self, names: Mapping[int, str], evidence: PartEvidence | None = None
+    ) -> GoodImageScores:
         """Of all processes, by fold and place in the list."""
         group = self.scorer.group
         rows = sorted(row for part in group.gather(self.rows) for row in part)
@@ -170,7 +178,17 @@ class _Tally:
             d2_std=spread.astype(np.float32),
             grids=grids,
             images=tuple(names[row[1]] for row in rows) if known else (),
+            groups=_groups([row[1] for row in rows], evidence),
         )
+
+
+def _groups(places: Sequence[int], evidence: PartEvidence | None) -> NDArray[np.float32]:
+    """Which part each image shows; nothing where all show other ones."""
+    if evidence is None or evidence.count == evidence.images:
+        return no_groups()
+    numbers: dict[int, int] = {}
+    of_each = [numbers.setdefault(evidence.parts[place], len(numbers)) for place in places]
+    return np.array(of_each, np.float32)
 
 
 def permutation(count: int, seed: int) -> list[int]:

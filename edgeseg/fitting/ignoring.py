@@ -16,6 +16,7 @@ from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import FitOptions, Shard
+from edgeseg.fitting.part_evidence import kept_evidence
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.predictor import frame_scores
 from edgeseg.progress import Note
@@ -55,6 +56,7 @@ def ignoring(
         measured_d2=before.measured_d2,
         unseen=before.answered_rate < 1 or good is not None,
         appearance=before.appearance,
+        grouping=before.grouping or "pictures",
     )
     _tell(artefact, options.note)
     source = f"{len(geometry.regions)} regions ignored: {before.score_threshold:.4f} to "
@@ -133,7 +135,8 @@ def _from_images(
     space = FeatureSpace.of(changed, through=options.through)
     scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
     with collect(space, (), good.train, shard=Shard(), options=options) as collected:
-        return scorer.scores_by_model(head, collected.unseen)
+        evidence = kept_evidence(collected.seen, collected.unseen, options.group)
+        return scorer.scores_by_model(head, collected.unseen, evidence)
 
 
 def _earlier(method: str) -> str:

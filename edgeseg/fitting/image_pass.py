@@ -1,7 +1,8 @@
 """One pass of a shard's images through the backbone: moments, and embeddings to calibrate on."""
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from edgeseg.config import FitConfig
 from edgeseg.contract.appearance import GoodAppearance, appearance_of
+from edgeseg.contract.group_by import GroupBy
+from edgeseg.contract.part_groups import Thumbnails
 from edgeseg.contract.picture_kinds import is_grey
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
 from edgeseg.errors import DatasetError
@@ -26,12 +29,22 @@ CALIBRATION_LIMIT = 1000
 STORE_BYTES = 2 << 30  # of temporary disk, whatever the size of an embedding
 
 
-def split(dataset: Dataset, config: FitConfig) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    """Images to fit on, and images kept for calibration alone."""
+def split(
+    dataset: Dataset, config: FitConfig, by: GroupBy
+) -> tuple[Sequence[Sample], Sequence[Sample]]:
+    """Images to fit on, and images kept for calibration alone; known parts stay together."""
     train = dataset.train
     if config.calibration == "cross" or len(train) < 2:
         return train, ()
-    return split_holdout(train, fraction=config.holdout, seed=config.seed)
+    if not by.knows:
+        return split_holdout(train, fraction=config.holdout, seed=config.seed)
+    part_of = {sample: by.part(sample.image, place=at) for at, sample in enumerate(train)}
+    firsts = {part: sample for sample, part in reversed(part_of.items())}
+    _, apart = split_holdout(tuple(firsts.values()), fraction=config.holdout, seed=config.seed)
+    kept_apart = {part_of[sample] for sample in apart}
+    ordered = sorted(train, key=lambda sample: sample.order)
+    fitted = tuple(sample for sample in ordered if part_of[sample] not in kept_apart)
+    return fitted, tuple(sample for sample in ordered if part_of[sample] in kept_apart)
 
 
 @contextmanager
@@ -88,12 +101,14 @@ class _ImagePass:
 
     def fit(self, samples: Sequence[Sample], *, after_batch: Callable[[], None]) -> None:
         """Add images to the moments and keep some of their embeddings."""
-        chosen = self._chosen(len(samples))
+        told = self.collected.seen.thumbnails.told = self._told(samples)
+        chosen = self._chosen(len(samples), told)
         self.collected.seen.names = {place: text_of(samples[place]) for place in chosen}
         batches = self.shard.batches(len(samples), self.options.batch_size)[
             self.collected.batches :
         ]
-        for places, embedded in self._embedded(samples, batches, label="Fitting"):
+        looks = _Looks(thumbnails=self.collected.seen.thumbnails, needed=chosen)
+        for places, embedded in self._embedded(samples, batches, label="Fitting", looks=looks):
             self.windows.add_(
                 self.collected.moments, self.space.inputs(embedded), images=len(embedded)
             )
@@ -105,11 +120,16 @@ class _ImagePass:
 
     def keep(self, samples: Sequence[Sample]) -> Sequence[Sample]:
         """Embed images for calibration alone; of many, only as many as it looks at."""
-        chosen = sorted(self._chosen(len(samples)))
+        chosen = sorted(self._chosen(len(samples), self._told(samples)))
         kept = [samples[place] for place in chosen]
         self.collected.unseen.names = {place: text_of(sample) for place, sample in enumerate(kept)}
+        told = self._told(samples)
+        if told:
+            numbers = {place: told[old] for place, old in enumerate(chosen)}
+            self.collected.unseen.thumbnails.told = numbers
         batches = self.shard.batches(len(kept), self.options.batch_size)
-        for places, embedded in self._embedded(kept, batches, label="Calibrating"):
+        looks = _Looks(thumbnails=self.collected.unseen.thumbnails, needed=set(range(len(kept))))
+        for places, embedded in self._embedded(kept, batches, label="Calibrating", looks=looks):
             _store(self.collected.unseen, places, embedded, set(places))
             self._note_insides(self.collected.unseen, kept, places)
         return kept
@@ -148,14 +168,31 @@ class _ImagePass:
             if inside is not None:
                 store.insides[place] = inside
 
-    def _chosen(self, count: int) -> set[int]:
+    def _chosen(self, count: int, told: Mapping[int, int]) -> set[int]:
+        """Images whose embeddings are kept; of known parts all images or none."""
         limit = min(CALIBRATION_LIMIT, max(2, STORE_BYTES // (4 * prod(self.space.row_shape))))
-        return set(permutation(count, self.space.config.seed)[:limit])
+        order = permutation(count, self.space.config.seed)
+        if not told or count <= limit:
+            return set(order[:limit])
+        members: dict[int, list[int]] = {}
+        for place in order:
+            members.setdefault(told[place], []).append(place)
+        chosen: set[int] = set()
+        for part in members.values():
+            chosen |= set(part) if len(chosen) + len(part) <= limit else set()
+        return chosen or set(order[:limit])
+
+    def _told(self, samples: Sequence[Sample]) -> dict[int, int]:
+        """Which part each image shows, where that is known."""
+        by = self.options.group_by
+        if not by.knows:
+            return {}
+        return {place: by.part(sample.image, place=place) for place, sample in enumerate(samples)}
 
     def _embedded(
-        self, samples: Sequence[Sample], batches: Sequence[range], *, label: str
+        self, samples: Sequence[Sample], batches: Sequence[range], *, label: str, looks: "_Looks"
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        work = self._frames(samples, batches)
+        work = looks.noted(self._frames(samples, batches))
         for places, frames in self.options.progress(work, length=len(batches), label=label):
             self.options.group.check()
             if not places:  # not one picture of this batch can be read
@@ -163,9 +200,10 @@ class _ImagePass:
                 continue
             newest = max(samples[place].image.stat().st_mtime for place in places)
             self.collected.newest = max(self.collected.newest, newest)
-            grey = sum(map(is_grey, frames))
-            looks = GoodAppearance.of(map(appearance_of, frames), grey=grey)
-            self.collected.appearance = self.collected.appearance.joined(looks)
+            appearance = GoodAppearance.of(
+                map(appearance_of, frames), grey=sum(map(is_grey, frames))
+            )
+            self.collected.appearance = self.collected.appearance.joined(appearance)
             yield places, self.embed(np.stack(frames))
 
     def _frames(
@@ -215,6 +253,24 @@ class _ImagePass:
     def _on_bad(self, path: Path, reason: str) -> None:
         self.collected.bad.add(path.as_posix())
         self.options.note(f"skipped {reason}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Looks:
+    """Small copies of the images of a pass, by which near-copies are found."""
+
+    thumbnails: Thumbnails
+    needed: set[int]  # images that a threshold may rest on
+
+    def noted(
+        self, batches: Iterable[tuple[list[int], list[NDArray[np.uint8]]]]
+    ) -> Iterator[tuple[list[int], list[NDArray[np.uint8]]]]:
+        """The same batches, after a look at each image; none where people know its part."""
+        for places, frames in batches:
+            for place, frame_hwc in zip(places, frames, strict=True):
+                if not self.thumbnails.told:
+                    self.thumbnails.add(place, frame_hwc, needed=place in self.needed)
+            yield places, frames
 
 
 def _store(

@@ -75,8 +75,7 @@ class Census:
             copy, first = (PurePosixPath(path).name for path in self.copies[0])
             yield (
                 f"exact copies among {sum(self.sizes.values())} pictures: {len(self.copies)}, the "
-                f"first is {copy} of {first}; the threshold counts them as more images than there "
-                "are, so leave them out"
+                f"first is {copy} of {first}; they are one part, and count as one"
             )
 
     def _left_out(self) -> Iterator[str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeseg.contract.group_by import GroupBy
 from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.data.samples import frames_at_once
@@ -55,6 +56,7 @@ class FitOptions:
     keep_moments: bool = True
     planted: int = 48  # at most so many copies of good images with a planted defect, to judge by
     anomalies: tuple[Sample, ...] = ()
+    group_by: GroupBy = field(default_factory=GroupBy)  # which images show one part, where known
     group: Group = ALONE  # of processes that share the images
     through: "Embedder | None" = None  # the way to embeddings of a model that is changed: a graph
     device: str = "cpu"  # of the backbone, as torch calls it, or auto; the rest is on the CPU

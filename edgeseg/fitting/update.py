@@ -15,9 +15,10 @@ from edgeseg.artefact.artefact import Artefact, sorted_prints
 from edgeseg.artefact.history import entry, highest, note_value
 from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.operating_point import needed_images
+from edgeseg.contract.part_groups import Grouping
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.evaluation.threshold import GRID_BYTES, GoodImageScores, calibrate
+from edgeseg.evaluation.threshold import GRID_BYTES, GoodImageScores, calibrate, no_groups
 from edgeseg.fitting.checkpoint import Collected, describe_space, difference
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
@@ -26,6 +27,7 @@ from edgeseg.fitting.group_sums import group_expected_d2, group_factors
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import Changes, FitOptions, Shard
+from edgeseg.fitting.part_evidence import fitted_evidence, kept_evidence
 from edgeseg.model.factors import with_diagonal
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Floats, Moments
@@ -177,10 +179,11 @@ def refreshed(
     factors = group_factors(space.config, pooled)
     head = space.head(factors)
     if apart is not None:
-        (good, looks), how = _from_apart(scorer, head, apart, options), "split-conformal"
+        good, looks, grouping = _from_apart(scorer, head, apart, seen, options)
+        how = "split-conformal"
     else:
         new, looks = seen.seen if seen is not None else None, GoodAppearance()
-        good, how = _from_new_and_earlier(scorer, pooled, new, earlier, options.note)
+        good, how, grouping = _from_new_and_earlier(scorer, pooled, new, earlier, options.note)
     # Without images nothing can be measured: what the earlier models measured is the next best.
     measured = float(np.mean([artefact.calibration.measured_d2 for artefact in earlier]))
     calibration = calibrate(
@@ -191,6 +194,7 @@ def refreshed(
         expected_d2=group_expected_d2(space.config, factors, moments),
         measured_d2=measured if seen is None else scorer.measured_d2(head, seen.seen),
         appearance=_joined_looks(earlier, looks if seen is None else looks.joined(seen.appearance)),
+        grouping=grouping,
     )
     warn_about(calibration, options)
     _say_what_is_dropped(earlier, options.note)
@@ -227,13 +231,26 @@ def _joined_looks(earlier: Sequence[Artefact], looks: GoodAppearance) -> GoodApp
 
 
 def _from_apart(
-    scorer: HeldOutScorer, head: GaussianHead, apart: Dataset, options: FitOptions
-) -> tuple[GoodImageScores, GoodAppearance]:
+    scorer: HeldOutScorer,
+    head: GaussianHead,
+    apart: Dataset,
+    seen: Collected | None,
+    options: FitOptions,
+) -> tuple[GoodImageScores, GoodAppearance, Grouping]:
     with ExitStack() as stack:
         kept = _collected(stack, scorer.space, apart, options, fitted=False)
-        for sentence in kept.census.sentences():
+        # Of the images behind a model only those that were just added are there to compare with.
+        fitted = kept.seen if seen is None else seen.seen
+        evidence = kept_evidence(fitted, kept.unseen, options.group)
+        for sentence in (*kept.census.sentences(), *evidence.sentences()):
             options.note(sentence)
-        return scorer.scores_by_model(head, kept.unseen), kept.appearance
+        if not evidence.count:
+            raise UsageError(
+                "calibrate: all of its images are near-copies of images that are added; expected "
+                "good images of other parts"
+            )
+        good = scorer.scores_by_model(head, kept.unseen, evidence)
+        return good, kept.appearance, evidence.grouping
 
 
 def _from_new_and_earlier(
@@ -242,22 +259,25 @@ def _from_new_and_earlier(
     new: EmbeddingStore | None,
     earlier: Sequence[Artefact],
     note: Note,
-) -> tuple[GoodImageScores, str]:
+) -> tuple[GoodImageScores, str, Grouping]:
     scores = [artefact.calibration.good for artefact in earlier]
+    groupings = {artefact.calibration.grouping for artefact in earlier}
     how = "scores of the earlier model" + "s" * (len(scores) > 1)
     if new is not None:
-        config = scorer.space.config
-        folds = min(config.folds, len(new))
-        fresh = scorer.cross_fold_scores(pooled, new, folds=folds, seed=config.seed)
+        evidence = fitted_evidence(new, scorer.group)
+        fresh = scorer.cross_fold_scores(
+            pooled, new, evidence=evidence, seed=scorer.space.config.seed
+        )
         on_new = f"cross-conformal on {fresh.count} new images"
-        if fresh.count >= needed_images(earlier[0].calibration.requested_rate):
-            return fresh, on_new
+        groupings.add(evidence.grouping)
+        if fresh.parts >= needed_images(earlier[0].calibration.requested_rate):
+            return fresh, on_new, evidence.grouping
         scores, how = [fresh, *scores], f"{on_new} and {how}"
     note(
         "the threshold rests on scores that an earlier model gave; "
         "calibrate on good images kept apart for a better one"
     )
-    return joined_scores(scores), how
+    return joined_scores(scores), how, "pictures" if "pictures" in groupings else "told"
 
 
 def joined_scores(parts: Sequence[GoodImageScores]) -> GoodImageScores:
@@ -275,7 +295,21 @@ def joined_scores(parts: Sequence[GoodImageScores]) -> GoodImageScores:
         d2_mean=whole.astype(np.float32),
         d2_std=np.sqrt(np.clip(whole_square - whole**2, 0, None)).astype(np.float32),
         grids=_joined_grids(parts),
+        groups=_joined_groups(parts),
     )
+
+
+def _joined_groups(parts: Sequence[GoodImageScores]) -> NDArray[np.float32]:
+    """Parts of one set are taken for others than those of the next."""
+    if not any(part.groups.size for part in parts):
+        return no_groups()
+    numbers, first = [], 0
+    for part in parts:
+        own = part.groups if part.groups.size else np.arange(part.count)
+        _, of_each = np.unique(own, return_inverse=True)
+        numbers.append(first + of_each)
+        first += part.parts
+    return np.concatenate(numbers).astype(np.float32)
 
 
 def _joined_grids(parts: Sequence[GoodImageScores]) -> NDArray[np.float16] | None:

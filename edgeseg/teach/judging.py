@@ -22,8 +22,9 @@ _BINS = 40
 
 def judged(report: Report, chosen: Thresholds) -> dict[str, Any]:
     """As TeachService.judge gives it."""
-    scores = [item.score for item in report.good]
+    scores, _ = report.of_parts()
     wish = per_thousand(chosen)
+    known = _known(report, chosen)
     rows = [row(report, place) for place in sorted({*PLACES, wish})]
     worst = sorted(report.good, key=lambda item: -item.score)
     return {
@@ -46,8 +47,9 @@ def judged(report: Report, chosen: Thresholds) -> dict[str, Any]:
         ],
         "images": report.images,
         "when": report.when,
-        "guarantee": guarantee(chosen.method),
-        "sentence": f"{_promise(point(report, wish))}; {guarantee(chosen.method)}",
+        "parts": len(scores),
+        "guarantee": known,
+        "sentence": f"{_promise(point(report, wish))}; {known}",
     }
 
 
@@ -58,11 +60,13 @@ def is_found(score: float | None, chosen: Thresholds) -> bool:
 
 def point(report: Report, per_thousand: float) -> OperatingPoint:
     """The thresholds of a place of the slider."""
+    scores, peaks = report.of_parts()
     return operating_point(
-        [item.score for item in report.good],
-        [item.peak for item in report.good],
+        scores,
+        peaks,
         rate=per_thousand / 1000,
         planted=report.planted,
+        pictures=len(report.good),
     )
 
 
@@ -94,9 +98,29 @@ def _found_share(scores: Sequence[float | None], threshold: float) -> float | No
     return float(np.mean(above(known, threshold)))
 
 
+def _known(report: Report, chosen: Thresholds) -> str:
+    """What is known of the promise, and how it varies from fit to fit."""
+    if chosen.false_alarm_rate >= 1:
+        return guarantee(chosen)
+    high = 100 * point(report, per_thousand(chosen)).unlucky
+    return f"{guarantee(chosen)}; one fit in ten alarms at {high:.2g} % or more"
+
+
 def _promise(chosen: OperatingPoint) -> str:
+    pictures, parts = chosen.pictures or chosen.images, chosen.images
+    if parts == 1 < pictures:
+        return (
+            f"all {pictures} good pictures show one part, which promises nothing; {chosen.needed} "
+            f"different parts would do for {1000 * chosen.requested_rate:g}"
+        )
     if chosen.kept:
         return f"at most {1000 * chosen.requested_rate:g} of 1000 good parts are stopped by mistake"
+    if parts < pictures:
+        return (
+            f"{pictures} good pictures of {parts} different parts can only promise "
+            f"{1000 * chosen.promised_rate:.3g} of 1000 good parts; {chosen.needed} "
+            f"different parts would do for {1000 * chosen.requested_rate:g}"
+        )
     return (
         f"{chosen.images} good pictures can only promise {1000 * chosen.promised_rate:.3g} of 1000 "
         f"good parts; {chosen.needed} would do for {1000 * chosen.requested_rate:g}"

@@ -1,6 +1,6 @@
 """What a fit leaves for `judge`: scores of pictures that were not fitted on, and maps of them.
 
-report.json  {"when", "images", "good": [{"name", "score", "peak"}], "planted": [score],
+report.json  {"when", "images", "good": [{"name", "score", "peak", "part"}], "planted": [score],
               "bad": [{"name", "score", "verdict"}], "lost", "rise"}
 maps         JPEG of the worst good ones and of the bad ones
 """
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from edgeseg.contract.images import images_in, read_image
 from edgeseg.contract.judgement import JudgedPrediction
+from edgeseg.contract.part_groups import highest_of_parts
 from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
@@ -39,6 +40,7 @@ class GoodScore:
     name: str  # "": not known
     score: float
     peak: float
+    part: int | None = None  # pictures of one part have one number; None: a part of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +65,16 @@ class Report:
     lost: float = 0.0  # share of the planted defects
     rise: float = 1.0  # of the threshold, as a factor
 
+    def of_parts(self) -> tuple[list[float], list[float]]:
+        """Scores and peaks, one a part: the highest of its pictures."""
+        own = [item.part if item.part is not None else -1 - at for at, item in enumerate(self.good)]
+        groups = np.array(own)
+        scores, peaks = (
+            highest_of_parts(np.array(values), groups).tolist()
+            for values in zip(*((item.score, item.peak) for item in self.good), strict=True)
+        )
+        return scores, peaks
+
 
 def read_report(folder: Path) -> Report:
     """Of a fit that ended well."""
@@ -85,8 +97,11 @@ def good_scores(artefact: "Artefact", names: Sequence[str]) -> tuple[GoodScore, 
     known = [PurePosixPath(name).name for name in good.images] or list(names)
     if len(known) != good.count:
         known = [""] * good.count
-    pairs = zip(known, good.scores.tolist(), good.peaks.tolist(), strict=True)
-    return tuple(GoodScore(name=name, score=score, peak=peak) for name, score, peak in pairs)
+    parts = good.groups.astype(int).tolist() if good.groups.size else [None] * good.count
+    rows = zip(known, good.scores.tolist(), good.peaks.tolist(), parts, strict=True)
+    return tuple(
+        GoodScore(name=name, score=score, peak=peak, part=part) for name, score, peak, part in rows
+    )
 
 
 def write_report(

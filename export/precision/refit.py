@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from edgeseg.artefact.artefact import Artefact
+from edgeseg.contract.group_by import AUTO, GroupBy
 from edgeseg.data.datasets import Dataset
 from edgeseg.export.graph import FACTOR, ancestors, checked, initializers, quadratic_form
 from edgeseg.export.sessions import Run
@@ -85,7 +86,13 @@ def refitted(
     )
     # As many as it was fitted with, be it none.
     planted = 0 if artefact.planted is None else max(artefact.planted.count, FitOptions.planted)
-    options = FitOptions(keep_moments=False, planted=planted, note=note, progress=progress)
+    options = FitOptions(
+        keep_moments=False,
+        planted=planted,
+        note=note,
+        progress=progress,
+        group_by=GroupBy(text=artefact.data.get("group_by", AUTO)),
+    )
     fitted = fit_in(space, good, options)
     return replace(
         artefact,

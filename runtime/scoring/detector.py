@@ -99,6 +99,12 @@ class Detector:
         view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
         return self._scored(frame_hwc, view, channels=channels)
 
+    def picture(self, frame_hwc: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """What the model looks at in a frame, in the frame's channels, at the size of its input."""
+        found = self._inputs.found(frame_hwc)
+        view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
+        return view.picture(frame_hwc)
+
     def _scored(
         self, frame_hwc: NDArray[np.uint8], view: View, *, channels: Channels
     ) -> Prediction:

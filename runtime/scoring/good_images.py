@@ -1,19 +1,23 @@
 """What the session of this computer says of good images: scores, and d^2 of every cell."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path, PurePath
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.foreign import map_floor
+from edgeseg.contract.group_by import GroupBy
 from edgeseg.contract.images import read_with_bits
-from edgeseg.contract.metadata import DriftBaseline, ScoreStatistics
+from edgeseg.contract.metadata import DriftBaseline
+from edgeseg.contract.part_groups import Grouping, Thumbnails, highest_of_parts
 from edgeseg.contract.picture_kinds import PictureKinds, is_grey
 from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.contract.prediction import Prediction
+from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.errors import DatasetError, RuntimeFailure
 from edgeseg.progress import Note
 from edgeseg.runtime.scoring.detector import Detector
@@ -21,8 +25,10 @@ from edgeseg.runtime.scoring.detector import Detector
 
 @dataclass(kw_only=True)
 class GoodImages:
-    """Sums over the images seen so far."""
+    """Sums over the images seen so far, and which of them show one part."""
 
+    by: GroupBy = field(default_factory=GroupBy)
+    thumbnails: Thumbnails = field(default_factory=Thumbnails)
     scores: list[float] = field(default_factory=list)
     peaks: list[float] = field(default_factory=list)
     floors: list[float] = field(default_factory=list)
@@ -31,8 +37,20 @@ class GoodImages:
     _sum_hw: NDArray[np.float64] | None = None
     _squares_hw: NDArray[np.float64] | None = None
 
-    def add(self, prediction: Prediction, *, grey: bool = False) -> None:
-        """Take one image."""
+    def add(
+        self,
+        prediction: Prediction,
+        *,
+        path: PurePath,
+        picture_hwc: NDArray[np.uint8],
+        grey: bool = False,
+    ) -> None:
+        """Take one image: what is said of it, where it is, and what the model looks at."""
+        place = len(self.scores)
+        if self.by.knows:
+            self.thumbnails.told[place] = self.by.part(path, place=place)
+        else:
+            self.thumbnails.add(place, picture_hwc)
         self.scores.append(prediction.score)
         self.peaks.append(float(prediction.map_hw.max()))
         self.floors.append(map_floor(prediction.map_hw))
@@ -48,12 +66,43 @@ class GoodImages:
         self._squares_hw += d2_hw**2
         self.frame_d2.append(float(d2_hw.mean()))
 
+    @cached_property
+    def groups(self) -> NDArray[np.float32]:
+        """Which part each image shows; look at it when all are in."""
+        places = range(len(self.scores))
+        parts = self.thumbnails.groups(places)
+        return np.array([parts[place] for place in places], np.float32)
+
+    @property
+    def parts(self) -> int:
+        """How many different parts there are."""
+        return int(np.unique(self.groups).size)
+
+    @property
+    def grouping(self) -> Grouping | None:
+        """Who told near-copies apart; None: there are none."""
+        return self.thumbnails.grouping if self.parts < len(self.scores) else None
+
     @property
     def statistics(self) -> ScoreStatistics:
-        """As they are stored."""
-        return ScoreStatistics.of(
-            np.asarray(self.scores, np.float32), np.asarray(self.peaks, np.float32)
+        """As they are stored: one score a part. Those of one part alone are no evidence."""
+        images = len(self.scores)
+        whole = ScoreStatistics.of(
+            self._of_parts(self.scores),
+            self._of_parts(self.peaks),
+            images=images if self.parts < images else None,
         )
+        return replace(whole, scores=(), peaks=()) if self.parts == 1 < images else whole
+
+    @property
+    def highest(self) -> tuple[list[float], list[float], list[float]]:
+        """Scores, peaks and floors of the parts."""
+        values = (self.scores, self.peaks, self.floors)
+        scores, peaks, floors = (self._of_parts(each).tolist() for each in values)
+        return scores, peaks, floors
+
+    def _of_parts(self, values: list[float]) -> NDArray[np.float32]:
+        return highest_of_parts(np.asarray(values, np.float32), self.groups)
 
     @property
     def drift(self) -> DriftBaseline | None:
@@ -70,10 +119,15 @@ class GoodImages:
 
 
 def score_good_images(
-    detector: Detector, paths: Iterable[Path], *, note: Note, max_pixels: int = MAX_PIXELS
+    detector: Detector,
+    paths: Iterable[Path],
+    *,
+    note: Note,
+    max_pixels: int = MAX_PIXELS,
+    by: GroupBy | None = None,
 ) -> GoodImages:
     """Every file as the stream would see it; those that cannot be read are named and left out."""
-    good, kinds = GoodImages(), PictureKinds()
+    good, kinds = GoodImages(by=by or GroupBy()), PictureKinds()
     for path in paths:
         try:
             image_hwc, used_bits = read_with_bits(path, max_pixels=max_pixels)
@@ -88,7 +142,7 @@ def score_good_images(
                 f"{path}: {detector.backend} gives no finite score for it; this file cannot be "
                 "trusted here, try another backend or precision"
             )
-        good.add(prediction, grey=grey)
+        good.add(prediction, path=path, picture_hwc=detector.picture(image_hwc), grey=grey)
     for sentence in kinds.sentences(detector.fitted_colour):
         note(sentence)
     if not good.scores:

@@ -3,7 +3,7 @@
 import pytest
 from scipy import stats
 
-from edgeseg.contract.binomial import exact_interval
+from edgeseg.contract.binomial import exact_interval, rate_quantile
 from edgeseg.errors import UsageError
 
 
@@ -16,6 +16,27 @@ def test_it_is_scipys(trials: int, confidence: float) -> None:
         expected = stats.binomtest(mistakes, trials).proportion_ci(confidence, method="exact")
         low, high = exact_interval(mistakes, trials, confidence=confidence)
         assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 10, 49, 100, 500])
+def test_rates_over_fits_are_betas(count: int) -> None:
+    for highest in sorted({1, 2, count // 2, count}):
+        if not 1 <= highest <= count:
+            continue
+        for share in (0.1, 0.5, 0.9, 0.99):
+            expected = stats.beta(highest, count + 1 - highest).ppf(share)
+            found = rate_quantile(highest, count, share=share)
+            assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_highest_of_many_alarms_at_twice_its_rate_in_one_fit_of_eight() -> None:
+    assert stats.beta(1, 1000).sf(2 / 1001) == pytest.approx(1 / 7.4, abs=0.001)
+    assert rate_quantile(1, 49, share=0.9) == pytest.approx(0.046, abs=0.0005)
+
+
+def test_a_rank_that_cannot_be_is_refused() -> None:
+    with pytest.raises(UsageError, match="no such rate"):
+        rate_quantile(3, 2, share=0.9)
 
 
 def test_the_rule_of_three_and_nothing_known() -> None:

@@ -20,9 +20,10 @@ from edgeseg.contract.judgement import (
     verdict_on,
     words_of,
 )
-from edgeseg.contract.metadata import ScoreStatistics, Thresholds
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.contract.prediction import MAX_REGIONS, Prediction, Region, find_regions
+from edgeseg.contract.score_statistics import ScoreStatistics
 
 LIMITS = Thresholds(score=10.0, pixel=12.0, false_alarm_rate=0.01, method="made up")
 BAND = replace(LIMITS, unsure=8.0, unsure_rate=0.05)

@@ -1,5 +1,8 @@
 """Thresholds, promises and p-values from the scores of good parts."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,9 +17,13 @@ from edgeseg.contract.operating_point import (
     oddness,
     operating_point,
     p_value,
+    spread_table,
+    unlucky_rate,
+    unlucky_words,
     with_band,
 )
 from edgeseg.errors import UsageError
+from tests.support import REPO
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.1, 0.5])
@@ -93,9 +100,11 @@ def test_another_rate_keeps_the_origin_of_the_scores():
         twice = by_rate(twice, operating_point(GOOD, GOOD, rate=rate))
     assert (twice.score, twice.pixel, twice.requested_rate) == (95.0, 95.0, 0.05)
     assert twice.method == "split-conformal, 100 good images; chosen for 5 % false alarms"
-    assert guarantee(twice.method).startswith("exact")
-    assert guarantee("cross-conformal, 5 folds, 40 good images").startswith("not exact")
-    assert guarantee("best F1, 5 good images and 2 anomalies").startswith("an estimate")
+    assert guarantee(twice).startswith("exact")
+    cross = replace(twice, method="cross-conformal, 5 folds, 40 good images")
+    assert guarantee(cross).startswith("not exact")
+    f1 = replace(twice, method="best F1, 5 good images and 2 anomalies")
+    assert guarantee(f1).startswith("an estimate")
 
 
 def test_a_value_says_what_it_answers_for():
@@ -122,3 +131,42 @@ def test_too_few_images_are_told():
         "20 good images answer for a false-alarm rate of 4.8%, not 1.0%; 99 would do"
     )
     assert operating_point(GOOD, GOOD, rate=0.01).shortfall is None
+
+
+def test_pictures_are_told_from_parts():
+    point = operating_point(GOOD[:15], GOOD[:15], rate=0.02, pictures=120)
+    assert point.shortfall == (
+        "120 good images of 15 different parts answer for a false-alarm rate of 6.2%, not 2.0%; "
+        "49 different parts would do"
+    )
+    alone = operating_point(GOOD[:15], GOOD[:15], rate=0.02)
+    assert str(alone.shortfall).startswith("15 good images answer for")
+
+
+def test_exact_is_withheld_from_guesses_and_from_a_handful():
+    grouped = replace(STORED, images=120, parts=15, grouping="pictures")
+    assert guarantee(grouped).startswith("not exact: near-copies among 120 good images")
+    assert guarantee(replace(grouped, grouping="told")).startswith("exact")
+    assert guarantee(replace(STORED, images=4, parts=4)).startswith("a guess: 4 different parts")
+    assert guarantee(replace(STORED, false_alarm_rate=1.0)).startswith("no promise")
+
+
+def test_how_a_promise_varies_from_fit_to_fit():
+    """Brute force: the true rate above the m-th highest of n uniform scores, over many fits."""
+    rng = np.random.default_rng(0)
+    for count, rate in ((49, 0.02), (49, 0.1), (200, 0.02)):
+        fits = np.sort(rng.random((20_000, count)), axis=1)
+        rank = math.ceil(round((count + 1) * (1 - rate), 9))
+        true = 1 - fits[:, rank - 1]
+        assert np.mean(true) == pytest.approx(rate, rel=0.05)
+        assert unlucky_rate(count, rate=rate) == pytest.approx(np.quantile(true, 0.9), rel=0.03)
+    assert unlucky_words(49, rate=0.02) == (
+        "from fit to fit it varies: one fit in ten alarms at 4.6 % or more"
+    )
+
+
+def test_the_table_of_the_method_is_what_the_function_makes():
+    rows = [f"| {' | '.join(row)} |" for row in spread_table()]
+    text = (REPO / "docs" / "method.md").read_text(encoding="utf-8")
+    for row in rows:
+        assert row in text

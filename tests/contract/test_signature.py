@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("cryptography", reason="needs cryptography: pip install edgeseg[sign]")
 
 from edgeseg.contract.images import write_image
-from edgeseg.contract.metadata import ScoreStatistics, announced_sidecar
+from edgeseg.contract.metadata import announced_sidecar
+from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.contract.signature import (
     check_signature,
     check_trusted,

@@ -136,5 +136,5 @@ def test_header_is_plain_json():
     assert set(header) == {
         "score_threshold", "pixel_threshold", "requested_rate", "answered_rate", "method",
         "expected_d2", "measured_d2", "unsure_threshold", "unsure_rate", "foreign_limit",
-        "appearance",
+        "appearance", "images", "parts", "grouping",
     }  # fmt: skip

@@ -49,8 +49,8 @@ def test_sizes_and_shapes(good):
 def test_copies(good):
     shutil.copy(good / "003.png", good / "100.png")
     assert said(good)[1] == (
-        "exact copies among 10 pictures: 1, the first is 100.png of 003.png; the threshold counts "
-        "them as more images than there are, so leave them out"
+        "exact copies among 10 pictures: 1, the first is 100.png of 003.png; they are one part, "
+        "and count as one"
     )
 
 

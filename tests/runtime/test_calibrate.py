@@ -18,6 +18,7 @@ from edgeseg.runtime.backends.model_file import file_metadata
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, succeed
 from tests.support.fake_tensorrt_runtime import install_fakes, write_plan
+from tests.support.retakes import pictured, resting
 
 COUNT = 30
 CPU = ("--backend", "cpu", "--threads", 1)
@@ -31,13 +32,14 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def good(tmp_path: Path) -> Path:
-    """Grey pictures of another size than the model's, each with a spot of its own brightness."""
+    """Grey pictures of another size than the model's, each with a spot of its own."""
     folder = tmp_path / "good"
     folder.mkdir()
     rng = np.random.default_rng(0)
     for index in range(COUNT):
         picture = np.full((64, 96, 3), 100, np.uint8)
-        picture[20:40, 30:60] = rng.integers(110, 180)
+        y, x = rng.integers(0, 40), rng.integers(0, 60)
+        picture[y : y + 20, x : x + 30] = rng.integers(110, 180)
         write_image(folder / f"{index:02}.png", picture)
     return folder
 
@@ -171,3 +173,44 @@ def test_no_torch_and_no_onnx(model: Path, good: Path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_copies_of_one_file_promise_nothing(model: Path, good: Path, tmp_path: Path):
+    first = (good / "00.png").read_bytes()
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    for index in range(100):
+        (copies / f"{index:03}.png").write_bytes(first)
+    said = succeed("calibrate", model, copies, "--rate", 0.01, *CPU)
+    assert "exact" not in said.stdout
+    assert "promises nothing: all pictures show one part, and 99 different parts" in said.stdout
+    stored = file_metadata(model)
+    assert (stored.threshold.images, stored.threshold.parts) == (100, 1)
+    assert stored.threshold.false_alarm_rate == 1.0
+    assert (stored.good_scores.count, stored.good_scores.pictures) == (1, 100)
+    assert stored.good_scores.scores == (), "one part is no evidence of others"
+    assert "no scores of good images" in fail("threshold", model, code=1)
+
+
+def test_pictures_of_one_part_count_once(model: Path, tmp_path: Path):
+    folder = tmp_path / "frames"
+    for place, picture in enumerate(pictured(15, 8, size=64, again=resting)):
+        write_image(folder / f"{place:03}.png", picture)
+    said = succeed("calibrate", model, folder, "--rate", 0.02, *CPU)
+    stored = file_metadata(model)
+    assert (stored.threshold.images, stored.threshold.parts) == (120, 15)
+    assert stored.threshold.grouping == "pictures"
+    assert stored.threshold.false_alarm_rate == pytest.approx(1 / 16)
+    assert "120 good images of 15 different parts; answers for 6.25 % false alarms" in said.stdout
+    assert "not exact: near-copies among 120 good images" in said.stdout
+    assert "one fit in ten alarms at 14 % or more" in said.stdout
+    assert "49 different parts would do" in said.stderr
+    assert stored.history[-1].images == 120
+    text = succeed("threshold", model).stdout
+    assert "120 good images of 15 different parts" in text
+    told = succeed("calibrate", model, folder, "--rate", 0.02, "--group-by", "none", *CPU).stdout
+    assert "120 good images; answers for 2 % false alarms" in told
+    assert "exact (split conformal)" in told
+    assert "expected auto, none, folder" in fail(
+        "calibrate", model, folder, "--group-by", "parts", *CPU, code=2
+    )

@@ -22,9 +22,9 @@ from edgeseg.contract.metadata import (
     ModelMetadata,
     Normalisation,
     PlanFacts,
-    ScoreStatistics,
     Thresholds,
 )
+from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
 
 

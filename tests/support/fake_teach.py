@@ -8,11 +8,13 @@ import cv2
 import numpy as np
 
 from edgeseg.contract.images import encode_jpeg
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.operating_point import guarantee
 from edgeseg.errors import UsageError
 from edgeseg.teach.service import TeachService
 
 WIDTH, HEIGHT = 320, 240
+THRESHOLDS = Thresholds(score=5, pixel=9, false_alarm_rate=0.02, method="cross-conformal")
 RATES = (0.5, 1, 2, 5, 10, 20, 50)
 WORD = {"value": 0.8, "word": "good"}
 
@@ -206,7 +208,7 @@ class FakeTeach(TeachService):
             "worst": good,
             "bad": [{"name": n, "score": 13.0, "found": True} for n in self.kept["bad"]],
             "images": self.fitted,
-            "guarantee": guarantee("cross-conformal"),
+            "guarantee": guarantee(THRESHOLDS),
         }
 
     def _row(self, rate):

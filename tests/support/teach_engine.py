@@ -18,7 +18,7 @@ from edgeseg.artefact.container import sealed_header
 from edgeseg.artefact.header import KEY, SCHEMA, calibration_facts, read_floats, read_header
 from edgeseg.contract.ignored import drawn_regions
 from edgeseg.contract.images import images_in, read_image, resize_image, write_image
-from edgeseg.contract.metadata import ScoreStatistics
+from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.contract.seal import seal_file
 from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import open_dataset

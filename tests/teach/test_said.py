@@ -5,9 +5,11 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.operating_point import guarantee
 from edgeseg.teach.page_files import texts
 from edgeseg.teach.said import recognised, told
@@ -149,7 +151,27 @@ def test_a_sentence_within_a_sentence_is_known_too() -> None:
 
 @pytest.mark.parametrize("method", ["split-conformal", "cross-conformal; chosen", "resubstituted"])
 def test_what_is_known_of_a_promise_has_a_key(method: str) -> None:
-    assert recognised(guarantee(method)) is not None
+    chosen = Thresholds(score=1, pixel=1, false_alarm_rate=0.02, method=method)
+    assert recognised(guarantee(chosen)) is not None
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"false_alarm_rate": 1.0},
+        {"images": 24, "parts": 3, "grouping": "pictures"},
+        {"images": 120, "parts": 15, "grouping": "pictures"},
+        {"images": 120, "parts": 15, "grouping": "told"},
+    ],
+)
+def test_what_near_copies_leave_of_a_promise_has_a_key(facts: dict[str, Any]) -> None:
+    base = {"score": 1.0, "pixel": 1.0, "false_alarm_rate": 0.02, "method": "split-conformal"}
+    words = guarantee(Thresholds(**(base | facts)))
+    assert recognised(words) is not None
+    said = recognised(f"{words}; one fit in ten alarms at 4.6 % or more")
+    assert said is not None
+    assert said["key"] == "guarantee_spread"
+    assert said["values"]["words"] == recognised(words)
 
 
 def test_keys_stand_beside_the_words_and_change_nothing() -> None:

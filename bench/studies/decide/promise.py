@@ -56,7 +56,7 @@ def scores_of_good(artefact: Artefact, dataset: Dataset) -> list[float]:
 
 def kept(artefact: Artefact, scores: Sequence[float], *, category: str) -> list[Kept]:
     """What the rates promise, and what came."""
-    good = artefact.calibration.good
+    good = artefact.calibration.good.of_parts
     rows = []
     for rate in RATES:
         point = operating_point(good.scores.tolist(), good.peaks.tolist(), rate=rate)

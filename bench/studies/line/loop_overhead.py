@@ -21,9 +21,9 @@ from edgeseg.contract.metadata import (
     InputFormat,
     ModelMetadata,
     Normalisation,
-    ScoreStatistics,
     Thresholds,
 )
+from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.progress import ignore
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.backends.session_options import available_cores

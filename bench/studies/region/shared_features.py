@@ -50,7 +50,7 @@ def evaluated(
 
 @contextmanager
 def _collected(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Iterator[Collected]:
-    train, held_out = split(dataset, space.config)
+    train, held_out = split(dataset, space.config, options.group_by)
     shard = Shard(index=0, count=1)
     with collect(space, train, held_out, shard=shard, options=options) as collected:
         yield collected

@@ -271,7 +271,7 @@ JOBS |= {
         after=lambda at: is_mended(at / "line"),
     ),
     "learn": Job(
-        arguments=lambda at: ("learn", at / "line", "-q"),
+        arguments=lambda at: ("learn", at / "line", "--force", "-q"),
         facts=lambda at: graph_facts(model_that_runs(at / "line")),
         prepare=("line", KEPT),
         after=lambda at: is_mended(at / "line"),

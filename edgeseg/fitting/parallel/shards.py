@@ -22,6 +22,7 @@ from edgeseg.artefact.history import FittedData
 from edgeseg.artefact.values import check_values
 from edgeseg.config import FitConfig
 from edgeseg.contract.appearance import GoodAppearance
+from edgeseg.contract.part_groups import Thumbnails
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset
@@ -75,8 +76,10 @@ def write_shard(
             f"locate={config.geometry.locate}: shards do not keep where parts lie; fit in one go"
         )
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
-    train, held_out = split(dataset, config)
-    data = fitted_data(dataset, held_out=len(held_out), max_pixels=options.max_pixels)
+    train, held_out = split(dataset, config, options.group_by)
+    data = fitted_data(
+        dataset, held_out=len(held_out), max_pixels=options.max_pixels, by=options.group_by
+    )
     with collect(space, train, held_out, shard=shard, options=options) as collected:
         header = ShardHeader(
             schema=SCHEMA,
@@ -98,6 +101,9 @@ def write_shard(
         weights = space.weights.arrays or {}
         tensors |= {f"backbone.{name}": values for name, values in weights.items()}
         tensors |= {name: getattr(collected, name).mapped() for name in _STORES}
+        for name in _STORES:
+            looks = getattr(collected, name).thumbnails.tensors()
+            tensors |= {f"looks.{name}.{kind}": values for kind, values in looks.items()}
         write_tensors(path, tensors, key=KEY, header=asdict(header))
     return collected.moments.images
 
@@ -188,6 +194,9 @@ def _read(
                 check_values({name: embedded})
                 store.append(embedded, place)
             store.names |= dict(zip(places, header.names.get(name, ()), strict=False))
+            looks = under(f"looks.{name}.", small)
+            if looks:  # the first shards had none: each of their images is a part of its own
+                store.thumbnails.merge(Thumbnails.of_tensors(looks))
     moments = Moments.unpacked(under("moments.", small))
     return moments, shapes, lambda: _space(header, small)
 

@@ -19,7 +19,8 @@ from edgeseg.bench.tune.choice import BEST, SLOW, WITHIN, Judgement, Row, chosen
 from edgeseg.bench.tune.here import grid_here
 from edgeseg.bench.tune.options import TuneOptions
 from edgeseg.config import FitConfig
-from edgeseg.contract.metadata import ModelMetadata, ScoreStatistics
+from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.errors import DatasetError, EdgesegError, ExportError, UsageError
 from edgeseg.export import candidates, onnx_export
 from edgeseg.export.graph import GraphOptions, build_graph

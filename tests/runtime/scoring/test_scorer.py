@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgeseg.contract.metadata import ModelMetadata, ScoreStatistics
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.operating_point import p_value
+from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, Trace
 from edgeseg.runtime.scoring.detector import Detector

@@ -10,7 +10,7 @@ from edgeseg.contract.binomial import exact_interval
 
 def test_alarms_are_counted_at_what_the_good_images_can_promise() -> None:
     scores = np.arange(1.0, 100.0)  # 99 good images: enough for one in a hundred
-    good = SimpleNamespace(scores=scores, peaks=scores)
+    good = SimpleNamespace(of_parts=SimpleNamespace(scores=scores, peaks=scores))
     model = SimpleNamespace(calibration=SimpleNamespace(good=good))
     rows = kept(model, [50.0, 95.5, 98.5, 200.0], category="part")
     assert [row.asked for row in rows] == list(RATES)

@@ -1,0 +1,69 @@
+"""What the Judge tab says of parts that were pictured more than once."""
+
+from edgeseg.contract.metadata import Thresholds
+from edgeseg.teach.judging import judged
+from edgeseg.teach.report import GoodScore, Report
+from edgeseg.teach.said import recognised
+
+
+def report_of(*, parts: int, times: int) -> Report:
+    good = tuple(
+        GoodScore(
+            name=f"{part}_{time}.png",
+            score=part + time / 100,
+            peak=2.0 * part + time,
+            part=part if times > 1 else None,
+        )
+        for part in range(parts)
+        for time in range(times)
+    )
+    return Report(when="", images=parts * times, good=good)
+
+
+def chosen(*, parts: int, images: int, rate: float = 1 / 16) -> Thresholds:
+    return Thresholds(
+        score=parts - 1 + 0.07,
+        pixel=3.0,
+        false_alarm_rate=rate,
+        requested_rate=0.02,
+        method="cross-conformal, 10 folds",
+        images=images,
+        parts=parts,
+        grouping="pictures" if parts < images else None,
+    )
+
+
+def test_a_part_counts_once_by_its_highest_picture() -> None:
+    facts = judged(report_of(parts=15, times=8), chosen(parts=15, images=120))
+    assert (facts["images"], facts["parts"]) == (120, 15)
+    row = next(row for row in facts["table"] if row["per_thousand"] == 20)
+    assert not row["kept"]
+    assert row["threshold"] == 14.07, "part 14, picture 7"
+    assert row["promise"] == (
+        "120 good pictures of 15 different parts can only promise 62.5 of 1000 good parts; 49 "
+        "different parts would do for 20"
+    )
+    assert facts["guarantee"].startswith("not exact: near-copies among 120 good images")
+    assert facts["guarantee"].endswith("; one fit in ten alarms at 14 % or more")
+    for words in (row["promise"], facts["guarantee"]):
+        assert recognised(words) is not None, "the page says it in every language"
+    assert facts["worst"][0]["p_value"] == 2 / 16
+
+
+def test_one_part_promises_nothing() -> None:
+    facts = judged(report_of(parts=1, times=30), chosen(parts=1, images=30, rate=1.0))
+    promises = {row["promise"] for row in facts["table"] if row["per_thousand"] == 20}
+    assert promises == {
+        "all 30 good pictures show one part, which promises nothing; 49 different parts would do "
+        "for 20"
+    }
+    assert recognised(promises.pop()) is not None
+    assert not any(row["kept"] for row in facts["table"])
+    assert facts["guarantee"].startswith("no promise")
+
+
+def test_pictures_of_different_parts_are_judged_as_ever() -> None:
+    facts = judged(report_of(parts=40, times=1), chosen(parts=40, images=40, rate=1 / 41))
+    row = next(row for row in facts["table"] if row["per_thousand"] == 20)
+    assert row["promise"].startswith("40 good pictures can only promise 24.4 of 1000 good parts")
+    assert facts["parts"] == 40
