@@ -127,7 +127,8 @@ class Search:
                 }
             }
 
-        how = {"session": asdict(threads), "backends": self._exact()}
+        session = {"threads": threads.threads, "spin": threads.spin}
+        how = {"session": session, "backends": self._exact()}
         return Unit(
             name=f"glance {backbone}", settings=self._settings(backbone) | how, run=run, weight=1.0
         )

@@ -45,7 +45,7 @@ EVERYTHING = PipelineSnapshot(
 
 def exported() -> set[str]:
     drift = SimpleNamespace(
-        level="warn", kind="light", ratio=1.0, median_ratio=1.0, moved_share=0.1
+        level="warn", known=True, kind="light", ratio=1.0, median_ratio=1.0, moved_share=0.1
     )
     exporter = Exporter(
         snapshot=lambda: EVERYTHING,

@@ -60,6 +60,7 @@ def test_the_device_says_what_the_model_says(model, exported):
 
 def test_calibrating_here_finds_the_scores_of_the_model(model, exported, plate, tmp_path):
     part = Path(shutil.copy(exported, tmp_path / "part.onnx"))
+    shutil.copy(exported.with_suffix(".json"), tmp_path / "part.json")
     good = images_in(plate / "test" / "good")
     here = ("--backend", "cpu", "--allow-random-weights", "--rate", 0.3)
     succeed("calibrate", part, plate / "test" / "good", *here)

@@ -30,6 +30,7 @@ from edgeseg.bench.studies.decide.trial import FeatureMemory, remembering
 from edgeseg.config import FitConfig
 from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.foreign import map_floor
+from edgeseg.contract.group_by import GroupBy
 from edgeseg.contract.judgement import verdict_on
 from edgeseg.data.datasets import Dataset, read_sample
 from edgeseg.data.in_memory import open_data
@@ -339,7 +340,9 @@ def main(
 ) -> None:
     """Show models what they were not made for."""
     config = FitConfig().with_options({"backbone": backbone})
-    options = FitOptions(weights=weights, keep_moments=False)
+    # Frames of a clip are near-copies: every one counts here, where no rate is promised.
+    apart = GroupBy(text="none")
+    options = FitOptions(weights=weights, keep_moments=False, group_by=apart)
     clips = [] if video is None else sorted(video.glob("*.mp4"))
     try:
         folders = [path for root in data for path in categories_in(root)]

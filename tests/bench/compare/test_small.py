@@ -17,12 +17,14 @@ exec "{sys.executable}" -m edgeseg "$@" --size 64 --train 4 --rounds 2 --threads
 
 
 def test_make_bench(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "release").mkdir()
+    for name in ("pyproject.toml", "release/dev.lock"):
+        (tmp_path / name).touch()
     script = tmp_path / "venv" / "bin" / "edgeseg"
     script.parent.mkdir(parents=True)
     script.write_text(EDGESEG)
     script.chmod(0o755)
-    (tmp_path / "venv" / ".installed").touch()  # after pyproject.toml: nothing to install
+    (tmp_path / "venv" / ".installed").touch()  # after these: nothing to install
     words = ["make", "-f", str(REPO / "Makefile"), "bench", "VENV=venv"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
