@@ -5,11 +5,12 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from safetensors import safe_open
 
 from edgeseg.artefact import header as artefact_header
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact, save_artefact
 from edgeseg.artefact.model_metadata import describe_model
 from edgeseg.config import FitConfig
 from edgeseg.contract import metadata
@@ -71,13 +72,18 @@ def assert_documented(heading: str, *examples: dict[str, Any]) -> None:
 def test_header_of_the_artefact(small_artefact: Artefact) -> None:
     geometry = Geometry(camera_hw=(96, 96), roi=Roi(x=0, y=0, w=64, h=64))
     looking = small_artefact.config.with_options({"geometry": geometry})
-    header = replace(small_artefact, config=looking).header()
+    told = small_artefact.data | {"group_by": "folder"}
+    header = replace(small_artefact, config=looking, data=told).header()
     assert_documented("Header of the artefact", header | {"accuracy": [ACCURACY]})
     assert set(header["config"]) == {item.name for item in fields(FitConfig)}
 
 
-def test_tensors_of_the_artefact(small_artefact_path: Path) -> None:
-    with safe_open(small_artefact_path, framework="np") as file:
+def test_tensors_of_the_artefact(small_artefact: Artefact, tmp_path: Path) -> None:
+    calibration = small_artefact.calibration
+    groups = np.zeros(calibration.good.count, np.float32)
+    copies = replace(calibration, good=replace(calibration.good, groups=groups))
+    save_artefact(replace(small_artefact, calibration=copies), tmp_path / "m.edgeseg")
+    with safe_open(tmp_path / "m.edgeseg", framework="np") as file:
         names = {name.split(".")[0] + ".*" if "backbone." in name else name for name in file.keys()}  # noqa: SIM118
     assert names == set(keys_of(FORMATS, "Tensors of the artefact"))
 
