@@ -1,5 +1,6 @@
 """The promise by parts: alarms on new parts, counted by pictures and by parts."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,10 +10,12 @@ from edgeseg.bench.studies.decide.near_copies import (
     WAYS,
     Counted,
     counted_alarms,
+    counted_before,
     lost_images,
     table,
     taken_again,
 )
+from edgeseg.bench.studies.trust.report import write_rows
 from edgeseg.contract.binomial import exact_interval
 from edgeseg.data.synthetic.scene import SceneGenerator
 from edgeseg.evaluation.threshold import GoodImageScores
@@ -60,6 +63,28 @@ def test_all_categories_stand_together_by_frames_rate_and_way() -> None:
     assert {(row["new parts"], row["alarms"], row["interval"]) for row in together} == {
         (80, 4, f"{low:.1%} to {high:.1%}")
     }
+
+
+def test_a_stopped_run_goes_on_with_what_it_has_counted(tmp_path: Path) -> None:
+    rows = [
+        Counted(
+            category="a",
+            frames=8,
+            counted=way,
+            parts=15,
+            asked=rate,
+            promised=max(rate, 1 / 16),
+            new=40,
+            alarms=3,
+        )
+        for rate in RATES
+        for way in WAYS
+    ]
+    lost = [{"category": "a", "images": 60, "lost": 1, "share": "1.7%"}]
+    assert counted_before(tmp_path) == ([], [])
+    write_rows(tmp_path, "near_copies", title="t", rows=table(rows))
+    write_rows(tmp_path, "lost", title="t", rows=lost)
+    assert counted_before(tmp_path) == (rows, lost)
 
 
 def test_a_picture_taken_again_is_lost_and_another_part_is_not() -> None:
