@@ -186,8 +186,8 @@ def calibrate(
     peak = conformal_threshold(parts.peaks.tolist(), false_alarm_rate=false_alarm_rate)
     words = f"{good.count} good images" + f" of {count} different parts" * (count < good.count)
     method = f"{how}, {words}"
-    unseen = unseen and (count > 1 or good.count == 1)
-    value, rate = score.value, score.rate if unseen else 1.0
+    promises = unseen and (count > 1 or good.count == 1)  # one part says nothing of another
+    value, rate = score.value, score.rate if promises else 1.0
     if anomaly_scores:
         scores = np.concatenate([parts.scores, np.asarray(anomaly_scores, np.float32)])
         labels = np.repeat([0, 1], [count, len(anomaly_scores)])

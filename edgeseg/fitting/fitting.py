@@ -8,7 +8,7 @@ settings, weights, W, factors, moments, threshold -> artefact                 ar
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -217,12 +217,11 @@ def _good_images(
             planted.score(head, unseen.places)
         good = scorer.scores_by_model(head, unseen, evidence)
         return _GoodImages(good=good, how="split-conformal", grouping=evidence.grouping)
-    if evidence.count < 2:
-        # Of one part: all of its images. Of none: of all there are, though none is evidence.
-        one = evidence if evidence.count else None
-        good = scorer.scores_by_model(head, unseen if apart else seen, one)
-        how = "near-copies of fitted images" if apart or len(seen) > 1 else _ITSELF
+    if evidence.count < 2 and (apart or evidence.images + evidence.left_out < 2):
+        good = scorer.scores_by_model(head, unseen if apart else seen)
+        how = "near-copies of fitted images" if apart else _ITSELF
         return _GoodImages(good=good, how=how, grouping=evidence.grouping, unseen=False)
+    whole, evidence = evidence, evidence.by_images() if evidence.count < 2 else evidence
     good = scorer.cross_fold_scores(
         pooled,
         seen,
@@ -231,6 +230,9 @@ def _good_images(
         visit=None if planted is None else planted.score,
     )
     folds = min(config.folds, evidence.count)
+    if evidence is not whole:
+        # Images of one part judge each other: a threshold, and no promise for another part.
+        good = replace(good, groups=np.zeros(good.count, np.float32))
     how = f"cross-conformal, {folds} folds"
     return _GoodImages(good=good, how=how, grouping=evidence.grouping)
 

@@ -6,7 +6,7 @@ stored; where one is not, none of them counts.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgeseg.contract.part_groups import Grouping, Thumbnails
 from edgeseg.fitting.embedding_store import EmbeddingStore
@@ -21,7 +21,12 @@ class PartEvidence:
 
     parts: Mapping[int, int]  # place of the image -> a number of its part
     grouping: Grouping
-    left_out: int = 0  # images with a near-copy in the model that would judge them
+    places: tuple[int, ...] = ()  # of all images that are stored
+
+    @property
+    def left_out(self) -> int:
+        """Images with a near-copy in the model that would judge them."""
+        return len(self.places) - len(self.parts)
 
     @property
     def images(self) -> int:
@@ -39,6 +44,10 @@ class PartEvidence:
         for place in sorted(self.parts):
             members.setdefault(self.parts[place], []).append(place)
         return list(members.values())
+
+    def by_images(self) -> "PartEvidence":
+        """Every stored image by itself, though they show one part or none that counts."""
+        return replace(self, parts={place: number for number, place in enumerate(self.places)})
 
     def sentences(self) -> list[str]:
         """What a user should know of it."""
@@ -77,8 +86,7 @@ def kept_evidence(seen: EmbeddingStore, unseen: EmbeddingStore, group: Group) ->
 
 
 def _evidence(counting: dict[int, int], places: list[int], thumbnails: Thumbnails) -> PartEvidence:
-    left_out = len(places) - len(counting)
-    return PartEvidence(parts=counting, grouping=thumbnails.grouping, left_out=left_out)
+    return PartEvidence(parts=counting, grouping=thumbnails.grouping, places=tuple(places))
 
 
 def _shared(store: EmbeddingStore, group: Group) -> tuple[list[int], Thumbnails]:

@@ -156,6 +156,7 @@ def test_copies_of_one_part_promise_nothing(tmp_path: Path) -> None:
     assert (calibration.images, calibration.parts) == (10, 1)
     assert calibration.statistics.scores == ()
     assert guarantee(calibration.thresholds).startswith("no promise")
+    assert calibration.foreign_limit is not None, "a covered lens is still known"
     assert any("10 good images of 1 different part" in line for line in lines)
     assert any("49 different parts promise 2 %" in line for line in lines)
 
