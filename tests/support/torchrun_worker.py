@@ -30,7 +30,8 @@ def save_and_die(self: Checkpoint, collected: Collected) -> None:
 def tell_threads() -> None:
     """Of this process and its libraries, as the kernel names them."""
     names = sorted(path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm"))
-    print(f"threads left: {' '.join(names)}", file=sys.stderr)
+    # In one write: several processes talk at once, and print may write the end of a line apart.
+    os.write(2, f"threads left: {' '.join(names)}\n".encode())
 
 
 Checkpoint.save_if_due = save_and_die  # type: ignore[method-assign]
