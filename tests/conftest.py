@@ -13,7 +13,7 @@ from tests.support import REPO
 
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
-    from tests.support.chromium import Browser
+    from tests.doubles.chromium import Browser
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +41,7 @@ def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 @pytest.fixture(scope="session")
 def chromium() -> "Iterator[Browser]":
     """One for all pages."""
-    from tests.support.chromium import open_browser
+    from tests.doubles.chromium import open_browser
 
     with open_browser() as started:
         yield started

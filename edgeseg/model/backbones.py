@@ -50,13 +50,13 @@ class BackboneSpec:
     mean: tuple[float, float, float] = IMAGENET_MEAN  # of RGB in 0..1
     std: tuple[float, float, float] = IMAGENET_STD
     # First convolutions that int8 files keep in fp32: what they give reaches so far that eight bits
-    # leave nothing of the rest. `edgeseg.bench.studies.precision.int8_backbone` shows it.
+    # leave nothing of the rest. docs/method.md has figures.
     exact_layers: int = 0
     # Whether CPUs gain by an int8 backbone: where hard-swish and squeeze-excite stand between all
     # layers, they round more often than they save. The factors become int8 in any case.
     int8_on_cpus: bool = True
     # Whether the mean of a feature's surroundings beside it finds more:
-    # `edgeseg.bench.studies.decide.choices` over seven categories and four seeds.
+    # `edgeseg.bench.choices` over seven categories and four seeds.
     context: int = 1
 
     def __post_init__(self) -> None:

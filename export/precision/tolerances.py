@@ -24,7 +24,7 @@ class Tolerance:
 # factors to eleven bits, bf16 to eight. int8 has factors of seven bits and features of eight; among
 # good images alone, whose scores are close together, that also shuffles ranks. 1e-4 of a head is
 # for exact factors: eight bits of the embedding alone are ten times that, most of it one shift of
-# all distances (docs/method.md; bench/studies/precision/int8_head has each part by itself).
+# all distances (docs/method.md).
 TOLERANCES = {
     "fp32": Tolerance(max_error=1e-3, mean_error=1e-4, min_rank_correlation=0.9999, max_flips=0.0),
     "fp16": Tolerance(

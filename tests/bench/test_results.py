@@ -18,8 +18,6 @@ from edgeseg.bench.paper.results import Findings
 from edgeseg.bench.paper.tables import tables_of
 from edgeseg.bench.peers import report as peer_report
 from edgeseg.bench.peers.options import PeerOptions
-from edgeseg.bench.studies.precision import precision_tables, spin
-from edgeseg.bench.studies.scale import large, scaling
 from tests.support import REPO
 
 RESULTS = REPO / "bench" / "results"
@@ -96,52 +94,7 @@ def test_paper() -> None:
     assert tuple(findings.sentences()) == report.findings
 
 
-@pytest.mark.parametrize(
-    ("name", "categories", "backbones"),
-    [
-        ("precision", ("bottle",), BACKBONES),
-        (
-            "precision/more",
-            ("bracket_brown", "toothbrush", "transistor"),
-            ("resnet18", "efficientnet_lite0", "efficientnet_lite1"),
-        ),
-    ],
-)
-def test_precision(name: str, categories: tuple[str, ...], backbones: tuple[str, ...]) -> None:
-    report, tables = read(name)
-    results = dict(report.raw)
-    measured = precision_tables.Measured(
-        heads=results.pop("rounds", {"rows": ()})["rows"],
-        categories=categories,
-        backbones=backbones,
-        precisions=("fp32", "int8"),
-        results=results,
-    )
-    assert as_written(precision_tables.tables_of(measured)) == tables
-    assert tuple(measured.findings()) == report.findings
-
-
 @pytest.mark.parametrize("name", ["compare", "peers", "paper", "precision", "precision/more"])
 def test_the_text_is_that_of_the_values(name: str) -> None:
     report, _ = read(name)
     assert (RESULTS / name / "report.md").read_text(encoding="utf-8") == report.markdown()
-
-
-def test_large() -> None:
-    values = json.loads((RESULTS / "large" / "report.json").read_text(encoding="utf-8"))
-    text = (RESULTS / "large" / "report.md").read_text(encoding="utf-8")
-    assert "\n".join(large.table(values["rows"]).lines()) in text
-
-
-def test_spin() -> None:
-    written = json.loads((RESULTS / "precision" / "spin.json").read_text(encoding="utf-8"))
-    text = (RESULTS / "precision" / "spin.md").read_text(encoding="utf-8")
-    assert text == spin.report_of(written).markdown()
-
-
-def test_scaling() -> None:
-    values = json.loads((RESULTS / "scaling" / "report.json").read_text(encoding="utf-8"))
-    order = [line.split(" | ")[0].removeprefix("| ") for line in values["markdown"]]
-    measured = {name: values["measured"][name] for name in order if name in values["measured"]}
-    text = scaling.markdown(measured, values["costs"], images=values["data"]["images"])
-    assert text.splitlines() == values["markdown"]

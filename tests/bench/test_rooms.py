@@ -1,14 +1,14 @@
-"""Inside bench, too, imports go one way, and nothing that is installed needs the studies."""
+"""Inside bench, too, imports go one way."""
 
 import pytest
 
 from tests.support.house import imported, modules
 
 MODULES = modules()
-# Each imports only those before it; so nobody imports the studies, which are not installed.
+# Each imports only those before it.
 ROOMS = (
     *("harness", "latency", "compare", "peers", "fit_cost", "paper", "demo", "cli", "tune"),
-    "studies",
+    *("choices", "results"),
 )
 BENCH = [name for name in MODULES if name.startswith("edgeseg.bench.")]
 

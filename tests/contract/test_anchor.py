@@ -9,13 +9,13 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.bench.studies.fuzz.located import camera_picture, geometry, located
 from edgeseg.contract.anchor import Anchor
 from edgeseg.contract.geometry import Geometry
 from edgeseg.contract.locate import Blob
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.errors import RuntimeFailure, UsageError
+from tests.endurance.fuzz.located import camera_picture, geometry, located
 from tests.support.brightness_model import brightness_metadata
 
 

@@ -15,9 +15,9 @@ from edgeseg.fitting.fitting import fit
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.scoring.meters import Meters
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
+from tests.doubles.fakes import BrightnessSession
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
-from tests.support.fakes import BrightnessSession
 from tests.support.picture_bytes import encode
 from tests.support.shares import TINY
 from tests.support.small_models import RANDOM, frames

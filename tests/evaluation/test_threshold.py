@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.bench.studies.decide.folds import CASES, counted
 from edgeseg.config import FitConfig
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.errors import DatasetError
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
+from tests.support.fold_promise import CASES, counted
 
 
 def good_images(scores: NDArray[np.float32]) -> GoodImageScores:

@@ -21,10 +21,10 @@ from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.scoring.detector import Detector
 from edgeseg.runtime.scoring.meters import Meters
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
+from tests.doubles.fakes import BrightnessSession
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
-from tests.support.fakes import BrightnessSession
 from tests.support.small_models import RANDOM, frames
 
 INPUT_HW = brightness_metadata().size_hw

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import cv2
 import numpy as np
 
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.runtime.capture.captures import Capture
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
-from tests.support.fakes import BrightnessSession
+from tests.doubles.fakes import BrightnessSession
+from tests.doubles.rig import Rig
 
 GOOD, BAD = 100, 250
 VALUES = {

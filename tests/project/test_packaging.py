@@ -68,7 +68,7 @@ def tree() -> set[str]:
     for part in ("edgeseg", *PARTS):
         for folder, folders, names in os.walk(REPO / part):  # does not follow the links
             # What only a reader of the checkout needs is not installed.
-            left_out = ("__pycache__", "results", "studies")
+            left_out = ("__pycache__", "results")
             folders[:] = [name for name in folders if name not in left_out]
             for name in names:
                 if name.endswith((".md", ".sh")):

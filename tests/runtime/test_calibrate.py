@@ -15,9 +15,9 @@ from edgeseg.contract.images import images_in, read_image, write_image
 from edgeseg.contract.metadata import ModelMetadata, TileLayout
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.runtime.backends.model_file import file_metadata
+from tests.doubles.fake_tensorrt_runtime import install_fakes, write_plan
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, succeed
-from tests.support.fake_tensorrt_runtime import install_fakes, write_plan
 from tests.support.retakes import pictured, resting
 
 COUNT = 30

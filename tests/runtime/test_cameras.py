@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime import cameras as module
 from edgeseg.runtime.cameras import CameraRow, cameras, plugged_in
-from tests.support.gige_camera import gige_camera
+from tests.doubles.gige_camera import gige_camera
 
 GIGE = CameraRow(
     source="aravis:GV01", vendor="Aravis", model="Fake", serial="GV01", address="127.0.0.1"

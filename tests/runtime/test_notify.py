@@ -17,8 +17,8 @@ from edgeseg.runtime.notify import Notifier
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.stream import stream
+from tests.doubles.fakes import Blocking, BrightnessSession, Canned, camera, clip, grey, opens, wait
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
-from tests.support.fakes import Blocking, BrightnessSession, Canned, camera, clip, grey, opens, wait
 
 
 class Manager:

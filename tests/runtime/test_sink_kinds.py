@@ -31,9 +31,9 @@ from edgeseg.runtime.sinks.hash_chain import parts_of
 from edgeseg.runtime.sinks.log_options import CounterOptions, EventOptions
 from edgeseg.runtime.stream import stream
 from edgeseg.runtime.web.page_sink import PageSink
+from tests.doubles.fakes import BrightnessSession, clip
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
-from tests.support.fakes import BrightnessSession, clip
 from tests.support.scored_frames import make_drift_state, make_result
 
 WITH_GRID = replace(brightness_metadata(), outputs=("map", "score", "grid"))

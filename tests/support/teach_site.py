@@ -9,9 +9,9 @@ from pathlib import Path
 from edgeseg.teach.project import Project
 from edgeseg.teach.service import TeachService
 from edgeseg.teach.web import WebOptions, serve
-from tests.support.chromium import Browser, Tab
-from tests.support.fake_teach import FakeTeach
-from tests.support.fakes import wait
+from tests.doubles.chromium import Browser, Tab
+from tests.doubles.fake_teach import FakeTeach
+from tests.doubles.fakes import wait
 from tests.support.teach_engine import CHILD
 
 PHONE, TABLET, DESK, HALL = (360, 740), (820, 1180), (1280, 800), (1920, 1080)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.chromium import Browser
+from tests.doubles.chromium import Browser
 from tests.support.teach_site import Site
 
 

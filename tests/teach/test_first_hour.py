@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeseg.bench.studies.teach.person import DESK, LONG_S, collect, draw, fit, judge, run
 from edgeseg.contract.images import write_image
-from tests.support.chromium import Browser, Tab
-from tests.support.fake_teach import scene
-from tests.support.gige_camera import SERIAL, gige_camera
+from tests.doubles.chromium import Browser, Tab
+from tests.doubles.fake_teach import scene
+from tests.doubles.gige_camera import SERIAL, gige_camera
+from tests.doubles.person import DESK, LONG_S, collect, draw, fit, judge, run
 from tests.support.teach_site import keep, taught
 
 

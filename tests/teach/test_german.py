@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from edgeseg.bench.studies.teach.chromium import Tab
-from edgeseg.bench.studies.teach.person import DESK, LONG_S, collect, fit, judge, run
 from edgeseg.contract.images import write_image
 from edgeseg.teach.page_files import texts
 from edgeseg.teach.said import recognised
-from tests.support.chromium import Browser
-from tests.support.fake_teach import scene
+from tests.doubles.chromium import Browser, Tab
+from tests.doubles.fake_teach import scene
+from tests.doubles.person import DESK, LONG_S, collect, fit, judge, run
 from tests.support.teach_site import keep, taught
 
 # Every line that was ever shown, after each answer of the service.

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeseg.bench.studies.teach.person import DESK, collect, fit
 from edgeseg.contract.images import write_image
-from tests.support.chromium import Browser
-from tests.support.fake_teach import HEIGHT, WIDTH
+from tests.doubles.chromium import Browser
+from tests.doubles.fake_teach import HEIGHT, WIDTH
+from tests.doubles.person import DESK, collect, fit
 from tests.support.teach_site import keep, taught
 
 

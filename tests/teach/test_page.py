@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from edgeseg.contract.images import write_image
-from tests.support.chromium import Browser
-from tests.support.fake_teach import WIDTH
-from tests.support.fakes import wait
+from tests.doubles.chromium import Browser
+from tests.doubles.fake_teach import WIDTH
+from tests.doubles.fakes import wait
 from tests.support.teach_site import DESK, HALL, PHONE, TABLET, TABS, Site, keep
 
 OPERATOR, SUPERVISOR = "an-operators-token-0", "a-supervisors-token-0"

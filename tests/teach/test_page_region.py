@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tests.support.chromium import Browser, Tab
-from tests.support.fake_teach import HEIGHT, WIDTH
-from tests.support.fakes import wait
+from tests.doubles.chromium import Browser, Tab
+from tests.doubles.fake_teach import HEIGHT, WIDTH
+from tests.doubles.fakes import wait
 from tests.support.teach_site import PHONE, Site
 
 

@@ -11,7 +11,7 @@ from edgeseg.errors import UsageError
 from edgeseg.runtime.web.access import Access
 from edgeseg.teach import uploads, web
 from edgeseg.teach.web import MAX_UPLOAD, WebOptions, routes_of, serve
-from tests.support.fake_teach import FakeTeach
+from tests.doubles.fake_teach import FakeTeach
 
 OPERATOR, SUPERVISOR = "an-operators-token-0", "a-supervisors-token-0"
 

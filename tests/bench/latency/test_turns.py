@@ -20,8 +20,8 @@ from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.choose import BACKENDS
 from edgeseg.runtime.backends.session_options import SessionOptions
+from tests.doubles.fakes import BrightnessSession
 from tests.support.brightness_model import write_brightness_model
-from tests.support.fakes import BrightnessSession
 
 ONE_THREAD = SessionOptions(threads=1)
 FRAME = np.random.default_rng(0).integers(0, 256, (32, 48, 3), np.uint8)

@@ -17,7 +17,7 @@ from edgeseg.export.engine.build import build_engine
 from edgeseg.export.engine.options import EngineOptions
 from edgeseg.runtime.backends.model_file import BackendUnavailable, plan_metadata
 from edgeseg.runtime.backends.plan_check import check_gpu
-from tests.support.fake_tensorrt_builder import PLAN, FakeConfig, FakeCuda, FakeTensorRt
+from tests.doubles.fake_tensorrt_builder import PLAN, FakeConfig, FakeCuda, FakeTensorRt
 from tests.support.small_graphs import SIZE_HW, write_graph
 
 DEFAULT = EngineOptions()

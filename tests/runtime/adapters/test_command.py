@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapter_kinds import CommandOptions
 from edgeseg.runtime.adapters import outbox
 from edgeseg.runtime.adapters.command import parse_commands
-from tests.support.fakes import BrightnessSession, Canned, grey, opens, wait
+from tests.doubles.fakes import BrightnessSession, Canned, grey, opens, wait
+from tests.doubles.rig import Rig
 
 WRITE = (
     "import os, sys; print(os.environ['EDGESEG_VERDICT'], os.environ['EDGESEG_RESULT'], "

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapter_kinds import HttpOptions
 from edgeseg.runtime.adapters.http_service import HttpService
 from edgeseg.runtime.station.station import Station
-from tests.support.fakes import BrightnessSession
+from tests.doubles.fakes import BrightnessSession
+from tests.doubles.rig import Rig
 
 TOKEN = "a-token-of-some-length"
 

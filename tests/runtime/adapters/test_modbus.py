@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgeseg.bench.studies.line.plc import ModbusPlc
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapters.modbus import MAX_CONNECTIONS, ModbusServer, answer
 from edgeseg.runtime.adapters.modbus_face import ModbusFace
@@ -53,7 +51,9 @@ from edgeseg.runtime.adapters.modbus_map import (
 from edgeseg.runtime.station.codes import ErrorCode, VerdictCode
 from edgeseg.runtime.station.records import Inspection, Job
 from edgeseg.runtime.station.station import Station
-from tests.support.fakes import BrightnessSession
+from tests.doubles.fakes import BrightnessSession
+from tests.doubles.plc import ModbusPlc
+from tests.doubles.rig import Rig
 
 
 class Desk:

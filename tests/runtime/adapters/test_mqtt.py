@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from edgeseg.bench.studies.line.broker import Broker, mosquitto
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapter_kinds import MqttOptions
 from edgeseg.runtime.adapters import mqtt as adapter
-from tests.support.fakes import BrightnessSession, wait
+from tests.doubles.broker import Broker, mosquitto
+from tests.doubles.fakes import BrightnessSession, wait
+from tests.doubles.rig import Rig
 
 pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt: pip install edgeseg[mqtt]")
 pytestmark = pytest.mark.skipif(

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgeseg.bench.studies.line.broker import free_port
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.runtime.adapters.mqtt import MqttAdapter
 from edgeseg.runtime.adapters.webhook import Webhook
+from tests.doubles.fakes import BrightnessSession, wait
+from tests.doubles.rig import Rig
+from tests.doubles.server_process import free_port
 from tests.support.brightness_model import brightness_metadata
 from tests.support.documents import keys_of, text_of
-from tests.support.fakes import BrightnessSession, wait
 
 FORMATS = text_of("docs/formats.md")
 DOORS = ("event", "http", "mqtt", "opcua", "webhook", "command")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from edgeseg.bench.studies.line.broker import free_port
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.runtime.adapters import opcua
 from edgeseg.runtime.adapters.opcua import NAMESPACE
-from tests.support.fakes import BrightnessSession
-from tests.support.opcua_peer import Peer, visit
+from tests.doubles.fakes import BrightnessSession
+from tests.doubles.opcua_peer import Peer, visit
+from tests.doubles.rig import Rig
+from tests.doubles.server_process import free_port
 
 asyncua = pytest.importorskip("asyncua", reason="needs asyncua: pip install edgeseg[opcua]")
 ua = asyncua.ua

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapter_kinds import WebhookOptions
 from edgeseg.runtime.adapters import webhook
-from tests.support.fakes import BrightnessSession, Canned, grey, opens
+from tests.doubles.fakes import BrightnessSession, Canned, grey, opens
+from tests.doubles.rig import Rig
 
 
 class Receiver:

@@ -24,9 +24,9 @@ from edgeseg.export import sessions
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
 from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions, available_cores
 from edgeseg.runtime.stream import stream
+from tests.doubles.fake_tensorrt_runtime import install_fakes, write_plan
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
-from tests.support.fake_tensorrt_runtime import install_fakes, write_plan
 
 FRAME = np.zeros((32, 48, 3), np.uint8)
 SOURCE = "synthetic:fps=0,frames=2,height=64,width=96"

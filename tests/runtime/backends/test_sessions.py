@@ -15,13 +15,13 @@ from edgeseg.runtime.backends.base import warm_up
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
 from edgeseg.runtime.backends.session_options import SessionOptions
+from tests.doubles.fakes import BrightnessSession
 from tests.support.brightness_model import (
     brightness_graph,
     brightness_metadata,
     write_brightness_model,
 )
 from tests.support.commands import succeed
-from tests.support.fakes import BrightnessSession
 
 FRAMES = np.random.default_rng(0).integers(0, 255, (5, 32, 48, 3), dtype=np.uint8)
 

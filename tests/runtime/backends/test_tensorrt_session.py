@@ -20,8 +20,8 @@ from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.plan_check import _versions_fit, rebuild
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.backends.tensorrt_session import TensorRtSession
+from tests.doubles.fake_tensorrt_runtime import FakeCuda, install_fakes, write_plan
 from tests.support.brightness_model import PLAN, brightness_metadata, write_brightness_model
-from tests.support.fake_tensorrt_runtime import FakeCuda, install_fakes, write_plan
 
 FRAMES = np.random.default_rng(0).integers(0, 255, (5, 32, 48, 3), dtype=np.uint8)
 

@@ -19,8 +19,8 @@ from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.records import SourceEvent
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
-from tests.support.fakes import BrightnessSession, Collect, wait
-from tests.support.gige_camera import SERIAL, GigeCamera, gige_camera, is_whole
+from tests.doubles.fakes import BrightnessSession, Collect, wait
+from tests.doubles.gige_camera import SERIAL, GigeCamera, gige_camera, is_whole
 
 BY_NAME = {pixel.name: pixel for pixel in FORMATS.values()}
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
-from tests.support.fakes import grey
+from tests.doubles.fakes import grey
 
 IMAGE = grey(1, (2, 2))
 

@@ -17,7 +17,7 @@ from edgeseg.runtime.capture.gstreamer_process import GstProcess, command, open_
 from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
-from tests.support.fakes import BrightnessSession, Collect, wait
+from tests.doubles.fakes import BrightnessSession, Collect, wait
 
 real = pytest.mark.skipif(
     shutil.which(gstreamer_process.PROGRAM) is None,

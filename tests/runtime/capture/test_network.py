@@ -15,8 +15,8 @@ from edgeseg.progress import ignore
 from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
-from tests.support.coded_camera import Camera, draw_number, read_number
-from tests.support.fakes import BrightnessSession, Collect
+from tests.doubles.coded_camera import Camera, draw_number, read_number
+from tests.doubles.fakes import BrightnessSession, Collect
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from edgeseg.runtime.capture.frame_buffer import FrameBuffer
 from edgeseg.runtime.capture.reader import Reader, backoff_s
 from edgeseg.runtime.capture.sources import SourceSpec
 from edgeseg.runtime.records import SourceEvent
-from tests.support.fakes import Blocking, Canned, camera, clip, grey, opens
+from tests.doubles.fakes import Blocking, Canned, camera, clip, grey, opens
 
 
 class Bench:

@@ -17,8 +17,8 @@ from edgeseg.runtime.records import SourceEvent
 from edgeseg.runtime.station.codes import ErrorCode
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.triggers.intakes import HardwareIntake, SoftwareIntake
+from tests.doubles.fakes import camera, clip, grey
 from tests.meaning.world import Sim
-from tests.support.fakes import camera, clip, grey
 
 
 def test_one_byte_makes_another_picture() -> None:

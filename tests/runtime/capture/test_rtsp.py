@@ -15,8 +15,8 @@ from edgeseg.runtime.capture.opencv_capture import open_network, why_no_network
 from edgeseg.runtime.capture.sources import open_capture, parse_source
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
-from tests.support.fakes import BrightnessSession, Collect, wait
-from tests.support.rtsp_server import RtspServer, why_no_server
+from tests.doubles.fakes import BrightnessSession, Collect, wait
+from tests.doubles.rtsp_server import RtspServer, why_no_server
 
 MISSING = why_no_server()
 real = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a server")

@@ -15,7 +15,7 @@ from edgeseg.runtime.capture.sources import (
     parse_source,
 )
 from edgeseg.runtime.capture.synthetic_camera import SyntheticOptions
-from tests.support.fakes import Canned, grey
+from tests.doubles.fakes import Canned, grey
 
 
 @pytest.fixture

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.bench.studies.line.broker import Broker, mosquitto
-from edgeseg.bench.studies.line.plc import ModbusPlc
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.contract.images import write_image
 from edgeseg.contract.signature import check_signature, sign
 from edgeseg.contract.signing_keys import make_keys
@@ -27,8 +24,11 @@ from edgeseg.runtime.product import offer_recipes
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import put_model, versions_of
 from edgeseg.runtime.station.codes import Check, ErrorCode
+from tests.doubles.broker import Broker, mosquitto
+from tests.doubles.fakes import wait
+from tests.doubles.plc import ModbusPlc
+from tests.doubles.rig import Rig
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
-from tests.support.fakes import wait
 from tests.support.page_site import running as page_site
 from tests.support.recipe_folders import CPU, approve_now, edit, new_recipe, part
 from tests.support.recipe_line import change, inspect, line

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.bench.studies.line.broker import Broker, free_port, mosquitto
-from edgeseg.bench.studies.line.plc import ModbusPlc
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.contract.images import write_image
 from edgeseg.runtime.adapters.modbus_map import (
     CHECK_ANSWER,
@@ -23,8 +20,12 @@ from edgeseg.runtime.golden.record import records_of
 from edgeseg.runtime.product import offer_recipes
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.station.codes import Check, CheckAnswer, ErrorCode
+from tests.doubles.broker import Broker, mosquitto
+from tests.doubles.opcua_peer import Peer, visit
+from tests.doubles.plc import ModbusPlc
+from tests.doubles.rig import Rig
+from tests.doubles.server_process import free_port
 from tests.runtime.adapters.test_http_service import ask
-from tests.support.opcua_peer import Peer, visit
 from tests.support.page_site import running as page_site
 from tests.support.recipe_folders import new_recipe, part
 from tests.support.recipe_line import inspect, line

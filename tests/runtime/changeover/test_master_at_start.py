@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.bench.studies.line.plc import ModbusPlc
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.contract.images import write_image
 from edgeseg.runtime.adapters.modbus_map import STATUS, Status
 from edgeseg.runtime.capture.frame_tap import FrameTap
@@ -17,6 +15,8 @@ from edgeseg.runtime.changeover.changeover import MASTER_WANTED
 from edgeseg.runtime.recipes.recipe import read_recipe
 from edgeseg.runtime.station.codes import Check, CheckAnswer
 from edgeseg.runtime.web.page_sink import PageSink
+from tests.doubles.plc import ModbusPlc
+from tests.doubles.rig import Rig
 from tests.support.recipe_folders import approve_now, edit, new_recipe, part
 from tests.support.recipe_line import change, inspect, line
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.contract.images import write_image
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.frame_tap import FrameTap
 from edgeseg.runtime.changeover import changeover
+from tests.doubles.fakes import wait
+from tests.doubles.rig import Rig
 from tests.runtime.adapters.test_http_service import ask
-from tests.support.fakes import wait
 from tests.support.recipe_folders import approve_now, edit, new_recipe, part
 from tests.support.recipe_line import inspect, line
 

@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("cryptography", reason="needs cryptography: pip install edgeseg[sign]")
 
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.contract.images import write_image
 from edgeseg.contract.signature import sign
 from edgeseg.contract.signed_files import SignedFiles
@@ -25,6 +24,7 @@ from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import put_model
 from edgeseg.runtime.station.codes import Check, ErrorCode
+from tests.doubles.rig import Rig
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.recipe_folders import CPU, approve_now, edit, new_recipe, part
 from tests.support.recipe_line import change, inspect, line

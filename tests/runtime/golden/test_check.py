@@ -20,8 +20,8 @@ from edgeseg.runtime.golden.expected import read_expected, write_expected
 from edgeseg.runtime.golden.open_judge import check_recipe
 from edgeseg.runtime.golden.record import CheckRecord, records_of, write_record
 from edgeseg.runtime.recipes.recipe import Recipe
+from tests.doubles.fakes import BrightnessSession
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
-from tests.support.fakes import BrightnessSession
 from tests.support.recipe_folders import CPU, approve_now, edit, new_recipe, part
 
 

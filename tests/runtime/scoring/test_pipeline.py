@@ -17,8 +17,8 @@ from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
+from tests.doubles.fakes import BrightnessSession, Canned, Collect, camera, clip, grey, opens, wait
 from tests.support.brightness_model import brightness_metadata
-from tests.support.fakes import BrightnessSession, Canned, Collect, camera, clip, grey, opens, wait
 
 WARM_UP = 3  # runs
 PLAIN = PipelineConfig(queue_size=8, stall_timeout_s=5.0)

@@ -15,8 +15,8 @@ from edgeseg.runtime.scoring.meters import Meters
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 from edgeseg.runtime.sinks.event_log import frame_event
+from tests.doubles.fakes import BrightnessSession, grey
 from tests.support.brightness_model import brightness_metadata
-from tests.support.fakes import BrightnessSession, grey
 
 GOOD = np.linspace(100.0, 198.0, 99, dtype=np.float32)
 LEVELS = (90, 150, 185, 205, 240)

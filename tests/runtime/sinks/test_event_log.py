@@ -14,7 +14,7 @@ from edgeseg.runtime.records import FrameResult, Region, SourceEvent, StageTimes
 from edgeseg.runtime.sinks import event_log as module
 from edgeseg.runtime.sinks import line_file
 from edgeseg.runtime.sinks.event_log import EventLog, frame_event
-from tests.support.fakes import grey, wait
+from tests.doubles.fakes import grey, wait
 
 
 def result(index: int = 0, *, score: float = 3.0, alarm: bool = False) -> FrameResult:

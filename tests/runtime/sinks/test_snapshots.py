@@ -12,7 +12,7 @@ import pytest
 from edgeseg.runtime.records import FrameResult
 from edgeseg.runtime.sinks import snapshots
 from edgeseg.runtime.sinks.snapshots import SnapshotSink, snapshot_stem
-from tests.support.fakes import wait
+from tests.doubles.fakes import wait
 from tests.support.scored_frames import make_result
 
 

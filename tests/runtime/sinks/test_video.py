@@ -13,7 +13,7 @@ from edgeseg.contract.prediction import Prediction
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.records import FrameResult, StageTimes
 from edgeseg.runtime.sinks.video import Recorder, VideoFile
-from tests.support.fakes import grey
+from tests.doubles.fakes import grey
 
 
 def result(

@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.bench.studies.line.broker import Broker, free_port, mosquitto
-from edgeseg.bench.studies.line.plc import ModbusPlc
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.runtime.adapters.modbus_map import NEXT_PART_ID, PART_NOTE, text_registers
 from edgeseg.runtime.capture.captures import Grab, Wait
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
 from edgeseg.runtime.station.codes import PartNote
 from edgeseg.runtime.triggers.part import GONE, REST
+from tests.doubles.broker import Broker, mosquitto
+from tests.doubles.fakes import BrightnessSession
+from tests.doubles.gige_camera import SERIAL, gige_camera
+from tests.doubles.opcua_peer import Peer, visit
+from tests.doubles.plc import ModbusPlc
+from tests.doubles.rig import Rig
+from tests.doubles.server_process import free_port
 from tests.runtime.adapters.test_http_service import ask
-from tests.support.fakes import BrightnessSession
-from tests.support.gige_camera import SERIAL, gige_camera
-from tests.support.opcua_peer import Peer, visit
 
 
 class LineCamera:

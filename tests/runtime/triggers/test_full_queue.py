@@ -2,9 +2,9 @@
 
 import threading
 
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.runtime.station.codes import ErrorCode
-from tests.support.fakes import BrightnessSession
+from tests.doubles.fakes import BrightnessSession
+from tests.doubles.rig import Rig
 
 QUEUE = 3
 

@@ -3,11 +3,11 @@
 import json
 import urllib.request
 
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.runtime.capture.sources import open_capture, parse_source
 from edgeseg.runtime.station.codes import ErrorCode
-from tests.support.fakes import BrightnessSession
-from tests.support.gige_camera import SERIAL, gige_camera
+from tests.doubles.fakes import BrightnessSession
+from tests.doubles.gige_camera import SERIAL, gige_camera
+from tests.doubles.rig import Rig
 
 
 def test_one_frame_for_each_trigger_and_an_answer_when_the_camera_is_killed() -> None:

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from edgeseg.bench.studies.line.rig import Rig, RigCamera
 from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.progress import ignore
 from edgeseg.runtime.capture.captures import Grab
@@ -17,7 +16,8 @@ from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.station.codes import ErrorCode, VerdictCode
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.triggers.station_sink import StationSink
-from tests.support.fakes import BrightnessSession, Canned, camera, grey, opens, wait
+from tests.doubles.fakes import BrightnessSession, Canned, camera, grey, opens, wait
+from tests.doubles.rig import Rig, RigCamera
 
 MODBUS = {"trigger": "modbus", "modbus": "0"}
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.runtime.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.sinks.event_log import frame_event
 from edgeseg.runtime.station.codes import Check, ErrorCode
 from edgeseg.runtime.web.page_sink import PageSink
-from tests.support.fakes import BrightnessSession
+from tests.doubles.fakes import BrightnessSession
+from tests.doubles.rig import Rig
 
 
 class Words:

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.options import read_options
 from edgeseg.runtime.station.codes import ErrorCode
 from edgeseg.runtime.station.records import Inspection, StationResult, vote
 from edgeseg.runtime.station.station import Station
-from tests.support.fakes import BrightnessSession, Canned, opens
+from tests.doubles.fakes import BrightnessSession, Canned, opens
+from tests.doubles.rig import Rig
 
 SIZE_HW = (96, 160)
 GROUND = 60

@@ -18,7 +18,7 @@ from edgeseg.runtime.web.connections import (
     TimedReader,
 )
 from edgeseg.runtime.web.site_server import SiteHandler
-from tests.support.fakes import wait
+from tests.doubles.fakes import wait
 from tests.support.page_site import TOKEN, Site, running
 
 WATCH = b"GET /stream.mjpg HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -15,8 +15,8 @@ from edgeseg.runtime.drift.sink import DriftSink, drift_event
 from edgeseg.runtime.station.codes import Check
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.page_sink import PageSink, RecipeChoice
+from tests.doubles.chromium import Browser
 from tests.support.brightness_model import brightness_metadata
-from tests.support.chromium import Browser
 from tests.support.scored_frames import THRESHOLD, FakeView, make_result, passing_part
 
 TOKEN = "a-token-of-the-test-0123456789"

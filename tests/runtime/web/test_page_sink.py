@@ -18,8 +18,8 @@ from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.drift.position import Movement
 from edgeseg.runtime.records import SourceEvent
 from edgeseg.runtime.web.page_sink import PageSink
+from tests.doubles.fakes import wait
 from tests.support.brightness_model import brightness_metadata
-from tests.support.fakes import wait
 from tests.support.page_site import Site, running
 from tests.support.scored_frames import make_result
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgeseg.runtime.web import live_view, site_server
 from edgeseg.runtime.web.live_view import LiveView
-from tests.support.fakes import wait
+from tests.doubles.fakes import wait
 from tests.support.page_site import Site, running
 from tests.support.scored_frames import make_result
 

@@ -1,0 +1,260 @@
+"""Figures of settings on categories and seeds, and the tables in which one is chosen."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from edgeseg.bench.choices.trial import Tried, at_rate
+from edgeseg.bench.harness.tabular import Table, column, table_of
+
+RATES = (0.01, 0.05)
+# What a choice may go by, and its title; every one is a mean over categories and seeds.
+CRITERIA = {
+    "pro": "PRO",
+    "image_auroc": "image AUROC",
+    "recall": "recall",
+    "recall_1": "recall 1 %",
+    "recall_5": "recall 5 %",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """The figures of one setting on one category or, as means, on several."""
+
+    pro: float
+    pro_05: float  # nan where an older run did not measure it, like f1
+    image_auroc: float
+    recall: float  # at the threshold that the setting ships with, like f1
+    f1: float
+    recall_1: float  # at the threshold for 1 %
+    recall_5: float
+    flagged: tuple[float, float, float]  # good test images: shipped, for 1 %, for 5 %
+    good: float
+    planted: tuple[float, float]  # share found at 1 % and 5 %; nan without planted defects
+    reads: float
+
+    @classmethod
+    def of(cls, tried: Tried) -> "Figures":
+        """Of one fit."""
+        points = [at_rate(tried, rate) for rate in (None, *RATES)]
+        found = [math.nan if point.planted is None else point.planted for point in points[1:]]
+        return cls(
+            pro=_measured(tried, "pro"),
+            pro_05=_measured(tried, "pro_05"),
+            image_auroc=_measured(tried, "image_auroc"),
+            recall=points[0].recall,
+            f1=_measured(tried, "f1"),
+            recall_1=points[1].recall,
+            recall_5=points[2].recall,
+            flagged=(points[0].flagged, points[1].flagged, points[2].flagged),
+            good=points[0].good,
+            planted=(found[0], found[1]),
+            reads=tried.reads,
+        )
+
+    @classmethod
+    def mean(cls, parts: Sequence["Figures"]) -> "Figures":
+        """Means over categories and seeds; flagged images stay counts beside their number."""
+        means: dict[str, Any] = {}
+        for item in fields(cls):
+            values = np.mean([getattr(part, item.name) for part in parts], axis=0)
+            means[item.name] = tuple(values.tolist()) if values.ndim else float(values)
+        return cls(**means)
+
+    @property
+    def false_alarms(self) -> tuple[float, ...]:
+        """Shares of all good test images, whatever category they are of."""
+        return tuple(count / self.good for count in self.flagged)
+
+
+def _measured(tried: Tried, key: str) -> float:
+    value = tried.figures.get(key)
+    return math.nan if value is None else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A setting as people read it."""
+
+    setting: str = field(metadata=column("setting"))
+    pro: float = field(metadata=column("PRO", better="high"))
+    pro_05: float = field(metadata=column("PRO 0.05", better="high"))
+    image_auroc: float = field(metadata=column("image AUROC", better="high"))
+    recall: float = field(metadata=column("recall", better="high"))
+    alarms: float = field(metadata=column("false alarms", better="low"))
+    f1: float = field(metadata=column("F1", better="high"))
+    recall_1: float = field(metadata=column("recall 1 %", better="high"))
+    alarms_1: float = field(metadata=column("false alarms 1 %", better="low"))
+    recall_5: float = field(metadata=column("recall 5 %", better="high"))
+    alarms_5: float = field(metadata=column("false alarms 5 %", better="low"))
+    planted_1: float = field(metadata=column("planted 1 %"))
+    planted_5: float = field(metadata=column("planted 5 %"))
+    reads: float = field(metadata=column("M read", digits=2, better="low"))
+
+    @classmethod
+    def of(cls, name: str, figures: Figures) -> "Row":
+        """With the name of a setting or of a category."""
+        alarms = figures.false_alarms
+        return cls(
+            setting=name,
+            pro=figures.pro,
+            pro_05=figures.pro_05,
+            image_auroc=figures.image_auroc,
+            recall=figures.recall,
+            alarms=alarms[0],
+            f1=figures.f1,
+            recall_1=figures.recall_1,
+            alarms_1=alarms[1],
+            recall_5=figures.recall_5,
+            alarms_5=alarms[2],
+            planted_1=figures.planted[0],
+            planted_5=figures.planted[1],
+            reads=figures.reads / 1e6,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """How a setting differs from the first when single categories are left out."""
+
+    setting: str = field(metadata=column("setting"))
+    by: str = field(metadata=column("figure"))
+    mean: float = field(metadata=column("difference", signed=True))
+    lowest: float = field(metadata=column("lowest", signed=True))
+    without: str = field(metadata=column("without"))
+    highest: float = field(metadata=column("highest", signed=True))
+    seeds: float = field(metadata=column("std over seeds"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What would be chosen on all other categories, and what it reaches on this one."""
+
+    category: str = field(metadata=column("category"))
+    by: str = field(metadata=column("chosen by"))
+    setting: str = field(metadata=column("setting"))
+    reached: float = field(metadata=column("reached"))
+    first: float = field(metadata=column("the first reaches"))
+    best: float = field(metadata=column("the best reaches"))
+
+
+class Comparison:
+    """Figures of every setting, category and seed."""
+
+    def __init__(self, figures: dict[tuple[str, str, int], Figures]) -> None:
+        self.figures = figures
+        self.settings = list(dict.fromkeys(setting for setting, _, _ in figures))
+        self.categories = list(dict.fromkeys(category for _, category, _ in figures))
+        self.seeds = sorted({seed for _, _, seed in figures})
+
+    def mean(
+        self, setting: str, *, without: str | None = None, seed: int | None = None
+    ) -> Figures | None:
+        """Over categories and seeds; None where one of them could not be measured."""
+        seeds = self.seeds if seed is None else [seed]
+        wanted = [
+            (setting, category, each)
+            for category in self.categories
+            for each in seeds
+            if category != without
+        ]
+        if not wanted or any(key not in self.figures for key in wanted):
+            return None
+        return Figures.mean([self.figures[key] for key in wanted])
+
+    def of_category(self, setting: str, category: str) -> Figures | None:
+        """Over seeds."""
+        parts = [
+            found
+            for seed in self.seeds
+            if (found := self.figures.get((setting, category, seed))) is not None
+        ]
+        return Figures.mean(parts) if len(parts) == len(self.seeds) else None
+
+    @property
+    def complete(self) -> list[str]:
+        """Settings that were measured everywhere."""
+        return [setting for setting in self.settings if self.mean(setting) is not None]
+
+    def tables(self) -> Iterator[Table]:
+        """All settings, differences with a category left out, choices, and every category."""
+        means = [(name, self.mean(name)) for name in self.complete]
+        yield table_of(
+            "Settings",
+            [Row.of(name, figures) for name, figures in means if figures is not None],
+            note="Means over categories and seeds; recall, false alarms and F1 at the threshold "
+            "that the setting ships with, the first two also at those for 1 and 5 %. False alarms "
+            "are shares of all good test images. M read: millions of factor entries that a frame "
+            "is compared with.",
+        )
+        if len(self.categories) > 1 and len(self.complete) > 1:
+            yield table_of(
+                f"Difference to {self.complete[0]}, each category left out in turn",
+                list(self.left_out()),
+            )
+            yield table_of("Chosen without the category", list(self.chosen()))
+        for category in self.categories:
+            of_each = [(name, self.of_category(name, category)) for name in self.settings]
+            rows = [Row.of(name, figures) for name, figures in of_each if figures is not None]
+            yield table_of(category, rows)
+
+    def left_out(self) -> Iterator[LeftOut]:
+        """Every setting against the first."""
+        first = self.complete[0]
+        for setting in self.complete[1:]:
+            for key, title in CRITERIA.items():
+                apart = {
+                    category: self._difference(setting, first, key, without=category)
+                    for category in self.categories
+                }
+                by_seed = [self._difference(setting, first, key, seed=seed) for seed in self.seeds]
+                yield LeftOut(
+                    setting=setting,
+                    by=title,
+                    mean=self._difference(setting, first, key),
+                    lowest=min(apart.values()),
+                    without=min(apart, key=lambda category: apart[category]),
+                    highest=max(apart.values()),
+                    seeds=float(np.std(by_seed)),
+                )
+
+    def _difference(
+        self,
+        setting: str,
+        first: str,
+        key: str,
+        *,
+        without: str | None = None,
+        seed: int | None = None,
+    ) -> float:
+        one, other = (
+            float(getattr(self.mean(each, without=without, seed=seed), key))
+            for each in (setting, first)
+        )
+        return one - other
+
+    def chosen(self) -> Iterator[Chosen]:
+        """By every criterion, for every category."""
+        for key, title in CRITERIA.items():
+            for category in self.categories:
+                others = {
+                    name: float(getattr(self.mean(name, without=category), key))
+                    for name in self.complete
+                }
+                here = {
+                    name: float(getattr(self.of_category(name, category), key))
+                    for name in self.complete
+                }
+                best = max(others, key=lambda name: others[name])
+                yield Chosen(
+                    category=category,
+                    by=title,
+                    setting=best,
+                    reached=here[best],
+                    first=here[self.complete[0]],
+                    best=max(here.values()),
+                )

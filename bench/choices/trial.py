@@ -1,0 +1,205 @@
+"""One setting tried on one category by the product's own fit and evaluation.
+
+images --Remembered backbone--> feature maps, kept --fit_in--> artefact --evaluate--> Tried
+
+What comes out of the backbone depends on image, backbone and layers alone, so settings and seeds of
+a category share one pass of it; all behind it is done anew, by the functions that users call.
+"""
+
+import hashlib
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.config import FitConfig
+from edgeseg.contract.prediction import above
+from edgeseg.data.datasets import Dataset
+from edgeseg.evaluation.evaluate import Evaluation, evaluate
+from edgeseg.evaluation.threshold import GoodImageScores, calibrate
+from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.fitting import FitOptions, fit_in
+from edgeseg.model.backbone_weights import BackboneWeights
+from edgeseg.model.feature_extractor import Backbone
+from edgeseg.model.predictor import frame_predictor, torch_predictor
+from edgeseg.progress import ignore
+
+MOST_BYTES = 6 << 30  # of feature maps: 528 images of 512x512 with ResNet-18
+
+
+class FeatureMemory:
+    """Feature maps by the content of their input; beyond `most_bytes` no more are kept."""
+
+    def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
+        self._maps: dict[bytes, tuple[Tensor, ...]] = {}
+        self._room = most_bytes
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._maps
+
+    def keep(self, key: bytes, maps: tuple[Tensor, ...]) -> None:
+        """Remember the maps of one input."""
+        size = sum(each.numel() * each.element_size() for each in maps)
+        if key not in self._maps and size <= self._room:
+            self._room -= size
+            self._maps[key] = tuple(each.clone() for each in maps)
+
+    def __getitem__(self, key: bytes) -> tuple[Tensor, ...]:
+        return self._maps[key]
+
+
+class RememberedBackbone(Backbone):
+    """The same network, which looks up inputs that it has seen before."""
+
+    def __init__(self, backbone: Backbone, *, layers: tuple[int, ...], memory: FeatureMemory):
+        super().__init__(backbone.spec, layers=layers)
+        self.load_state_dict(backbone.state_dict())
+        self.memory = memory
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """Normalised float images (N, 3, H, W) to one map a tap."""
+        keys = [content_key(row) for row in x]
+        new = [place for place, key in enumerate(keys) if key not in self.memory]
+        fresh: dict[int, tuple[Tensor, ...]] = {}
+        if new:
+            # A single image takes another path through convolutions: see FeatureSpace.
+            maps = super().forward(x[new if len(new) > 1 else new * 2])
+            for row, place in enumerate(new):
+                fresh[place] = tuple(each[row] for each in maps)
+                self.memory.keep(keys[place], fresh[place])
+        rows = [
+            fresh[place] if place in fresh else self.memory[key] for place, key in enumerate(keys)
+        ]
+        return [torch.stack(tap) for tap in zip(*rows, strict=True)]
+
+
+def content_key(row: Tensor) -> bytes:
+    """What tells one input from all others."""
+    return hashlib.blake2b(row.contiguous().numpy().tobytes(), digest_size=16).digest()
+
+
+def remembering(config: FitConfig, *, memory: FeatureMemory, weights: str | None) -> FeatureSpace:
+    """The space of these settings, whose backbone remembers."""
+    space = FeatureSpace.load(config, weights=weights, note=ignore)
+    network = space.weights.backbone
+    backbone = RememberedBackbone(network, layers=config.layers, memory=memory)
+    return replace(space, weights=BackboneWeights.of(config, space.origin, backbone))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """What one fit gave; scores are kept, so that thresholds can be chosen again."""
+
+    figures: dict[str, float | None]  # by the keys of METRICS, at the threshold of the fit
+    scores: tuple[float, ...]  # of the test images
+    labels: tuple[int, ...]
+    good: tuple[float, ...]  # of the training images, by models without them
+    peaks: tuple[float, ...]
+    planted: tuple[float, ...]
+    method: str  # of the calibration
+    unseen: bool
+    rate: float  # that was asked for
+    reads: int  # numbers of the factors that a frame is compared with
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; scores to six digits."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Tried":
+        """Read what to_dict wrote."""
+        plain: dict[str, Any] = {
+            key: tuple(item) if isinstance(item, list) else item for key, item in values.items()
+        }
+        return cls(**plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [float(f"{item:.6g}") if isinstance(item, float) else item for item in value]
+    return value
+
+
+def try_setting(
+    dataset: Dataset, config: FitConfig, *, memory: FeatureMemory, options: FitOptions
+) -> Tried:
+    """Fit on a category and evaluate on its test images."""
+    space = remembering(config, memory=memory, weights=options.weights)
+    artefact = fit_in(space, dataset, options)
+    return tried_of(artefact, _evaluated(artefact, dataset))
+
+
+def _evaluated(artefact: Artefact, dataset: Dataset) -> Evaluation:
+    calibration, config = artefact.calibration, artefact.config
+    return evaluate(
+        frame_predictor(torch_predictor(artefact.model()), config),
+        dataset,
+        size_hw=config.image_hw,
+        thresholds=calibration.thresholds,
+    )
+
+
+def tried_of(artefact: Artefact, evaluation: Evaluation) -> Tried:
+    """The record of a fit and its evaluation."""
+    calibration, planted = artefact.calibration, artefact.planted
+    return Tried(
+        figures=evaluation.figures,
+        scores=evaluation.ranks,
+        labels=evaluation.labels,
+        good=_numbers(calibration.good.of_parts.scores),
+        peaks=_numbers(calibration.good.of_parts.peaks),
+        planted=_numbers(None if planted is None else planted.scores),
+        method=calibration.method,
+        unseen=calibration.answered_rate < 1,
+        rate=artefact.config.false_alarm_rate,
+        reads=artefact.factors.factor.size,
+    )
+
+
+def _numbers(values: NDArray[np.float32] | None) -> tuple[float, ...]:
+    return () if values is None else tuple(values.astype(float).tolist())
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtRate:
+    """What the threshold of one false-alarm rate gives on the test images."""
+
+    threshold: float
+    recall: float  # share of the defective test images that it finds
+    flagged: int  # good test images
+    good: int  # how many of those there are
+    planted: float | None  # share of the planted defects that it finds
+
+
+def at_rate(tried: Tried, rate: float | None = None) -> AtRate:
+    """By the product's rule from the good scores that were kept; None: the rate of the fit."""
+    none = np.zeros(0, np.float32)  # statistics that no threshold looks at
+    good = GoodImageScores(
+        scores=np.array(tried.good, np.float32),
+        peaks=np.array(tried.peaks, np.float32),
+        frame_d2=none,
+        d2_mean=none,
+        d2_std=none,
+    )
+    threshold = calibrate(
+        good,
+        false_alarm_rate=tried.rate if rate is None else rate,
+        how=tried.method,
+        expected_d2=0.0,
+        measured_d2=0.0,
+        unseen=tried.unseen,
+    ).score_threshold
+    alarm = above(np.array(tried.scores), threshold)
+    defective = np.array(tried.labels, bool)
+    planted = above(np.array(tried.planted), threshold)
+    return AtRate(
+        threshold=threshold,
+        recall=float(np.mean(alarm[defective])),
+        flagged=int(np.count_nonzero(alarm[~defective])),
+        good=int(np.count_nonzero(~defective)),
+        planted=float(np.mean(planted)) if planted.size else None,
+    )

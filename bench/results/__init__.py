@@ -1,0 +1,1 @@
+"""Reports that documents name, and what makes tables of them. Not installed."""

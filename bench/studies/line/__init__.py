@@ -1,1 +1,0 @@
-"""A station under load: triggers and results, counted."""

@@ -1,1 +1,0 @@
-"""What fewer bits and other threads cost in accuracy and time."""

@@ -1,1 +1,0 @@
-"""Parts and cameras that move."""

@@ -1,1 +1,0 @@
-"""Large pictures, and many processes."""

@@ -1,1 +1,0 @@
-"""What teaching on the device is worth, and what wrong marks cost."""

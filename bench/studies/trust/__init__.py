@@ -1,1 +1,0 @@
-"""What the studies of kills and faults share: commands in forked processes, and their outputs."""

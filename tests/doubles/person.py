@@ -1,0 +1,54 @@
+"""What a person presses on the teaching page, from the first picture to a running station."""
+
+from collections.abc import Callable
+
+from tests.doubles.chromium import Tab
+
+DESK = (1280, 800)
+LONG_S = 240.0  # for a process of its own, on a computer that is busy
+
+
+def look(tab: Tab) -> None:
+    """Wait for the page and for the camera's picture on it."""
+    tab.wait_for("!$('capture').disabled && !$('live').hidden", timeout_s=LONG_S)
+
+
+def collect(tab: Tab, count: int, *, part: Callable[[int], None] = lambda index: None) -> None:
+    """Press the button for each part, once `part` has brought it."""
+    look(tab)
+    for index in range(count):
+        part(index)
+        before = tab.evaluate("state.good")
+        tab.click("#capture")
+        tab.wait_for(f"state.good > {before}")
+
+
+def draw(tab: Tab, *corners_share: tuple[float, float]) -> None:
+    """Pull a rectangle over the picture."""
+    tab.click("#tab-region")
+    tab.wait_for("regionLoaded && !$('live').hidden")
+    box = tab.evaluate("(b => [b.x, b.y, b.width, b.height])($('drawing').getBoundingClientRect())")
+    tab.drag(*((box[0] + x * box[2], box[1] + y * box[3]) for x, y in corners_share))
+    tab.wait_for("$('region-saved').innerText !== '' && drawn.roi !== null")
+
+
+def fit(tab: Tab) -> None:
+    """Until it has ended, well or not."""
+    tab.click("#tab-fit")
+    tab.click("#fit-start")
+    tab.wait_for("['done', 'failed'].includes(state.fit.state)", timeout_s=LONG_S)
+
+
+def judge(tab: Tab) -> None:
+    """Until the oddest good part is shown with its map."""
+    tab.click("#fit-next")
+    tab.wait_for("!$('judged').hidden && document.querySelector('#worst img')?.naturalWidth")
+
+
+def run(tab: Tab) -> None:
+    """Until a verdict is shown."""
+    tab.click("#judge-next")
+    tab.click("#run-start")
+    tab.wait_for(
+        "state.run.state === 'running' && $('verdict').matches('.good, .bad')", timeout_s=LONG_S
+    )
