@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from edgeseg.bench.harness.accuracy import open_limited
+from edgeseg.bench.harness.category_study import gathered
 from edgeseg.bench.harness.report import Report
 from edgeseg.data.datasets import Dataset
-from edgeseg.options import FOLDER, gathered, note
+from edgeseg.options import FOLDER, note
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from edgeseg.bench.cli.options import threads_option, threads_or_all
 from edgeseg.bench.harness.accuracy import LABELS
 from edgeseg.bench.harness.fit_worker import fit_in_process
 from edgeseg.bench.harness.machine import busy_warning, describe
@@ -23,6 +22,7 @@ from edgeseg.config import FitConfig
 from edgeseg.errors import EdgesegError
 from edgeseg.files import write_json
 from edgeseg.options import FILE, note
+from edgeseg.runtime.backends.session_options import available_cores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +193,7 @@ def _cells(measured: dict[str, Any]) -> PrecisionCells:
     help="Only this row of the table, counted from 1; may be repeated.",
 )  # fmt: skip
 @click.option("--rehearse", is_flag=True, help="Small boards: does it run? No figures.")
-@threads_option
+@click.option("--threads", type=click.IntRange(1), help="[default: all cores]")
 def large(
     data: Path,
     out: Path,
@@ -209,7 +209,7 @@ def large(
     python -m edgeseg.bench.studies.scale.large mvtec_ad/screw --out large.json
     """
     study = REHEARSAL if rehearse else STUDY
-    count = threads_or_all(threads)
+    count = threads or available_cores()
     # Without the folders that lead to them: the file is for others to read.
     command = f"python -m edgeseg.bench.studies.scale.large {data.name} --out {out.name}"
     command += f" --backbone {backbone}"

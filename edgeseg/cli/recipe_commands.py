@@ -42,9 +42,10 @@ from edgeseg.runtime.recipes.recipe import (
 )
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
 from edgeseg.tables import aligned
+from edgeseg.typed_options import NearestGroup
 
 
-@click.group()
+@click.group(cls=NearestGroup)
 def recipe() -> None:
     """Keep a folder for each product: model, region, operating point, golden pictures.
 
