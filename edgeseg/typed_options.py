@@ -136,8 +136,8 @@ def _option(item: "Field[Any]", group: str) -> Option:
         settings["type"] = kind or _kind(annotation)
     if default is MISSING:
         settings["required"] = True
-    elif default not in (None, ()):
-        settings["default"] = as_text(default) if as_text else default
+    elif default is not None and not (settings["multiple"] and default == ()):
+        settings["default"] = as_text(default) if as_text and default else default
     return Option([*flags, item.name], **settings)
 
 

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from edgeseg.options import FILE, SIZE
+from edgeseg.options import FILE, SIZE, Names
 from edgeseg.runtime.adapter_kinds import ADAPTERS
 from edgeseg.typed_options import (
     REQUIRED,
@@ -28,6 +28,7 @@ class Told:
     on_verdict: tuple[str, ...] = typed((), "What to run.", metavar="COMMAND")
     secret_file: Path | None = typed(None, "Its key.", kind=FILE)
     size_hw: tuple[int, int] = typed((8, 9), "How large.", kind=SIZE, flags=("--size",))
+    gpus: tuple[str, ...] = typed((), "For which.", kind=Names("a,b"))
     mode: Literal["fast", "exact"] | None = typed(None, "How.", alone="exact", group="the run")
     chained: bool = typed(False, "Hash them.")
     spin: bool = typed(True, "Watch.", flags=("--spin/--no-spin",))
@@ -62,7 +63,7 @@ def test_without_words_the_defaults_of_the_record() -> None:
 
 def test_every_kind_of_value() -> None:
     words = "--address a --result-buffer 3 --wait 2 --on-verdict x --on-verdict y --secret-file k"
-    words += " --size 3x4 --mode fast --chained --no-spin --no-grid"
+    words += " --size 3x4 --gpus a,b --mode fast --chained --no-spin --no-grid"
     assert told(*words.split()) == Told(
         address="a",
         result_buffer=3,
@@ -70,6 +71,7 @@ def test_every_kind_of_value() -> None:
         on_verdict=("x", "y"),
         secret_file=Path("k"),
         size_hw=(3, 4),
+        gpus=("a", "b"),
         mode="fast",
         chained=True,
         spin=False,

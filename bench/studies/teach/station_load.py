@@ -116,7 +116,7 @@ def attached(keeper: Timekeeper) -> Iterator[None]:
         live=lambda text, realtime: True,
         open=lambda text, opening: PacedPictures(text, wait=opening.wait),
     )
-    SINKS[keeper.name] = SinkKind(record=_NoOptions, options=(), make=lambda run, options: keeper)
+    SINKS[keeper.name] = SinkKind(record=_NoOptions, make=lambda run, options: keeper)
     try:
         yield
     finally:
