@@ -75,7 +75,7 @@ def _page(command: click.Command, ctx: click.Context) -> str:
 def _options(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
     """By the parts of the command's help; arguments stand in the line above."""
     if isinstance(command, GroupedCommand):
-        return command.grouped(ctx)
+        return command.option_groups(ctx)
     return {"option": [each for each in command.get_params(ctx) if isinstance(each, click.Option)]}
 
 

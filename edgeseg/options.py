@@ -113,6 +113,7 @@ class Shared:
         group="the threshold",
     )
     quiet: bool = typed(False, "No progress, no notes.", flags=("--quiet", "-q"))
+    as_json: bool = typed(False, "Print JSON.", flags=("--json",))
     backbone_graph: Path | None = typed(
         None,
         "A file of `edgeseg export-backbone`: go through it, without torch.  "
@@ -127,7 +128,7 @@ trust_option = option_of(Shared, "trust")
 group_by_option = option_of(Shared, "group_by")
 quiet_option = option_of(Shared, "quiet")
 graph_option = option_of(Shared, "backbone_graph")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_option = option_of(Shared, "as_json")
 
 
 def note(text: str) -> None:

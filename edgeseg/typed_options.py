@@ -131,7 +131,7 @@ def _option(item: "Field[Any]", group: str) -> Option:
     if annotation is bool and kind is None:
         settings["is_flag"] = True
         if default is True and len(flags) == 1 and flags[0].startswith("--no-"):
-            default, settings["callback"] = False, _turned_round
+            default, settings["callback"] = False, _negate
     else:
         settings["type"] = kind or _kind(annotation)
     if default is MISSING:
@@ -141,7 +141,7 @@ def _option(item: "Field[Any]", group: str) -> Option:
     return Option([*flags, item.name], **settings)
 
 
-def _turned_round(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
+def _negate(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
     return not value
 
 
@@ -170,18 +170,19 @@ class GroupedCommand(click.Command):
         super().__init__(*arguments, **settings)
         self.groups = groups
 
-    def grouped(self, ctx: click.Context) -> dict[str, list[click.Option]]:
+    def option_groups(self, ctx: click.Context) -> dict[str, list[click.Option]]:
         """Options by the title of their part, in its order; those of no part come last."""
         parts: dict[str, list[click.Option]] = {group: [] for group in (*self.groups, "")}
         for param in self.get_params(ctx):
             if isinstance(param, click.Option):
                 group = getattr(param, "group", "")
                 parts[group if group in parts else ""].append(param)
-        return {(title or "options").capitalize(): own for title, own in parts.items() if own}
+        titled = {group[:1].upper() + group[1:] or "Options": own for group, own in parts.items()}
+        return {title: own for title, own in titled.items() if own}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a part for each group."""
-        for title, options in self.grouped(ctx).items():
+        for title, options in self.option_groups(ctx).items():
             records = [record for option in options if (record := option.get_help_record(ctx))]
             if records:
                 with formatter.section(title):

@@ -91,7 +91,7 @@ def test_the_help_has_a_part_for_each_group() -> None:
     groups = ("the source", "the run", "nothing")
     params = [*options_of(Told), options_of(Needy, "the run")[0]]
     command = GroupedCommand("told", params=params, groups=groups)
-    parts = command.grouped(click.Context(command))
+    parts = command.option_groups(click.Context(command))
     names = {title: [option.name for option in options] for title, options in parts.items()}
     assert list(names) == ["The source", "The run", "Options"]
     assert names["The source"] == ["source"]

@@ -29,11 +29,13 @@ from edgeseg.options import (
     listeners,
 )
 from edgeseg.progress import Note, Progress
-from edgeseg.typed_options import same_as, takes, typed
+from edgeseg.typed_options import GroupedCommand, same_as, takes, typed
 
 if TYPE_CHECKING:
     from edgeseg.export.exported import Exported
 
+GRAPH, IMAGES, PLAN, RUN = "the graph", "images", "the TensorRT plan", "the run"
+GROUPS = (GRAPH, IMAGES, PLAN, RUN)  # of the help, in this order
 _EXISTING = click.Path(path_type=Path, exists=True, file_okay=False)
 _WITH_IMAGES = " and ".join(p.name for p in PRECISIONS.values() if p.needs_images)
 
@@ -64,24 +66,30 @@ class ExportWishes:
         kind=FILE,
         flags=("--out", "-o"),
     )
-    backbone_graph: Path | None = same_as(Shared, "backbone_graph")
+    backbone_graph: Path | None = same_as(Shared, "backbone_graph", group=GRAPH)
     fixed_batch: int = typed(
-        ExportOptions.batch[1], "Fixed batch size.", kind=click.IntRange(1), flags=("--batch",)
+        ExportOptions.batch[1],
+        "Fixed batch size.",
+        kind=click.IntRange(1),
+        flags=("--batch",),
+        group=GRAPH,
     )
     batch: tuple[int, int, int] | None = typed(
-        None, "Any size between.", kind=Batch(), flags=("--dynamic-batch",)
+        None, "Any size between.", kind=Batch(), flags=("--dynamic-batch",), group=GRAPH
     )
     calibrate: Path | None = typed(
         None,
         f"Good images for {_WITH_IMAGES} and for verification: a folder or a data set.",
         kind=_EXISTING,
+        group=IMAGES,
     )
     data: Path | None = typed(
         None,
         "Labelled data set: measure PRO before and after, and keep it in the metadata.",
         kind=_EXISTING,
+        group=IMAGES,
     )
-    trt: bool = typed(False, "Also build a TensorRT plan beside the ONNX file.")
+    trt: bool = typed(False, "Also build a TensorRT plan beside the ONNX file.", group=PLAN)
     triton: Path | None = typed(
         None, "Also write a model repository for NVIDIA Triton into this folder.", kind=FOLDER
     )
@@ -109,11 +117,11 @@ def _engine(**values: Any) -> EngineOptions | None:
     return None
 
 
-@click.command()
+@click.command(cls=GroupedCommand, groups=GROUPS)
 @click.argument("artefact", type=PATH)
-@takes("wishes", ExportWishes)
-@takes("graph", ExportOptions)
-@takes("engine", EngineOptions, made=_engine)
+@takes("wishes", ExportWishes, group=RUN)
+@takes("graph", ExportOptions, group=GRAPH)
+@takes("engine", EngineOptions, made=_engine, group=PLAN)
 def export(
     artefact: Path, wishes: ExportWishes, graph: ExportOptions, engine: EngineOptions | None
 ) -> None:
