@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from edgeseg.cli.group import cli
+from edgeseg.cli.group import GROUPS, cli
 from edgeseg.files import write_text
+from edgeseg.typed_options import GroupedCommand
 
 HEAD = """# Commands
 
@@ -23,11 +24,20 @@ def reference() -> str:
     """The whole document."""
     root = click.Context(cli, info_name="edgeseg", **cli.context_settings)
     pages = list(_commands(cli, root))
-    listed = "\n".join(
-        f"- [`{ctx.command_path}`](#{_anchor(ctx)}): {command.get_short_help_str(limit=200)}"
-        for command, ctx in pages
-    )
-    return HEAD + listed + "\n\n" + "\n".join(_page(command, ctx) for command, ctx in pages)
+    return HEAD + _list(pages) + "\n\n" + "\n".join(_page(command, ctx) for command, ctx in pages)
+
+
+def _list(pages: list[tuple[click.Command, click.Context]]) -> str:
+    """All commands, in the groups of `edgeseg --help`."""
+    parts = []
+    for title, own in GROUPS.items():
+        lines = [
+            f"- [`{ctx.command_path}`](#{_anchor(ctx)}): {command.get_short_help_str(limit=200)}"
+            for command, ctx in pages
+            if ctx.command_path.split()[1] in own
+        ]
+        parts.append("\n".join([f"{title}:", "", *lines]))
+    return "\n\n".join(parts)
 
 
 def _commands(
@@ -51,16 +61,22 @@ def _anchor(ctx: click.Context) -> str:
 def _page(command: click.Command, ctx: click.Context) -> str:
     usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
     parts = [f"## {ctx.command_path}", f"```\n{usage}\n```", *_help(command)]
-    options = [
-        f"| `{record[0].replace('|', chr(92) + '|')}` | {_cell(record[1])} |"
-        for param in command.get_params(ctx)
-        if isinstance(param, click.Option)  # arguments stand in the line above
-        and "--help" not in param.opts
-        and (record := param.get_help_record(ctx))
-    ]
-    if options:
-        parts.append("\n".join(["| option | |", "| --- | --- |", *options]))
+    for title, options in _options(command, ctx).items():
+        rows = [
+            f"| `{record[0].replace('|', chr(92) + '|')}` | {_cell(record[1])} |"
+            for option in options
+            if "--help" not in option.opts and (record := option.get_help_record(ctx))
+        ]
+        if rows:
+            parts.append("\n".join([f"| {title.lower()} | |", "| --- | --- |", *rows]))
     return "\n\n".join(parts) + "\n"
+
+
+def _options(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
+    """By the parts of the command's help; arguments stand in the line above."""
+    if isinstance(command, GroupedCommand):
+        return command.option_groups(ctx)
+    return {"option": [each for each in command.get_params(ctx) if isinstance(each, click.Option)]}
 
 
 def _help(command: click.Command) -> Iterator[str]:

@@ -1,22 +1,19 @@
-"""The one way to declare what a command takes: plain click options, and here what they share.
+"""What options of commands share: types of values, options that many have, and who listens.
 
-A default stands once, in the dataclass that the options fill: `default=FitOptions.max_bad`.
-`gathered` hands options that belong together to the command as that one value. Below the command
-line errors name settings (`max_bad=2`); `in_flags` says them as they are typed (`--max-bad 2`).
+How an option is declared stands in typed_options.py. Below the command line errors name settings
+(`max_bad=2`); `in_flags` says them as they are typed (`--max-bad 2`).
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
-from functools import wraps
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from edgeseg.progress import Note, Progress, bar, ignore, silent
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-Decorator = Callable[[Command], Command]
+from edgeseg.typed_options import option_of, typed
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -64,6 +61,27 @@ class Size(Numbers):
         return numbers[0], numbers[-1]
 
 
+class Names(click.ParamType):  # type: ignore[type-arg]
+    """Names with commas between them."""
+
+    def __init__(self, form: str) -> None:
+        self.name = form
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """For the help."""
+        return self.name
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """A text to its names; a default has them already."""
+        return value if isinstance(value, tuple) else tuple(filter(None, value.split(",")))
+
+    def text(self, names: Iterable[object]) -> str:
+        """As they are typed."""
+        return ",".join(map(str, names))
+
+
 class Entry(click.Choice):  # type: ignore[type-arg]
     """The name of an entry of a registry, those included that are added later."""
 
@@ -75,23 +93,42 @@ class Entry(click.Choice):  # type: ignore[type-arg]
 
 
 SIZE = Size()
-trust_option = click.option(
-    "--trust",
-    multiple=True,
-    type=FILE,
-    envvar="EDGESEG_TRUST",
-    show_envvar=True,
-    help="Public key: refuse what was not signed by one of these; see `edgeseg sign`.",
-)
-group_by_option = click.option(
-    "--group-by",
-    default="auto",
-    show_default=True,
-    help="Which pictures show one part: auto (near-copies are found by the pictures), none (each "
-    "another one), folder, name:SIGN (alike before the last SIGN: part7_1.png by name:_) or "
-    "match:REGEX (the same text in the name).",
-)
-quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress, no notes.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """Options that many commands have."""
+
+    trust: tuple[Path, ...] = typed(
+        (),
+        "Public key: refuse what was not signed by one of these; see `edgeseg sign`.",
+        kind=FILE,
+        envvar="EDGESEG_TRUST",
+    )
+    group_by: str = typed(
+        "auto",
+        "Which pictures show one part: auto (near-copies are found by the pictures), none (each "
+        "another one), folder, name:SIGN (alike before the last SIGN: part7_1.png by name:_) or "
+        "match:REGEX (the same text in the name).",
+        group="the threshold",
+    )
+    quiet: bool = typed(False, "No progress, no notes.", flags=("--quiet", "-q"))
+    as_json: bool = typed(False, "Print JSON.", flags=("--json",))
+    backbone_graph: Path | None = typed(
+        None,
+        "A file of `edgeseg export-backbone`: go through it, without torch.  "
+        "[default: one at hand, where torch is not installed]",
+        kind=FILE,
+        flags=("--graph",),
+        group="the method",
+    )
+
+
+trust_option = option_of(Shared, "trust")
+group_by_option = option_of(Shared, "group_by")
+quiet_option = option_of(Shared, "quiet")
+graph_option = option_of(Shared, "backbone_graph")
+json_option = option_of(Shared, "as_json")
 
 
 def note(text: str) -> None:
@@ -102,36 +139,6 @@ def note(text: str) -> None:
 def listeners(*, quiet: bool) -> tuple[Note, Progress]:
     """Who hears the notes and the progress of a command."""
     return (ignore, silent) if quiet else (note, bar)
-
-
-def params_of(*options: Decorator[Any]) -> list[click.Parameter]:
-    """What options are when they do not decorate a command."""
-
-    def declared() -> None:  # nothing but a place for click to note them
-        pass
-
-    for option in reversed(options):
-        option(declared)
-    params: list[click.Parameter] = declared.__click_params__  # type: ignore[attr-defined]
-    return params[::-1]
-
-
-def gathered(name: str, value: Callable[..., Any], *options: Decorator[Any]) -> Decorator[Any]:
-    """Options that reach a command as one argument: `name`, made by `value` of theirs."""
-
-    names = [param.name for param in params_of(*options)]
-
-    def decorate(command: Command) -> Command:
-        @wraps(command)
-        def called(**values: Any) -> Any:  # as click calls every command
-            own = {each: values.pop(each) for each in names}
-            return command(**values, **{name: value(**own)})
-
-        for option in reversed(options):
-            option(called)
-        return called  # type: ignore[return-value]
-
-    return decorate
 
 
 def given(name: str) -> bool:
@@ -171,12 +178,3 @@ def in_flags(sentence: str, params: Iterable[click.Parameter]) -> str:
         return name if option.is_flag else f"{name} {value}"
 
     return _SETTING.sub(flag, sentence)
-
-
-graph_option = click.option(
-    "--graph",
-    "backbone_graph",
-    type=FILE,
-    help="A file of `edgeseg export-backbone`: go through it, without torch.  "
-    "[default: one at hand, where torch is not installed]",
-)

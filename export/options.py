@@ -2,26 +2,52 @@
 
 from dataclasses import dataclass
 
-from edgeseg.contract.precisions import EXACT, Precision, precision_spec
+import click
+
+from edgeseg.contract.precisions import EXACT, PRECISIONS, Precision, precision_spec
 from edgeseg.errors import UsageError
+from edgeseg.options import Entry
 from edgeseg.runtime.backends.choose import AUTO
+from edgeseg.typed_options import typed
 
 TARGETS = ("cpu", "trt")  # int8 graphs differ
 # In which a rounded graph can be fitted again: `auto` is the first that computes as the file says.
 SESSIONS = (AUTO, "cpu", "openvino")
 
 
+def _explained(precision: Precision) -> str:
+    needs = ", needs --calibrate" if precision.needs_images else ""
+    return f"{precision.name}: {precision.meaning}{needs}."
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
     """What kind of graph is wanted."""
 
-    precision: str = EXACT
-    target: str = "cpu"
-    backend: str = AUTO  # whose numbers a rounded file's threshold is of
+    precision: str = typed(
+        EXACT,
+        f"Written into the graph. {' '.join(map(_explained, PRECISIONS.values()))}",
+        kind=Entry(PRECISIONS),
+    )
+    target: str = typed(
+        "cpu",
+        "Which int8 form; with --trt it is trt where nothing is said.",
+        kind=click.Choice(TARGETS),
+        flags=("--for",),
+    )
+    # Whose numbers a rounded file's threshold is of.
+    backend: str = typed(
+        AUTO,
+        "That will run a rounded file: --calibrate takes moments, threshold and drift "
+        "baseline through it. auto is ONNX Runtime, and OpenVINO for bf16.",
+        kind=click.Choice(SESSIONS),
+    )
     batch: tuple[int, int, int] = (1, 1, 1)  # min, opt, max
-    grid_output: bool = True
-    allow_random_weights: bool = False
-    verify: bool = True
+    grid_output: bool = typed(
+        True, "Leave out the coarse map (drift watch needs it).", flags=("--no-grid",)
+    )
+    verify: bool = typed(True, "Do not compare with the reference.", flags=("--no-verify",))
+    allow_random_weights: bool = typed(False, "For timing only.")
 
     def __post_init__(self) -> None:
         precision = precision_spec(self.precision)

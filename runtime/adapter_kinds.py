@@ -1,6 +1,6 @@
 """Every kind of adapter: what it is told, how that is typed, and how it is made for a station.
 
-    options typed -> its own checked record -> make(line, record) -> an adapter, or None
+    its own checked record, typed -> make(line, record) -> an adapter, or None
 
 A new adapter is its module and an entry in ADAPTERS; `edgeseg stream` then has its options.
 Light on purpose: the help reads this, so an adapter is imported when it is made.
@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-import click
-
 from edgeseg.errors import UsageError
 from edgeseg.options import FILE
 from edgeseg.progress import Note
 from edgeseg.runtime.trigger_kinds import add_software_trigger
-from edgeseg.runtime.typed_options import options_of, typed
+from edgeseg.typed_options import typed
 
 if TYPE_CHECKING:
     from edgeseg.runtime.adapters.mqtt import Broker
@@ -51,10 +49,10 @@ class LineRun:
 class AdapterKind(Generic[Record]):
     """An entry of ADAPTERS."""
 
-    record: type[Record]  # a frozen dataclass with defaults, which checks itself
-    options: tuple[click.Option, ...]  # one for each field, by the same name
+    record: type[Record]  # of typed fields with defaults, which checks itself
     make: "Callable[[LineRun, Record], Adapter | None]"
     setting: str  # that asks for it, with its value: "modbus=PORT"
+    group: str = "the line"  # of the help
 
 
 ADAPTERS: dict[str, AdapterKind[Any]] = {}
@@ -305,8 +303,6 @@ for _name, _record, _make, _setting in (
     ("command", CommandOptions, _command, "on_verdict=VERDICT=COMMAND"),
     ("opcua", OpcUaOptions, _opcua, "opcua=PORT"),
 ):
-    ADAPTERS[_name] = AdapterKind(
-        record=_record, options=options_of(_record), make=_make, setting=_setting
-    )
+    ADAPTERS[_name] = AdapterKind(record=_record, make=_make, setting=_setting)
 for _name in ("modbus", "mqtt", "http", "opcua"):
     add_software_trigger(_name)

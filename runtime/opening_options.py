@@ -3,59 +3,49 @@
 Light: the help of the stream reads this.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgeseg.options import gathered, params_of, trust_option
+from edgeseg.options import Shared
 from edgeseg.runtime.backends.choose import AUTO, backend_names
 from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.typed_options import same_as, takes, typed
 
 if TYPE_CHECKING:
     from edgeseg.runtime.golden.open_judge import Opening
 
-_OPTIONS = (
-    click.option(
-        "--backend",
-        type=click.Choice(backend_names()),
-        default=AUTO,
-        show_default=True,
-        help="auto: TensorRT, else CUDA, else CPU, and says why.",
-    ),
-    click.option("--threads", type=int, help="Processor threads; default: all cores."),
-    click.option(
-        "--spin/--no-spin",
-        default=SessionOptions.spin,
-        show_default=True,
-        help="Let ONNX Runtime's idle threads watch for the next frame, awake.",
-    ),
-    click.option(
-        "--allow-random-weights", is_flag=True, help="Run a model that was never trained."
-    ),
-    trust_option,
-)
+
+@dataclass(frozen=True, kw_only=True)
+class OpeningOptions:
+    """What runs a model, and whose models run."""
+
+    backend: str = typed(
+        AUTO,
+        "auto: TensorRT, else CUDA, else CPU, and says why.",
+        kind=click.Choice(backend_names()),
+    )
+    threads: int | None = typed(None, "Processor threads; default: all cores.")
+    spin: bool = typed(
+        SessionOptions.spin,
+        "Let ONNX Runtime's idle threads watch for the next frame, awake.",
+        flags=("--spin/--no-spin",),
+    )
+    allow_random_weights: bool = typed(False, "Run a model that was never trained.")
+    trust: tuple[Path, ...] = same_as(Shared, "trust")
 
 
-def _opening(
-    backend: str,
-    threads: int | None,
-    spin: bool,
-    allow_random_weights: bool,
-    trust: tuple[Path, ...],
-) -> "Opening":
+def _opening(**values: Any) -> "Opening":
     from edgeseg.runtime.golden.open_judge import Opening
 
+    told = OpeningOptions(**values)
     return Opening(
-        backend=backend,
-        session=SessionOptions(threads=threads, spin=spin, trust=trust),
-        allow_random_weights=allow_random_weights,
+        backend=told.backend,
+        session=SessionOptions(threads=told.threads, spin=told.spin, trust=told.trust),
+        allow_random_weights=told.allow_random_weights,
     )
 
 
-opening_options = gathered("opening", _opening, *_OPTIONS)
-
-
-def opening_params() -> list[click.Parameter]:
-    """The same for the stream, whose options are a list."""
-    return params_of(*_OPTIONS)
+opening_options = takes("opening", OpeningOptions, made=_opening)

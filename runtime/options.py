@@ -6,52 +6,114 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.contract.threshold_bounds import check_threshold
 from edgeseg.errors import UsageError
+from edgeseg.options import FILE, FOLDER, Entry
 from edgeseg.runtime.adapter_kinds import ADAPTERS, AdapterKind
-from edgeseg.runtime.backends.choose import AUTO
-from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.opening_options import OpeningOptions
 from edgeseg.runtime.sink_kinds import SINKS, SinkKind, SinkOptions
 from edgeseg.runtime.trigger_kinds import FREE, TRIGGERS, TriggerKind
+from edgeseg.typed_options import REQUIRED, Option, options_of, typed
 
 if TYPE_CHECKING:
     from edgeseg.runtime.capture.frame_buffer import Policy
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamOptions:
-    """One field per command-line option by the same name, checked before anything is loaded."""
+SOURCE, DECIDING, LINE = "the source", "deciding", "the line"
+WRITTEN, PAGE, RUN = "what is written", "the page", "the run"
+GROUPS = (SOURCE, DECIDING, LINE, WRITTEN, PAGE, RUN)  # of the help, in this order
 
-    model: Path | None = None
-    recipes: Path | None = None
-    recipe: str | None = None
-    warm_mb: float = 500.0
-    source: tuple[str, ...]
-    backend: str = AUTO
-    threads: int | None = None
-    spin: bool = SessionOptions.spin
-    trust: tuple[Path, ...] = ()
-    allow_random_weights: bool = False
-    threshold: float | None = None
-    policy: "Policy | None" = None  # None: by the kind of source
-    queue_size: int = 8
-    realtime: bool = False
-    stall_timeout: float = 5.0
-    camera_delay: float = 0.0
-    allow_repeats: bool = False
-    max_pixels: int = MAX_PIXELS  # of a frame by its header, before it is decoded
-    roi: str | None = None
-    tile: bool = False
-    tile_overlap: float = 0.25
-    min_area: float = 0.0
-    debounce: str = "1/1"
-    trigger: str = FREE
-    trigger_timeout: float = 2.0
-    report: Path | None = None
-    status_every: float = 5.0
-    duration: float | None = None
-    max_frames: int | None = None
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions(OpeningOptions):
+    """One field per option of the command and key of a station file, checked before all else."""
+
+    model: Path | None = typed(None, "A .onnx or .plan file.", kind=FILE, group=DECIDING)
+    recipes: Path | None = typed(
+        None, "Or a folder of `edgeseg recipe`.", kind=FOLDER, group=DECIDING
+    )
+    recipe: str | None = typed(
+        None, "To begin with; a number will do.", metavar="NAME", group=DECIDING
+    )
+    warm_mb: float = typed(500.0, "Memory for recipes that stay loaded.", group=DECIDING)
+    source: tuple[str, ...] = typed(
+        REQUIRED,
+        "Camera index, /dev/video0, rtsp:// or http:// URL, video, folder or glob of "
+        "images, GStreamer pipeline, aravis:SERIAL,exposure_us=5000,trigger=software (GigE and "
+        "USB3 Vision; see `edgeseg cameras`), or synthetic:fps=30,defects=0.1,frames=0,seed=0. "
+        "May be given several times.",
+        envvar="EDGESEG_SOURCE",
+        group=SOURCE,
+    )
+    threshold: float | None = typed(None, "Instead of the model's own.", group=DECIDING)
+    policy: "Policy | None" = typed(
+        None,
+        "Which frames to drop; default: latest for live sources, every for files.",
+        kind=click.Choice(["latest", "queue", "every"]),
+        group=SOURCE,
+    )
+    queue_size: int = typed(8, "Frames, for --policy queue.", group=SOURCE)
+    realtime: bool = typed(False, "Play video files at their own rate.", group=SOURCE)
+    stall_timeout: float = typed(
+        5.0, "Seconds without a frame after which a live source counts as lost.", group=SOURCE
+    )
+    camera_delay: float = typed(
+        0.0,
+        "Seconds from exposure to arrival that no clock shows: a trigger does not take "
+        "a frame that came within them.",
+        group=SOURCE,
+    )
+    allow_repeats: bool = typed(
+        False,
+        "A picture that is the one before, byte for byte, is a new one: for simulators "
+        "and encoders. Otherwise the camera is frozen.",
+        group=SOURCE,
+    )
+    max_pixels: int = typed(
+        MAX_PIXELS,
+        "Of a picture by its header; a larger one is not decoded.",
+        kind=click.IntRange(1),
+        group=SOURCE,
+    )
+    roi: str | None = typed(
+        None, "Look only at this part of the frame.", metavar="X,Y,W,H", group=DECIDING
+    )
+    tile: bool = typed(
+        False,
+        "Score large frames in overlapping tiles; a model fitted on tiles does it itself.",
+        group=DECIDING,
+    )
+    tile_overlap: float = typed(0.25, "Share of a tile.", group=DECIDING)
+    min_area: float = typed(
+        0.0,
+        "Pixels of the camera: smaller regions do not decide. What that hides is printed.",
+        group=DECIDING,
+    )
+    debounce: str = typed(
+        "1/1", "Alarm when K of the last N frames are not good.", metavar="K/N", group=DECIDING
+    )
+    trigger: str = typed(
+        FREE,
+        "What makes a frame a part: free, every frame; hardware, every frame of a camera "
+        "that its line triggers; part, what comes into view; or an adapter below, and the "
+        "first frame after its trigger.",
+        kind=Entry(TRIGGERS),
+        group=LINE,
+    )
+    trigger_timeout: float = typed(
+        2.0,
+        "Seconds from a trigger to its result; then the result is: no inspection.",
+        group=LINE,
+    )
+    report: Path | None = typed(
+        None, "Latency and accuracy, .json, text beside it.", kind=FILE, group=WRITTEN
+    )
+    status_every: float = typed(5.0, "Seconds between lines; 0: none.")
+    duration: float | None = typed(None, "Seconds after which to end.")
+    max_frames: int | None = typed(None, "Scored frames after which to end.")
     sinks: SinkOptions = field(default_factory=SinkOptions)
 
     def __post_init__(self) -> None:
@@ -111,6 +173,12 @@ class StreamOptions:
 def option_kinds() -> list[SinkKind[Any] | TriggerKind[Any] | AdapterKind[Any]]:
     """Everything that brings options of its own, in the order of the help."""
     return [*SINKS.values(), *TRIGGERS.values(), *ADAPTERS.values()]
+
+
+def stream_options() -> list[Option]:
+    """All that a stream can be told, on the command line and in a station file."""
+    groups = {StreamOptions: RUN} | {kind.record: kind.group for kind in option_kinds()}
+    return [option for record, group in groups.items() for option in options_of(record, group)]
 
 
 def own_values(record: type, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Every kind of sink: what it is told, how that is typed, and how it is made for a run.
 
-    options typed -> its own checked record -> make(run, record) -> a sink, or None: not asked for
+    its own checked record, typed -> make(run, record) -> a sink, or None: not asked for
 
 A new sink is its module and an entry in SINKS; `edgeseg stream` then has its options.
 Light on purpose: the help reads this, so a sink is imported when it is made.
@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import click
-
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.options import FILE, FOLDER
 from edgeseg.progress import Note
 from edgeseg.runtime.sinks.log_options import CounterOptions, EventOptions
+from edgeseg.typed_options import typed
 
 if TYPE_CHECKING:
     from edgeseg.runtime.capture.sources import SourceSpec
@@ -72,9 +71,9 @@ class StreamRun:
 class SinkKind(Generic[Record]):
     """An entry of SINKS."""
 
-    record: type[Record]  # a frozen dataclass with defaults, which checks itself
-    options: tuple[click.Option, ...]  # one for each field, by the same name
+    record: type[Record]  # of typed fields with defaults, which checks itself
     make: "Callable[[StreamRun, Record], Sink | None]"
+    group: str = "what is written"  # of the help
 
 
 # Each sees a frame after those before it, and may use them: the page shows drift and recorder.
@@ -122,33 +121,7 @@ def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
     return log
 
 
-SINKS["events"] = SinkKind(
-    record=EventOptions,
-    options=(
-        click.Option(["--events"], metavar="FILE", help="JSON lines; - for standard output."),
-        click.Option(
-            ["--events-for"],
-            type=click.Choice(["all", "alarms"]),
-            default=EventOptions.events_for,
-            help="Frames to write.",
-        ),
-        click.Option(
-            ["--events-sync"],
-            type=click.Choice(["never", "alarm", "every"]),
-            default=EventOptions.events_sync,
-            help="Events that a power cut may not take.",
-        ),
-        click.Option(
-            ["--events-max-mb"], type=float, metavar="MB", help="Go on in a new file from here."
-        ),
-        click.Option(["--events-days"], type=float, help="And after so many days."),
-        click.Option(["--events-keep"], type=int, help="Old files to keep; default: all."),
-        click.Option(
-            ["--events-chain"], is_flag=True, help="Hash every line into the next: `verify-log`."
-        ),
-    ),
-    make=_event_log,
-)
+SINKS["events"] = SinkKind(record=EventOptions, make=_event_log)
 
 
 def _counters(run: StreamRun, options: CounterOptions) -> "Counters | None":
@@ -164,21 +137,16 @@ def _counters(run: StreamRun, options: CounterOptions) -> "Counters | None":
     )
 
 
-SINKS["counters"] = SinkKind(
-    record=CounterOptions,
-    options=(
-        click.Option(["--counters"], type=FILE, help="Parts of shift and recipe, kept here."),
-        click.Option(["--shifts"], metavar="HH:MM,...", help="When shifts begin, local time."),
-    ),
-    make=_counters,
-)
+SINKS["counters"] = SinkKind(record=CounterOptions, make=_counters)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriftOptions:
     """What `drift` is told."""
 
-    drift: bool = True
+    drift: bool = typed(
+        True, "Warn when light, focus or position has moved.", flags=("--drift/--no-drift",)
+    )
 
 
 def _drift(run: StreamRun, options: DriftOptions) -> "DriftSink | None":
@@ -203,26 +171,16 @@ def _drift(run: StreamRun, options: DriftOptions) -> "DriftSink | None":
         return None
 
 
-SINKS["drift"] = SinkKind(
-    record=DriftOptions,
-    options=(
-        click.Option(
-            ["--drift/--no-drift"],
-            default=DriftOptions.drift,
-            help="Warn when light, focus or position has moved.",
-        ),
-    ),
-    make=_drift,
-)
+SINKS["drift"] = SinkKind(record=DriftOptions, make=_drift, group="deciding")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotOptions:
     """What `snapshots` is told."""
 
-    snapshots: Path | None = None
-    snapshot_count: int = 1000
-    snapshot_bytes: int = 1_000_000_000
+    snapshots: Path | None = typed(None, "Pictures of alarms.", kind=FOLDER)
+    snapshot_count: int = typed(1000, "Keep so many.")
+    snapshot_bytes: int = typed(1_000_000_000, "At most.")
 
     def __post_init__(self) -> None:
         for name in ("snapshot_count", "snapshot_bytes"):
@@ -243,33 +201,17 @@ def _snapshots(run: StreamRun, options: SnapshotOptions) -> "SnapshotSink | None
     )
 
 
-SINKS["snapshots"] = SinkKind(
-    record=SnapshotOptions,
-    options=(
-        click.Option(["--snapshots"], type=FOLDER, help="Pictures of alarms."),
-        click.Option(
-            ["--snapshot-count"],
-            type=int,
-            default=SnapshotOptions.snapshot_count,
-            help="Keep so many.",
-        ),
-        click.Option(
-            ["--snapshot-bytes"],
-            type=int,
-            default=SnapshotOptions.snapshot_bytes,
-            help="At most.",
-        ),
-    ),
-    make=_snapshots,
-)
+SINKS["snapshots"] = SinkKind(record=SnapshotOptions, make=_snapshots)
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoOptions:
     """What `video` is told."""
 
-    save: Path | None = None
-    recordings: Path = Path("recordings")
+    save: Path | None = typed(None, "Annotated video, .mp4, .mkv, .mov or .avi.", kind=FILE)
+    recordings: Path = typed(
+        Path("recordings"), "Where the page's recording button writes.", kind=FOLDER
+    )
 
 
 def _recorder(run: StreamRun, options: VideoOptions) -> "Recorder | None":
@@ -288,29 +230,17 @@ def _recorder(run: StreamRun, options: VideoOptions) -> "Recorder | None":
     )
 
 
-SINKS["video"] = SinkKind(
-    record=VideoOptions,
-    options=(
-        click.Option(["--save"], type=FILE, help="Annotated video, .mp4, .mkv, .mov or .avi."),
-        click.Option(
-            ["--recordings"],
-            type=FOLDER,
-            default=VideoOptions.recordings,
-            help="Where the page's recording button writes.",
-        ),
-    ),
-    make=_recorder,
-)
+SINKS["video"] = SinkKind(record=VideoOptions, make=_recorder)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
     """What `page` is told."""
 
-    serve: int | None = None
-    host: str = "127.0.0.1"
-    token_file: Path | None = None
-    stale_after: float = 10.0
+    serve: int | None = typed(None, "Live page and /metrics.", metavar="PORT")
+    host: str = typed("127.0.0.1", "Address of the page.")
+    token_file: Path | None = typed(None, "Token of the page; needed off this computer.", kind=FILE)
+    stale_after: float = typed(10.0, "/healthz fails after so many seconds without a scored frame.")
 
     def __post_init__(self) -> None:
         if self.serve is None and self.token_file is not None:
@@ -341,20 +271,4 @@ def _page(run: StreamRun, options: PageOptions) -> "PageSink | None":
     return page
 
 
-SINKS["page"] = SinkKind(
-    record=PageOptions,
-    options=(
-        click.Option(["--serve"], type=int, metavar="PORT", help="Live page and /metrics."),
-        click.Option(["--host"], default=PageOptions.host, help="Address of the page."),
-        click.Option(
-            ["--token-file"], type=FILE, help="Token of the page; needed off this computer."
-        ),
-        click.Option(
-            ["--stale-after"],
-            type=float,
-            default=PageOptions.stale_after,
-            help="/healthz fails after so many seconds without a scored frame.",
-        ),
-    ),
-    make=_page,
-)
+SINKS["page"] = SinkKind(record=PageOptions, make=_page, group="the page")

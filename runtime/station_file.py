@@ -4,7 +4,7 @@ line3.toml --read_toml--> keys and values --the options' own types--> defaults o
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +12,13 @@ import click
 
 from edgeseg.errors import UsageError
 from edgeseg.files import home_path, is_there
-from edgeseg.runtime.options import StreamOptions, option_kinds, own_values
+from edgeseg.runtime.options import StreamOptions, option_kinds, own_values, stream_options
 from edgeseg.toml_file import read_toml
 
-NOT_IN_A_FILE = {"station", "dry_run"}
 
-
-def read_station(
-    path: Path, params: Iterable[click.Parameter], ctx: click.Context
-) -> dict[str, Any]:
+def read_station(path: Path, ctx: click.Context) -> dict[str, Any]:
     """The file's values by the names of options; every mistake in it in one message."""
-    options = {
-        param.name: param
-        for param in params
-        if isinstance(param, click.Option)
-        and param.expose_value  # all but the help
-        and param.name not in NOT_IN_A_FILE
-    }
+    options = {option.name: option for option in stream_options()}
     values: dict[str, Any] = {}
     mistakes = []
     for key, value in read_toml(path).items():

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import click
-
 from edgeseg.errors import UsageError
 from edgeseg.options import FILE
+from edgeseg.typed_options import typed
 
 if TYPE_CHECKING:
     from edgeseg.runtime.capture.frame_buffer import FrameBuffer
@@ -45,10 +44,10 @@ class TriggerKind(Generic[Record]):
     """An entry of TRIGGERS."""
 
     meaning: str  # for the help
-    record: type[Record]  # a frozen dataclass with defaults, which checks itself
-    options: tuple[click.Option, ...] = ()  # one for each field, by the same name
+    record: type[Record]  # of typed fields with defaults, which checks itself
     intake: "Callable[[FrameBuffer, Station, TriggerSetup], Intake]"
     adapter: str | None = None  # a key of ADAPTERS that has to be there
+    group: str = "the line"  # of the help
 
 
 def _free(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "Intake":
@@ -59,7 +58,7 @@ def _free(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "In
 class HardwareOptions:
     """What `hardware` is told."""
 
-    part_id_age: float = 10.0
+    part_id_age: float = typed(10.0, "Seconds that an announced part id waits for its trigger.")
 
     def __post_init__(self) -> None:
         if not self.part_id_age > 0:
@@ -82,9 +81,13 @@ def _software(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) ->
 class PartOptions:
     """What `part` is told."""
 
-    part_area: float = 0.03
-    part_frames: str = "1/1"
-    part_empty: Path | None = None
+    part_area: float = typed(0.03, "Share of the view that is a part, for --trigger part.")
+    part_frames: str = typed(
+        "1/1", "Inspect its N best frames; K of them not good, and the part is not.", metavar="K/N"
+    )
+    part_empty: Path | None = typed(
+        None, "Picture without a part; default: the view at the start.", kind=FILE
+    )
 
     def __post_init__(self) -> None:
         if not 0 < self.part_area < 1:
@@ -121,38 +124,11 @@ TRIGGERS: dict[str, TriggerKind[Any]] = {
     "hardware": TriggerKind(
         meaning="every frame of a camera that its line triggers",
         record=HardwareOptions,
-        options=(
-            click.Option(
-                ["--part-id-age"],
-                type=float,
-                default=HardwareOptions.part_id_age,
-                help="Seconds that an announced part id waits for its trigger.",
-            ),
-        ),
         intake=_hardware,
     ),
     "part": TriggerKind(
         meaning="every part that comes into view",
         record=PartOptions,
-        options=(
-            click.Option(
-                ["--part-area"],
-                type=float,
-                default=PartOptions.part_area,
-                help="Share of the view that is a part, for --trigger part.",
-            ),
-            click.Option(
-                ["--part-frames"],
-                metavar="K/N",
-                default=PartOptions.part_frames,
-                help="Inspect its N best frames; K of them not good, and the part is not.",
-            ),
-            click.Option(
-                ["--part-empty"],
-                type=FILE,
-                help="Picture without a part; default: the view at the start.",
-            ),
-        ),
         intake=_part,
     ),
 }

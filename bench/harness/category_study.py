@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from edgeseg.bench.harness.accuracy import open_limited
 from edgeseg.config import PRESETS, FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.files import size_text, write_json
-from edgeseg.options import PATH, gathered
+from edgeseg.options import PATH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,24 @@ class CategoryStudy:
         """Say what was written."""
         if self.out is not None:
             click.echo(f"wrote {self.out}, {size_text(self.out.stat().st_size)}", err=True)
+
+
+def gathered(name: str, value: Callable[..., Any], *options: Any) -> Callable[[Any], Any]:
+    """Options that reach a study as one argument: `name`, made by `value` of theirs."""
+
+    def decorate(command: Callable[..., Any]) -> Any:
+        @wraps(command)
+        def called(**values: Any) -> Any:  # as click calls every command
+            own = {each: values.pop(each) for each in names}
+            return command(**values, **{name: value(**own)})
+
+        before = len(getattr(called, "__click_params__", []))
+        for option in reversed(options):
+            option(called)
+        names = [param.name for param in called.__click_params__[before:]]  # type: ignore[attr-defined]
+        return called
+
+    return decorate
 
 
 def category_options(*, backbone: str, seed_of: str) -> Callable[[Any], Any]:

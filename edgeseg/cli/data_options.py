@@ -1,129 +1,99 @@
 """Options of the commands that go through a dataset, and what a fit takes from them."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import click
 
-from edgeseg.contract.group_by import AUTO, GroupBy
+from edgeseg.contract.group_by import GroupBy
 from edgeseg.data.datasets import LAYOUTS
 from edgeseg.fitting.options import Checkpoints, FitOptions
-from edgeseg.options import Entry, gathered, group_by_option, listeners, quiet_option
+from edgeseg.options import Entry, Shared, listeners
+from edgeseg.typed_options import option_of, same_as, takes, typed
 
-if TYPE_CHECKING:
-    pass
-
-dataset_option = click.option(
-    "--dataset",
-    "layout",
-    type=Entry(LAYOUTS),
-    help="Force the layout of DATA instead of recognising it.",
-)
-fold_option = click.option(
-    "--fold",
-    type=click.IntRange(0, max(layout.folds for layout in LAYOUTS.values()) - 1),
-    help="Fold of KolektorSDD to test on; the others are fitted.",
-)
-max_bad_option = click.option(
-    "--max-bad",
-    type=click.IntRange(0),
-    default=FitOptions.max_bad,
-    show_default=True,
-    help="Unreadable images to skip before stopping.",
-)
-max_pixels_option = click.option(
-    "--max-pixels",
-    type=click.IntRange(1),
-    default=FitOptions.max_pixels,
-    show_default=True,
-    help="Of a picture by its header; a larger one is not decoded.",
-)
-batch_option = click.option(
-    "--batch-size",
-    type=click.IntRange(1),
-    default=FitOptions.batch_size,
-    show_default=True,
-    help="Images at a time.",
-)
-device_option = click.option(
-    "--device",
-    type=click.Choice(("auto", "cpu")),
-    default="auto",
-    show_default=True,
-    help="auto: a GPU where there is one.",
-)
+LOOK, THRESHOLD, METHOD = "what to look at", "the threshold", "the method"
+RUN, STUDIES = "the run", "settings for studies"
+FIT_GROUPS = (LOOK, THRESHOLD, METHOD, RUN, STUDIES)  # of the help of a fit, in this order
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassOptions:
-    """How a command goes through all images of a dataset once."""
+class ImageOptions:
+    """How a command reads images."""
 
-    resume: bool
-    checkpoint_seconds: float
-    device: str
-    layout: str | None
-    fold: int | None
-    max_bad: int
-    max_pixels: int
-    batch_size: int
-    group_by: str
-    quiet: bool
+    max_bad: int = typed(
+        FitOptions.max_bad,
+        "Unreadable images to skip before stopping.",
+        kind=click.IntRange(0),
+        group=LOOK,
+    )
+    max_pixels: int = typed(
+        FitOptions.max_pixels,
+        "Of a picture by its header; a larger one is not decoded.",
+        kind=click.IntRange(1),
+        group=LOOK,
+    )
+    batch_size: int = typed(FitOptions.batch_size, "Images at a time.", kind=click.IntRange(1))
+    quiet: bool = same_as(Shared, "quiet")
 
     def fit_options(self) -> FitOptions:
         """What a fit takes of them."""
-        return fit_options(
+        note, progress = listeners(quiet=self.quiet)
+        return FitOptions(
+            batch_size=self.batch_size,
             max_bad=self.max_bad,
             max_pixels=self.max_pixels,
-            batch_size=self.batch_size,
-            quiet=self.quiet,
-            device=self.device,
-            group_by=self.group_by,
+            progress=progress,
+            note=note,
         )
 
 
-pass_options = gathered(
-    "images",
-    PassOptions,
-    click.option(
-        "--resume",
-        is_flag=True,
-        help="Go on from the checkpoints that a stopped run left in OUT.parts.",
-    ),
-    click.option(
-        "--checkpoint-seconds",
-        type=click.FloatRange(0),
-        default=Checkpoints.seconds,
-        show_default=True,
-        help="Time between checkpoints.",
-    ),
-    device_option,
-    dataset_option,
-    fold_option,
-    max_bad_option,
-    max_pixels_option,
-    batch_option,
-    group_by_option,
-    quiet_option,
-)
+@dataclass(frozen=True, kw_only=True)
+class LayoutOptions(ImageOptions):
+    """How a command reads the images of a dataset."""
 
-
-def fit_options(
-    *,
-    max_bad: int,
-    batch_size: int,
-    quiet: bool,
-    device: str = "cpu",
-    max_pixels: int = FitOptions.max_pixels,
-    group_by: str = AUTO,
-) -> FitOptions:
-    """What a fit takes from the command line."""
-    note, progress = listeners(quiet=quiet)
-    return FitOptions(
-        batch_size=batch_size,
-        max_bad=max_bad,
-        max_pixels=max_pixels,
-        device=device,
-        group_by=GroupBy(text=group_by),
-        progress=progress,
-        note=note,
+    layout: str | None = typed(
+        None,
+        "Force the layout of DATA instead of recognising it.",
+        kind=Entry(LAYOUTS),
+        flags=("--dataset",),
+        group=LOOK,
     )
+    fold: int | None = typed(
+        None,
+        "Fold of KolektorSDD to test on; the others are fitted.",
+        kind=click.IntRange(0, max(layout.folds for layout in LAYOUTS.values()) - 1),
+        group=LOOK,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedImageOptions(ImageOptions):
+    """How a command reads images that a model is fitted on."""
+
+    device: str = typed(
+        "auto", "auto: a GPU where there is one.", kind=click.Choice(("auto", "cpu"))
+    )
+    group_by: str = same_as(Shared, "group_by")
+
+    def fit_options(self) -> FitOptions:
+        """What a fit takes of them."""
+        by = GroupBy(text=self.group_by)
+        return replace(super().fit_options(), device=self.device, group_by=by)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassOptions(LayoutOptions, FittedImageOptions):
+    """How a command goes through all images of a dataset once."""
+
+    resume: bool = typed(False, "Go on from the checkpoints that a stopped run left in OUT.parts.")
+    checkpoint_seconds: float = typed(
+        Checkpoints.seconds, "Time between checkpoints.", kind=click.FloatRange(0)
+    )
+
+    def checkpoints(self, folder: Path) -> Checkpoints:
+        """Where the pass leaves them, and whether it goes on from those that are there."""
+        return Checkpoints(folder=folder, resume=self.resume, seconds=self.checkpoint_seconds)
+
+
+max_pixels_option = option_of(ImageOptions, "max_pixels")
+pass_options = takes("images", PassOptions, group=RUN)

@@ -9,20 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgeseg.artefact.header import read_config
-from edgeseg.cli.data_options import (
-    batch_option,
-    dataset_option,
-    fold_option,
-    max_bad_option,
-    max_pixels_option,
-)
+from edgeseg.cli.data_options import LayoutOptions
 from edgeseg.contract.metrics import METRICS
 from edgeseg.contract.signature import admit, note_stale
 from edgeseg.data.datasets import open_dataset
 from edgeseg.files import check_writable, write_json, write_text
-from edgeseg.options import FOLDER, PATH, listeners, quiet_option, trust_option
+from edgeseg.options import FOLDER, PATH, listeners, trust_option
 from edgeseg.progress import Note
 from edgeseg.tables import aligned
+from edgeseg.typed_options import takes
 
 if TYPE_CHECKING:
     from edgeseg.api import Model
@@ -59,13 +54,8 @@ _OTHERS = {
     help="Write a picture per test image and a contact sheet, mistakes first, into this folder.",
 )
 @click.option("--store", is_flag=True, help="Keep the figures in the model, for export and stream.")
-@dataset_option
-@fold_option
-@max_bad_option
-@max_pixels_option
-@batch_option
+@takes("images", LayoutOptions)
 @trust_option
-@quiet_option
 def evaluate(
     artefact: Path,
     data: Path,
@@ -73,13 +63,8 @@ def evaluate(
     csv_path: Path | None,
     pictures: Path | None,
     store: bool,
-    layout: str | None,
-    fold: int | None,
-    max_bad: int,
-    max_pixels: int,
-    batch_size: int,
+    images: LayoutOptions,
     trust: tuple[Path, ...],
-    quiet: bool,
 ) -> None:
     """Measure ARTEFACT on the labelled test set of DATA.
 
@@ -88,7 +73,7 @@ def evaluate(
     """
     admit(artefact, trust)
     config = read_config(artefact)
-    dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)
+    dataset = open_dataset(data, layout=images.layout, fold=images.fold, seed=config.seed)
     for path in (json_path, csv_path, pictures / "sheet.png" if pictures else None):
         if path is not None and path != Path("-"):
             check_writable(path)
@@ -96,16 +81,16 @@ def evaluate(
     from edgeseg.api import load
     from edgeseg.evaluation.gallery import Gallery
 
-    tell, progress = listeners(quiet=quiet)
+    tell, progress = listeners(quiet=images.quiet)
     for line in dataset.notes:
         tell(line)
     model = load(artefact, note=tell)
     gallery = Gallery(pictures, model.artefact.calibration) if pictures else None
     result = model.evaluate(
         dataset,
-        batch_size=batch_size,
-        max_bad=max_bad,
-        max_pixels=max_pixels,
+        batch_size=images.batch_size,
+        max_bad=images.max_bad,
+        max_pixels=images.max_pixels,
         note=tell,
         progress=progress,
         visit=gallery.add if gallery else None,

@@ -13,7 +13,7 @@ from edgeseg.data.camera import looked_at
 from edgeseg.data.samples import Sample
 from edgeseg.errors import EdgesegError
 from edgeseg.fitting.group import Group
-from edgeseg.fitting.options import Checkpoints, FitOptions
+from edgeseg.fitting.options import FitOptions
 from edgeseg.progress import Note
 
 if TYPE_CHECKING:
@@ -64,11 +64,7 @@ class FitJob:
         from edgeseg.fitting.fitting import fit_in
 
         started = time.perf_counter()
-        checkpoints = Checkpoints(
-            folder=parts_of(plan.out),
-            resume=self.images.resume,
-            seconds=self.images.checkpoint_seconds,
-        )
+        checkpoints = self.images.checkpoints(parts_of(plan.out))
         options, dataset = replace(options, checkpoints=checkpoints), plan.dataset
         for line in dataset.notes:
             options.note(line)

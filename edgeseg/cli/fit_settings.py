@@ -1,11 +1,12 @@
 """The settings of a fit as options, for every command that begins one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
+from edgeseg.cli.data_options import LOOK, METHOD, STUDIES, THRESHOLD
 from edgeseg.config import AUTO, CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
 from edgeseg.contract.geometry import Geometry, Roi
 from edgeseg.contract.ignored import read_regions
@@ -15,7 +16,8 @@ from edgeseg.data.samples import sample_size
 from edgeseg.errors import UsageError
 from edgeseg.files import check_writable
 from edgeseg.model.backbones import BACKBONES
-from edgeseg.options import FILE, SIZE, Entry, Numbers, gathered
+from edgeseg.options import FILE, SIZE, Entry, Numbers
+from edgeseg.typed_options import takes, typed
 
 LAYERS = Numbers("N,N", sign=",", counts=range(1, 100), expected="layer numbers such as 1,2,3")
 _NO_DOWNLOAD = [spec.name for spec in BACKBONES.values() if spec.package is not None]
@@ -46,22 +48,123 @@ class FitPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class FitSettings:
-    """What was said of a fit, by the names of the options below; None: not said."""
+    """What was said of a fit; None: not said, and the preset's or the graph's own."""
 
-    said: dict[str, Any]
-
-    @property
-    def weights(self) -> str | None:
-        """A file of the backbone, or `random`."""
-        weights: str | None = self.said["weights"]
-        return weights
+    preset: str = typed(
+        DEFAULT_PRESET,
+        "edge: fast and accurate. paper: the published method. Options below override.",
+        kind=Entry(PRESETS),
+        group=METHOD,
+    )
+    backbone: str | None = typed(
+        None,
+        f"{', '.join(_NO_DOWNLOAD)}: no download.  [default: {FitConfig.backbone}]",
+        kind=Entry(BACKBONES),
+        group=METHOD,
+    )
+    weights: str | None = typed(
+        None, "A .pth file of the backbone, or `random` for experiments.", group=METHOD
+    )
+    size_hw: tuple[int, int] | None = typed(
+        None, "Size the images are brought to.", kind=SIZE, flags=("--size",), group=LOOK
+    )
+    roi: str | None = typed(
+        None, "Look only at this part of the images, here and later.", metavar="X,Y,W,H", group=LOOK
+    )
+    ignore: Path | None = typed(
+        None,
+        "Regions that do not matter: JSON of polygons, or a picture that is white there.",
+        kind=FILE,
+        group=LOOK,
+    )
+    locate: str | None = typed(
+        None,
+        "Parts lie anywhere: blob finds them by their outline and leaves out what they lie on "
+        "(blob,background=yes: looks there too), anchor:X,Y,W,H[,angles=10] finds a rectangle of "
+        "the first image that all have.",
+        metavar="HOW",
+        group=LOOK,
+    )
+    tile: tuple[int, int] | None = typed(
+        None,
+        "Fit one model on tiles of the images, cut at --size or at their own size.",
+        kind=SIZE,
+        group=LOOK,
+    )
+    overlap: int | None = typed(
+        None, "Pixels that tiles share.  [default: an eighth of the tile]", group=LOOK
+    )
+    tiles: Literal["shared", "own"] | None = typed(
+        None,
+        "shared: one model for all tiles. own: a Gaussian for every place of the image, "
+        "which is what a fit without --tile does.  [default: shared]",
+        group=LOOK,
+    )
+    false_alarm_rate: float | None = typed(
+        None, "Good images that may be flagged.", group=THRESHOLD
+    )
+    calibration: str | None = typed(
+        None,
+        "cross: every image is fitted and calibrated on. holdout: some are set aside.",
+        kind=click.Choice(CHOICES["calibration"]),
+        group=THRESHOLD,
+    )
+    holdout: float | None = typed(
+        None, "Share of images set aside with --calibration holdout.", group=THRESHOLD
+    )
+    folds: int | None = typed(None, "Folds of --calibration cross.", group=THRESHOLD)
+    layers: tuple[int, ...] | None = typed(
+        None, "Layers of the backbone to use, such as 1,2,3.", kind=LAYERS
+    )
+    stride: int | None = typed(None, "Pixels per grid cell: 4 is finer, 8 is faster.")
+    interpolation: str | None = typed(
+        None, "How layers reach the grid.", kind=click.Choice(CHOICES["interpolation"])
+    )
+    context: int | None = typed(
+        None,
+        "Beside every feature its mean over N x N cells of its layer; 1: none, auto: what the "
+        "backbone is best with.",
+        kind=NumberOrAuto(),
+    )
+    embedding: str | None = typed(
+        None,
+        "How F features become k; identity "
+        "with --rank and --directions keeps the eigenvectors of every location.",
+        kind=click.Choice(CHOICES["embedding"]),
+    )
+    k: int | None = typed(None, "Size of the embedding.", flags=("-k", "--k"))
+    rank: float | None = typed(
+        None, "Directions kept per location: a share of k, a number, or 0 for all."
+    )
+    directions: str | None = typed(
+        None, "Of smallest variance or largest.", kind=click.Choice(CHOICES["directions"])
+    )
+    covariance: str | None = typed(
+        None, "Per location, or one for all.", kind=click.Choice(CHOICES["covariance"])
+    )
+    pool: int | None = typed(
+        None,
+        "Pool statistics with N x N neighbours; auto: as the good images ask for.",
+        kind=NumberOrAuto(),
+    )
+    share: int | None = typed(None, "N x N cells use one Gaussian: smaller and faster.")
+    ridge: float | None = typed(None, "Added to every variance before inversion.")
+    ridge_unit: str | None = typed(
+        None,
+        "Of --ridge: the mean square of the embedded features, or 1.",
+        kind=click.Choice(CHOICES["ridge_unit"]),
+    )
+    sigma: float | None = typed(None, "Blur of the map in pixels.")
+    top: int | None = typed(None, "Score: mean of the N highest cells; 1: maximum of the map.")
+    seed: int | None = typed(None, "Of the embedding and the choice of calibration images.")
 
     def config(self, base: FitConfig | None = None) -> FitConfig:
         """The preset with what was said beside it; tiles wait for the images, see `plan`.
 
         `base` has the settings of a backbone's graph, which take the place of a preset.
         """
-        given = {name: value for name, value in self.said.items() if value is not None}
+        said = {item.name: getattr(self, item.name) for item in fields(self)}
+        given = {name: value for name, value in said.items() if value is not None}
         tile, overlap, tiles = (given.pop(name, None) for name in ("tile", "overlap", "tiles"))
         given.pop("weights", None)
         geometry = _geometry(*(given.pop(name, None) for name in ("roi", "ignore", "locate")))
@@ -73,7 +176,7 @@ class FitSettings:
         if tile is None and (overlap is not None or tiles == "shared"):
             raise UsageError("--overlap and --tiles are settings of tiles; add --tile, such as 512")
         if tile is not None and tiles == "own":
-            size = "x".join(str(side) for side in self.said["size_hw"] or ("HEIGHT", "WIDTH"))
+            size = "x".join(str(side) for side in self.size_hw or ("HEIGHT", "WIDTH"))
             raise UsageError(
                 "--tiles own: a Gaussian for every place of the image is what a fit without --tile "
                 f"has, without seams and overlaps; leave --tile out and give --size {size} with a "
@@ -101,13 +204,13 @@ class FitSettings:
 
     def _cut_into_tiles(self, config: FitConfig, dataset: Dataset) -> FitConfig:
         """For tiles, if --tile was given: of frames of --size, or of the first image's."""
-        tile, overlap = self.said["tile"], self.said["overlap"]
+        tile, overlap = self.tile, self.overlap
         if tile is None:
             return config
         return config.with_options(
             {
                 "size_hw": tile,
-                "frame_hw": self.said["size_hw"] or sample_size(dataset.train[0]),
+                "frame_hw": self.size_hw or sample_size(dataset.train[0]),
                 "overlap": min(tile) // 8 if overlap is None else overlap,
             }
         )
@@ -122,112 +225,4 @@ def _geometry(roi: str | None, ignore: Path | None, locate: str | None) -> Geome
     )
 
 
-settings_options = gathered(
-    "settings",
-    lambda **said: FitSettings(said=said),  # two dozen, none of which a command looks at itself
-    click.option(
-        "--preset",
-        type=Entry(PRESETS),
-        default=DEFAULT_PRESET,
-        show_default=True,
-        help="edge: fast and accurate. paper: the published method. Options below override.",
-    ),
-    click.option(
-        "--backbone",
-        type=Entry(BACKBONES),
-        help=f"{', '.join(_NO_DOWNLOAD)}: no download.  [default: {FitConfig.backbone}]",
-    ),
-    click.option("--weights", help="A .pth file of the backbone, or `random` for experiments."),
-    click.option("--size", "size_hw", type=SIZE, help="Size the images are brought to."),
-    click.option(
-        "--roi", metavar="X,Y,W,H", help="Look only at this part of the images, here and later."
-    ),
-    click.option(
-        "--ignore",
-        type=FILE,
-        help="Regions that do not matter: JSON of polygons, or a picture that is white there.",
-    ),
-    click.option(
-        "--locate",
-        metavar="HOW",
-        help="Parts lie anywhere: blob finds them by their outline and leaves out what they lie on "
-        "(blob,background=yes: looks there too), anchor:X,Y,W,H[,angles=10] finds a rectangle of "
-        "the first image that all have.",
-    ),
-    click.option(
-        "--tile",
-        type=SIZE,
-        help="Fit one model on tiles of the images, cut at --size or at their own size.",
-    ),
-    click.option(
-        "--overlap", type=int, help="Pixels that tiles share.  [default: an eighth of the tile]"
-    ),
-    click.option(
-        "--tiles",
-        type=click.Choice(("shared", "own")),
-        help="shared: one model for all tiles. own: a Gaussian for every place of the image, "
-        "which is what a fit without --tile does.  [default: shared]",
-    ),
-    click.option("--layers", type=LAYERS, help="Layers of the backbone to use, such as 1,2,3."),
-    click.option("--stride", type=int, help="Pixels per grid cell: 4 is finer, 8 is faster."),
-    click.option(
-        "--interpolation",
-        type=click.Choice(CHOICES["interpolation"]),
-        help="How layers reach the grid.",
-    ),
-    click.option(
-        "--context",
-        type=NumberOrAuto(),
-        help="Beside every feature its mean over N x N cells of its layer; 1: none, auto: what the "
-        "backbone is best with.",
-    ),
-    click.option(
-        "--embedding",
-        type=click.Choice(CHOICES["embedding"]),
-        help="How F features become k; identity "
-        "with --rank and --directions keeps the eigenvectors of every location.",
-    ),
-    click.option("-k", "--k", type=int, help="Size of the embedding."),
-    click.option(
-        "--rank",
-        type=float,
-        help="Directions kept per location: a share of k, a number, or 0 for all.",
-    ),
-    click.option(
-        "--directions",
-        type=click.Choice(CHOICES["directions"]),
-        help="Of smallest variance or largest.",
-    ),
-    click.option(
-        "--covariance",
-        type=click.Choice(CHOICES["covariance"]),
-        help="Per location, or one for all.",
-    ),
-    click.option(
-        "--pool",
-        type=NumberOrAuto(),
-        help="Pool statistics with N x N neighbours; auto: as the good images ask for.",
-    ),
-    click.option("--share", type=int, help="N x N cells use one Gaussian: smaller and faster."),
-    click.option("--ridge", type=float, help="Added to every variance before inversion."),
-    click.option(
-        "--ridge-unit",
-        type=click.Choice(CHOICES["ridge_unit"]),
-        help="Of --ridge: the mean square of the embedded features, or 1.",
-    ),
-    click.option("--sigma", type=float, help="Blur of the map in pixels."),
-    click.option(
-        "--top", type=int, help="Score: mean of the N highest cells; 1: maximum of the map."
-    ),
-    click.option("--seed", type=int, help="Of the embedding and the choice of calibration images."),
-    click.option(
-        "--calibration",
-        type=click.Choice(CHOICES["calibration"]),
-        help="cross: every image is fitted and calibrated on. holdout: some are set aside.",
-    ),
-    click.option(
-        "--holdout", type=float, help="Share of images set aside with --calibration holdout."
-    ),
-    click.option("--folds", type=int, help="Folds of --calibration cross."),
-    click.option("--false-alarm-rate", type=float, help="Good images that may be flagged."),
-)
+settings_options = takes("settings", FitSettings, group=STUDIES)

@@ -13,72 +13,71 @@ from edgeseg.errors import EdgesegError
 from edgeseg.extras import install_command
 from edgeseg.memory_limit import out_of_memory
 from edgeseg.options import in_flags
+from edgeseg.typed_options import NearestGroup
 
-# name -> where its click command is
+# Part of the help -> name of a command -> the first sentence of its own help, so that the list is
+# printed without importing any.
+GROUPS = {
+    "Make a model": {
+        "fit": "Fit a model on the good images in DATA.",
+        "teach": "Go from good pictures to a station that runs: collect, fit, judge, make "
+        "the recipe.",
+        "learn": "Make what people marked in PROJECT the next version of its model.",
+        "update": "Add the good images in MORE to MODEL, or take images out, without "
+        "fitting again.",
+        "moments": "Sum up a part of the good images in DATA, for `edgeseg merge`.",
+        "merge": "Join the shards of one data set, or models of the same settings, into one model.",
+        "export-backbone": "Write a backbone as the graph that devices fit through, without torch.",
+        "synthesize": "Make a data set of a synthetic part, with defects and exact masks.",
+    },
+    "Decide": {
+        "eval": "Measure ARTEFACT on the labelled test set of DATA.",
+        "predict": "Score IMAGES and draw where they are wrong.",
+        "threshold": "Show what false-alarm rates promise and cost, or store another one.",
+        "calibrate": "Choose the threshold of MODEL on this computer, from its scores of "
+        "GOOD_IMAGES.",
+        "ignore": "Ignore regions of the camera's picture in MODEL, without a new fit.",
+    },
+    "Run": {
+        "export": "Turn ARTEFACT into one graph for the device.",
+        "stream": "Score every frame, say what is wrong and how long it took.",
+        "demo": "Fit, evaluate, export, verify and stream, then write one page about it.",
+        "doctor": "Say what this computer has, what is missing and the command that helps.",
+        "completion": "Print the script by which SHELL completes commands, options and files.",
+    },
+    "The line": {
+        "recipe": "Keep a folder for each product: model, region, operating point, golden "
+        "pictures.",
+        "check": "Say whether RECIPE still is what was approved, on this computer.",
+        "cameras": "List the cameras of this computer and of its network, by what --source "
+        "calls them.",
+    },
+    "Trust": {
+        "info": "Say what a model file is: an .edgeseg artefact, an .onnx graph or a .plan engine.",
+        "keygen": "Make a pair of keys: KEY to sign with, and a .pub beside it to give to devices.",
+        "sign": "Sign FILES: models with their sidecars, or all that is in the folder of a recipe.",
+        "verify-signature": "Say who signed FILES, and whether they are still what was signed.",
+        "verify-log": "Say whether a chained event log was altered, cut or reordered, and where.",
+    },
+    "Measure": {
+        "tune": "Find the most accurate model that this computer runs within a budget.",
+        "bench": "Measure speed and accuracy on this machine.",
+    },
+}
+# A command stands in the file of its name; these stand together.
+_TOGETHER = {
+    "grow_commands": ("update", "moments", "merge"),
+    "sign_commands": ("keygen", "sign", "verify-signature"),
+    "recipe_commands": ("recipe",),
+    "bench_commands": ("bench",),
+}
+# Name -> the module that has its click command, by the same name.
 COMMANDS = {
-    "fit": "edgeseg.cli.fit_command:fit",
-    "update": "edgeseg.cli.grow_commands:update",
-    "moments": "edgeseg.cli.grow_commands:moments",
-    "merge": "edgeseg.cli.grow_commands:merge",
-    "eval": "edgeseg.cli.eval_command:evaluate",
-    "predict": "edgeseg.cli.predict_command:predict",
-    "threshold": "edgeseg.cli.threshold_command:threshold",
-    "calibrate": "edgeseg.runtime.calibrate:calibrate",
-    "ignore": "edgeseg.cli.ignore_command:ignore",
-    "info": "edgeseg.cli.model_commands:info",
-    "keygen": "edgeseg.cli.sign_commands:keygen",
-    "sign": "edgeseg.cli.sign_commands:sign_files",
-    "verify-signature": "edgeseg.cli.sign_commands:verify_signature",
-    "synthesize": "edgeseg.cli.fit_command:synthesize",
-    "teach": "edgeseg.cli.teach_command:teach",
-    "learn": "edgeseg.cli.learn_command:learn",
-    "export": "edgeseg.export.command:export",
-    "export-backbone": "edgeseg.cli.backbone_command:export_backbone",
-    "stream": "edgeseg.runtime.stream:stream",
-    "recipe": "edgeseg.runtime.recipe_commands:recipe",
-    "check": "edgeseg.runtime.check_command:check",
-    "cameras": "edgeseg.runtime.cameras:cameras",
-    "verify-log": "edgeseg.runtime.verify_log:verify_log",
-    "tune": "edgeseg.bench.tune.command:tune",
-    "bench": "edgeseg.bench.cli.command:bench",
-    "demo": "edgeseg.bench.demo.demo:demo",
-    "doctor": "edgeseg.cli.doctor:doctor",
-    "completion": "edgeseg.cli.completion:completion",
-}
-# First sentences of the commands' own help, so that the list is printed without importing them.
-SUMMARIES = {
-    "fit": "Fit a model on the good images in DATA.",
-    "update": "Add the good images in MORE to MODEL, or take images out, without fitting again.",
-    "moments": "Sum up a part of the good images in DATA, for `edgeseg merge`.",
-    "merge": "Join the shards of one data set, or models of the same settings, into one model.",
-    "eval": "Measure ARTEFACT on the labelled test set of DATA.",
-    "predict": "Score IMAGES and draw where they are wrong.",
-    "threshold": "Show what false-alarm rates promise and cost, or store another one.",
-    "calibrate": "Choose the threshold of MODEL on this computer, from its scores of GOOD_IMAGES.",
-    "ignore": "Ignore regions of the camera's picture in MODEL, without a new fit.",
-    "info": "Say what a model file is: an .edgeseg artefact, an .onnx graph or a .plan engine.",
-    "keygen": "Make a pair of keys: KEY to sign with, and a .pub beside it to give to devices.",
-    "sign": "Sign FILES: models with their sidecars, or all that is in the folder of a recipe.",
-    "verify-signature": "Say who signed FILES, and whether they are still what was signed.",
-    "synthesize": "Make a data set of a synthetic part, with defects and exact masks.",
-    "teach": "Go from good pictures to a station that runs: collect, fit, judge, make the recipe.",
-    "learn": "Make what people marked in PROJECT the next version of its model.",
-    "export": "Turn ARTEFACT into one graph for the device.",
-    "export-backbone": "Write a backbone as the graph that devices fit through, without torch.",
-    "stream": "Score every frame, say what is wrong and how long it took.",
-    "recipe": "Keep a folder for each product: model, region, operating point, golden pictures.",
-    "check": "Say whether RECIPE still is what was approved, on this computer.",
-    "cameras": "List the cameras of this computer and of its network, by what --source calls them.",
-    "verify-log": "Say whether a chained event log was altered, cut or reordered, and where.",
-    "tune": "Find the most accurate model that this computer runs within a budget.",
-    "bench": "Measure speed and accuracy on this machine.",
-    "demo": "Fit, evaluate, export, verify and stream, then write one page about it.",
-    "doctor": "Say what this computer has, what is missing and the command that helps.",
-    "completion": "Print the script by which SHELL completes commands, options and files.",
-}
+    name: f"edgeseg.cli.{name.replace('-', '_')}_command" for own in GROUPS.values() for name in own
+} | {name: f"edgeseg.cli.{file}" for file, names in _TOGETHER.items() for name in names}
 
 
-class LazyGroup(click.Group):
+class LazyGroup(NearestGroup):
     """Finds its commands by name and turns our errors into one line and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -89,14 +88,17 @@ class LazyGroup(click.Group):
         """Import the module of one command."""
         if cmd_name not in COMMANDS:
             return None
-        module, attribute = COMMANDS[cmd_name].split(":")
-        command = getattr(importlib.import_module(module), attribute)
-        return command if isinstance(command, click.Command) else None
+        found = vars(importlib.import_module(COMMANDS[cmd_name])).values()
+        commands = (each for each in found if isinstance(each, click.Command))
+        return next((each for each in commands if each.name == cmd_name), None)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(SUMMARIES.items()))
+        # One width for all parts, so that their sentences stand below each other.
+        width = max(map(len, COMMANDS))
+        for title, own in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), line) for name, line in own.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a user's mistake ends in one sentence, a bug keeps its traceback."""

@@ -9,12 +9,12 @@ import click
 
 from edgeseg.artefact.header import read_config, read_header
 from edgeseg.cli.data_options import (
+    FIT_GROUPS,
+    LOOK,
+    RUN,
+    FittedImageOptions,
+    ImageOptions,
     PassOptions,
-    batch_option,
-    device_option,
-    fit_options,
-    max_bad_option,
-    max_pixels_option,
     pass_options,
 )
 from edgeseg.cli.fit_settings import FitSettings, settings_options
@@ -23,33 +23,31 @@ from edgeseg.contract.signature import admit, note_stale
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.errors import UsageError
 from edgeseg.files import check_writable, size_text
-from edgeseg.fitting.options import Changes, Checkpoints, FitOptions, Shard
-from edgeseg.options import (
-    FILE,
-    FOLDER,
-    PATH,
-    Numbers,
-    graph_option,
-    group_by_option,
-    note,
-    quiet_option,
-    trust_option,
-)
+from edgeseg.fitting.options import Changes, FitOptions, Shard
+from edgeseg.options import FILE, FOLDER, PATH, Numbers, graph_option, note, trust_option
+from edgeseg.typed_options import GroupedCommand, Option, takes
 
 if TYPE_CHECKING:
     from edgeseg.artefact.artefact import Artefact
 
 SHARD = Numbers("INDEX/COUNT", sign="/", counts=(2,), expected="INDEX/COUNT such as 0/8")
-_out_option = click.option("--out", "-o", type=FILE, required=True, help="Where to write it.")
+_out_option = click.option(
+    "--out", "-o", cls=Option, type=FILE, required=True, help="Where to write it.", group=RUN
+)
 _calibrate_option = click.option(
     "--calibrate", type=FOLDER, help="Good images that were not fitted: take the threshold here."
 )
 
 
-@click.command()
+@click.command(cls=GroupedCommand, groups=FIT_GROUPS)
 @click.argument("data", type=PATH)
 @click.option(
-    "--shard", type=SHARD, required=True, help="Which part of the images, counted from 0."
+    "--shard",
+    cls=Option,
+    type=SHARD,
+    required=True,
+    help="Which part of the images, counted from 0.",
+    group=LOOK,
 )
 @_out_option
 @settings_options
@@ -71,9 +69,7 @@ def moments(
     from edgeseg.fitting.parallel.shards import write_shard
 
     started = time.perf_counter()
-    checkpoints = Checkpoints(
-        folder=parts_of(out), resume=images.resume, seconds=images.checkpoint_seconds
-    )
+    checkpoints = images.checkpoints(parts_of(out))
     options = replace(images.fit_options(), weights=settings.weights, checkpoints=checkpoints)
     count = write_shard(plan.dataset, plan.config, options, shard=part, path=out)
     Checkpoint(checkpoints, shard=part).discard()
@@ -89,21 +85,15 @@ def moments(
 @_out_option
 @_calibrate_option
 @graph_option
-@max_bad_option
-@max_pixels_option
-@batch_option
+@takes("images", ImageOptions)
 @trust_option
-@quiet_option
 def merge(
     parts: tuple[Path, ...],
     out: Path,
     calibrate: Path | None,
     backbone_graph: Path | None,
-    max_bad: int,
-    max_pixels: int,
-    batch_size: int,
+    images: ImageOptions,
     trust: tuple[Path, ...],
-    quiet: bool,
 ) -> None:
     """Join the shards of one data set, or models of the same settings, into one model.
 
@@ -123,9 +113,7 @@ def merge(
     from edgeseg.artefact.artefact import save_artefact
 
     started = time.perf_counter()
-    options = fit_options(
-        max_bad=max_bad, max_pixels=max_pixels, batch_size=batch_size, quiet=quiet
-    )
+    options = images.fit_options()
     save_artefact(_merged(parts, apart, backbone_graph, options), out)
     options.note(
         f"wrote {out} ({size_text(out.stat().st_size)}) in {time.perf_counter() - started:.1f} s; "
@@ -173,13 +161,8 @@ def _merged(
 @click.option("--out", "-o", type=FILE, help="Where to write it.  [default: MODEL itself]")
 @_calibrate_option
 @graph_option
-@max_bad_option
-@max_pixels_option
-@batch_option
-@device_option
-@group_by_option
+@takes("images", FittedImageOptions)
 @trust_option
-@quiet_option
 def update(
     model: Path,
     more: Path | None,
@@ -188,13 +171,8 @@ def update(
     out: Path | None,
     calibrate: Path | None,
     backbone_graph: Path | None,
-    max_bad: int,
-    max_pixels: int,
-    batch_size: int,
-    device: str,
-    group_by: str,
+    images: FittedImageOptions,
     trust: tuple[Path, ...],
-    quiet: bool,
 ) -> None:
     """Add the good images in MORE to MODEL, or take images out, without fitting again.
 
@@ -218,14 +196,7 @@ def update(
     from edgeseg.fitting.update import update as run_update
 
     started = time.perf_counter()
-    options = fit_options(
-        max_bad=max_bad,
-        max_pixels=max_pixels,
-        batch_size=batch_size,
-        quiet=quiet,
-        device=device,
-        group_by=group_by,
-    )
+    options = images.fit_options()
     before = load_artefact(model, note=options.note)
     options = replace(options, through=embedder_for(before, backbone_graph))
     changed = run_update(before, changes, options)

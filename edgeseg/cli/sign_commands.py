@@ -16,7 +16,7 @@ from edgeseg.contract.signature import (
 from edgeseg.contract.signing_keys import make_keys
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.files import file_sha256
-from edgeseg.options import FILE, PATH, note, trust_option
+from edgeseg.options import FILE, PATH, json_option, note, trust_option
 from edgeseg.runtime.backends.model_file import file_metadata
 
 _CHAIN = {".edgeseg": "artefact_sha256", ".onnx": "onnx_sha256"}  # what a signature calls them
@@ -66,7 +66,7 @@ def sign_files(files: tuple[Path, ...], key: Path, version: int | None) -> None:
 @click.command("verify-signature")
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @trust_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def verify_signature(files: tuple[Path, ...], trust: tuple[Path, ...], as_json: bool) -> None:
     """Say who signed FILES, and whether they are still what was signed.
 

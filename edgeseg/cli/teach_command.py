@@ -6,21 +6,23 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from edgeseg.cli.fit_settings import FitSettings
 from edgeseg.contract.ignored import read_regions
 from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.contract.signature import admit
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.model.backbones import BACKBONES
-from edgeseg.options import FILE, PATH, Entry, gathered, listeners, quiet_option, trust_option
+from edgeseg.options import FILE, PATH, Entry, listeners, quiet_option, trust_option
 from edgeseg.progress import Note
 from edgeseg.tables import aligned
 from edgeseg.teach.pictures import Limits
+from edgeseg.typed_options import same_as, takes, typed
 
 if TYPE_CHECKING:
     from edgeseg.teach.project import Project
@@ -30,42 +32,43 @@ _SHOWN = (1, 2, 5, 10, 20, 50, 100)  # false alarms in a thousand
 _WORST = 8
 _POLL_S = 0.2
 
-wishes = gathered(
-    "wishes",
-    dict,
-    click.option("--source", help="Camera, folder or address, as of `edgeseg stream`."),
-    click.option(
-        "--trigger",
-        type=click.Choice(("free", "part", "hardware")),
-        help="What makes a frame a part when it runs.  [default: free]",
-    ),
-    click.option("--rate", type=float, help="False alarms, a share of good ones.  [default: 0.02]"),
-    click.option("--roi", metavar="X,Y,W,H", help="Look only at this part of the pictures."),
-    click.option(
-        "--ignore",
-        type=FILE,
-        help="Regions that do not matter: JSON of polygons, or a picture that is white there.",
-    ),
-    click.option(
-        "--locate",
+
+@dataclass(frozen=True, kw_only=True)
+class TeachWishes:
+    """What a project is from now on; None: as it was."""
+
+    source: str | None = typed(None, "Camera, folder or address, as of `edgeseg stream`.")
+    trigger: Literal["free", "part", "hardware"] | None = typed(
+        None, "What makes a frame a part when it runs.  [default: free]"
+    )
+    rate: float | None = typed(None, "False alarms, a share of good ones.  [default: 0.02]")
+    roi: str | None = typed(None, "Look only at this part of the pictures.", metavar="X,Y,W,H")
+    ignore: Path | None = same_as(FitSettings, "ignore")
+    locate: str | None = typed(
+        None,
+        "Parts lie anywhere: blob, or anchor:X,Y,W,H[,angles=10], as of `edgeseg fit`.",
         metavar="HOW",
-        help="Parts lie anywhere: blob, or anchor:X,Y,W,H[,angles=10], as of `edgeseg fit`.",
-    ),
-    click.option(
-        "--backbone", type=Entry(BACKBONES), help="Network.  [default: efficientnet_lite0]"
-    ),
-    click.option("--graph", type=FILE, help="Its graph, where it is not at hand by itself."),
-)
+    )
+    backbone: str | None = typed(
+        None, "Network.  [default: efficientnet_lite0]", kind=Entry(BACKBONES)
+    )
+    graph: Path | None = typed(None, "Its graph, where it is not at hand by itself.", kind=FILE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageWish:
     """Where the page is served, and to whom; no port: no page."""
 
-    serve: int | None = None
-    host: str = "127.0.0.1"
-    token_file: Path | None = None
-    supervisor_token_file: Path | None = None
+    serve: int | None = typed(
+        None, "Port of the page, such as 8080.", kind=click.IntRange(0, 65535)
+    )
+    host: str = typed("127.0.0.1", "Address of the page.")
+    token_file: Path | None = typed(None, "For operators: watch, capture and mark.", kind=FILE)
+    supervisor_token_file: Path | None = typed(
+        None,
+        "For supervisors: all that changes a decision. Without it operators may do that too.",
+        kind=FILE,
+    )
 
     def __post_init__(self) -> None:
         for name in ("token_file", "supervisor_token_file"):
@@ -73,27 +76,13 @@ class PageWish:
                 raise UsageError(f"{name}={getattr(self, name)}: is for the page; add serve=PORT")
 
 
-page_options = gathered(
-    "page",
-    PageWish,
-    click.option("--serve", type=click.IntRange(0, 65535), help="Port of the page, such as 8080."),
-    click.option("--host", default=PageWish.host, show_default=True, help="Address of the page."),
-    click.option("--token-file", type=FILE, help="For operators: watch, capture and mark."),
-    click.option(
-        "--supervisor-token-file",
-        type=FILE,
-        help="For supervisors: all that changes a decision. Without it operators may do that too.",
-    ),
-)
-
-
 @click.command()
 @click.argument("folder", metavar="[PROJECT]", type=PATH, required=False)
 @click.option("--project", type=PATH, help="The project's folder, instead of typing it first.")
 @click.option("--good", type=PATH, help="Pictures of good parts: a folder, or a pattern.")
 @click.option("--bad", type=PATH, help="Pictures of bad parts, to see what is found of them.")
-@wishes
-@page_options
+@takes("wishes", TeachWishes)
+@takes("page", PageWish)
 @click.option(
     "--max-pixels",
     type=click.IntRange(1, MAX_PIXELS),
@@ -108,7 +97,7 @@ def teach(
     project: Path | None,
     good: Path | None,
     bad: Path | None,
-    wishes: dict[str, Any],
+    wishes: TeachWishes,
     page: PageWish,
     max_pixels: int,
     trust: tuple[Path, ...],
@@ -228,9 +217,9 @@ def followed(service: "TeachService", work: str, *, note: Note) -> str:
     return str(now["sentence"])
 
 
-def _store(project: "Project", wishes: dict[str, Any]) -> None:
+def _store(project: "Project", wishes: TeachWishes) -> None:
     """What was typed is what the project is from now on."""
-    said = {name: value for name, value in wishes.items() if value is not None}
+    said = {name: value for name, value in asdict(wishes).items() if value is not None}
     settings = project.settings()
     region = {name: said.pop(name) for name in ("roi", "ignore", "locate") if name in said}
     if "ignore" in region:

@@ -23,7 +23,7 @@ from edgeseg.contract.operating_point import (
 )
 from edgeseg.contract.signature import admit, note_stale
 from edgeseg.errors import UsageError
-from edgeseg.options import FOLDER, PATH, listeners, note, quiet_option, trust_option
+from edgeseg.options import FOLDER, PATH, json_option, listeners, note, quiet_option, trust_option
 from edgeseg.runtime.backends.model_file import store_choice
 from edgeseg.runtime.backends.session_options import SessionOptions
 
@@ -44,7 +44,7 @@ from edgeseg.runtime.backends.session_options import SessionOptions
 )
 @max_pixels_option
 @click.option("--out", "-o", type=FOLDER, help="Folder for a picture and a page of the same.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @trust_option
 @quiet_option
 def threshold(

@@ -4,7 +4,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 from edgeseg.errors import UsageError
+from edgeseg.options import FILE, Entry, Names
+from edgeseg.typed_options import typed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +44,25 @@ _NOT_IN_RTX = {
 class EngineOptions:
     """Settings of one build; None leaves a setting to the builder."""
 
-    builder: str = "tensorrt"
-    targets: tuple[str, ...] = ()  # rtx: `sm86`...; none: a plan for every GPU from sm80 on
-    workspace_mb: int | None = None
-    timing_cache: Path | None = None  # read if it exists, written after the build
-    optimisation_level: int | None = None
-    version_compatible: bool = False
-    hardware_compatible: bool = False
-    dla_core: int | None = None
+    builder: str = typed(
+        "tensorrt",
+        "tensorrt: on the device. rtx: TensorRT-RTX, builds without a GPU.",
+        kind=Entry(BUILDERS),
+    )
+    # Of rtx; none: a plan for every GPU from sm80 on.
+    targets: tuple[str, ...] = typed(
+        (), "GPUs to build for (rtx).", kind=Names("sm86,sm89"), flags=("--target",)
+    )
+    workspace_mb: int | None = typed(
+        None, "MB for the builder.", kind=click.IntRange(1), flags=("--workspace",)
+    )
+    timing_cache: Path | None = typed(
+        None, "Timings of earlier builds: read if it is there, and kept.", kind=FILE
+    )
+    optimisation_level: int | None = typed(None, "More: slower build.", kind=click.IntRange(0, 5))
+    version_compatible: bool = typed(False, "Plan loads in later TensorRT versions.")
+    hardware_compatible: bool = typed(False, "Plan runs on Ampere and newer GPUs.")
+    dla_core: int | None = typed(None, "Run on this DLA core (Jetson).", kind=click.IntRange(0))
     # Off: fp32 tensors keep their 23 bits. TF32 would round them to the 10 bits of fp16, which is
     # not what the graph says.
     tf32: bool = False

@@ -5,21 +5,25 @@ from pathlib import Path
 from typing import Literal
 
 from edgeseg.errors import UsageError
+from edgeseg.options import FILE
 from edgeseg.runtime.sinks.event_file import Rotation
 from edgeseg.runtime.sinks.shift_times import ShiftTimes
+from edgeseg.typed_options import typed
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventOptions:
     """What `events` is told."""
 
-    events: str | None = None
-    events_for: Literal["all", "alarms"] = "all"
-    events_sync: Literal["never", "alarm", "every"] = "alarm"
-    events_max_mb: float | None = None
-    events_days: float | None = None
-    events_keep: int | None = None
-    events_chain: bool = False
+    events: str | None = typed(None, "JSON lines; - for standard output.", metavar="FILE")
+    events_for: Literal["all", "alarms"] = typed("all", "Frames to write.")
+    events_sync: Literal["never", "alarm", "every"] = typed(
+        "alarm", "Events that a power cut may not take."
+    )
+    events_max_mb: float | None = typed(None, "Go on in a new file from here.", metavar="MB")
+    events_days: float | None = typed(None, "And after so many days.")
+    events_keep: int | None = typed(None, "Old files to keep; default: all.")
+    events_chain: bool = typed(False, "Hash every line into the next: `verify-log`.")
 
     def __post_init__(self) -> None:
         rotation = self.rotation
@@ -42,8 +46,8 @@ class EventOptions:
 class CounterOptions:
     """What `counters` is told."""
 
-    counters: Path | None = None
-    shifts: str | None = None
+    counters: Path | None = typed(None, "Parts of shift and recipe, kept here.", kind=FILE)
+    shifts: str | None = typed(None, "When shifts begin, local time.", metavar="HH:MM,...")
 
     def __post_init__(self) -> None:
         if self.shifts is not None and self.counters is None:

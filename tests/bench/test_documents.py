@@ -1,4 +1,4 @@
-"""Commands of benchmarks and endurance runs that documents show as `python -m`: they exist, with their options."""
+"""Commands that documents show as `python -m`: they exist, with their options."""
 
 import importlib
 import re
@@ -12,7 +12,10 @@ from tests.support.documents import DOCUMENTS
 
 def lines() -> list[str]:
     texts = (path.read_text(encoding="utf-8") for path in DOCUMENTS)
-    shown = (re.findall(r"python -m ((?:edgeseg\.bench|tests\.endurance)\.[^`\n]+)", text) for text in texts)
+    shown = (
+        re.findall(r"python -m ((?:edgeseg\.bench|tests\.endurance)\.[^`\n]+)", text)
+        for text in texts
+    )
     return sorted({line for each in shown for line in each})
 
 

@@ -10,16 +10,17 @@ import pytest
 
 from edgeseg import __version__
 from edgeseg.cli.fit_settings import LAYERS
-from edgeseg.cli.group import COMMANDS, SUMMARIES, cli
+from edgeseg.cli.group import COMMANDS, GROUPS, cli
 from edgeseg.errors import UsageError
 from edgeseg.options import SIZE
 from tests.support.commands import fail, run, succeed
 
 
 def test_help_lists_every_command():
-    text = " ".join(succeed("--help").stdout.split("Commands:")[1].split())
-    assert text == " ".join(f"{name} {summary}" for name, summary in SUMMARIES.items())
-    assert list(SUMMARIES) == list(COMMANDS)
+    parts = [f"{title}: " + " ".join(map(" ".join, own.items())) for title, own in GROUPS.items()]
+    text = " ".join(succeed("--help").stdout.split())
+    assert text.endswith(" ".join(parts))
+    assert [name for own in GROUPS.values() for name in own] == list(COMMANDS)
     assert succeed("-h").stdout == succeed("--help").stdout
 
 
@@ -30,7 +31,7 @@ def test_every_command_resolves_and_has_help(name):
     assert command is not None
     assert command.name == name
     text = " ".join(succeed(name, "--help").stdout.split())
-    assert SUMMARIES[name] in text
+    assert next(own[name] for own in GROUPS.values() if name in own) in text
     assert f"edgeseg {name}" in text.split("Options:")[0].split("Usage:")[1]
 
 
@@ -39,7 +40,10 @@ def test_version():
 
 
 def test_unknown_command():
-    assert "No such command 'fitt'" in fail("fitt", code=2)
+    assert "No such command 'fitt'. Did you mean fit?" in fail("fitt", code=2)
+    assert "Did you mean add-golden?" in fail("recipe", "add-goldn", code=2)
+    assert fail("zzzz", code=2).endswith("No such command 'zzzz'.")
+    assert "--seed" in fail("fit", "x", "--sed", "1", code=2)
 
 
 def test_parsers():
@@ -58,7 +62,7 @@ def test_interrupting(monkeypatch, artefact_copy):
     def interrupted(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("edgeseg.cli.model_commands.read_artefact_file", interrupted)
+    monkeypatch.setattr("edgeseg.cli.info_command.read_artefact_file", interrupted)
     assert fail("info", artefact_copy, code=130) == "interrupted"
 
 
@@ -66,7 +70,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch, artefact_copy):
     def broken(path: Path) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("edgeseg.cli.model_commands.read_artefact_file", broken)
+    monkeypatch.setattr("edgeseg.cli.info_command.read_artefact_file", broken)
     with pytest.raises(ZeroDivisionError):
         run("info", artefact_copy)
 
@@ -77,7 +81,7 @@ def test_errors_of_the_library_name_the_options_of_the_command(monkeypatch, arte
     def refused(path: Path) -> None:
         raise UsageError("max_bad=2: expected 3, or resume=True; try weights='k=3.pth'")
 
-    monkeypatch.setattr("edgeseg.cli.model_commands.read_artefact_file", refused)
+    monkeypatch.setattr("edgeseg.cli.info_command.read_artefact_file", refused)
     monkeypatch.setattr("edgeseg.cli.eval_command.read_config", refused)
     sentence = "max_bad=2: expected 3, or resume=True; try weights='k=3.pth'"
     assert fail("info", artefact_copy, code=2) == sentence

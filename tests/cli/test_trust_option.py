@@ -17,9 +17,10 @@ from edgeseg.cli.group import cli
 from edgeseg.contract.images import write_image
 from edgeseg.contract.signature import sign
 from edgeseg.contract.signing_keys import make_keys
-from edgeseg.options import params_of, trust_option
+from edgeseg.options import Shared
 from edgeseg.runtime.golden.install import install_model
 from edgeseg.runtime.recipes.versions import keep_version
+from edgeseg.typed_options import options_of
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, run, succeed
 from tests.support.recipe_folders import CPU, OPENING, install, new_recipe, part
@@ -119,7 +120,7 @@ def commands(group: click.Command = cli, name: str = "") -> Iterator[tuple[str, 
 
 
 def test_every_command_takes_the_one_option_or_reads_no_model() -> None:
-    shared = params_of(trust_option)[0].to_info_dict()
+    shared = next(each for each in options_of(Shared) if each.name == "trust").to_info_dict()
     found = {}
     for name, command in commands():
         params = command.get_params(click.Context(command))

@@ -21,7 +21,7 @@ def warm() -> None:
     with suppress(ImportError):  # an extra, which the stream needs
         importlib.import_module("paho.mqtt.client")
     for place in COMMANDS.values():
-        importlib.import_module(place.partition(":")[0])
+        importlib.import_module(place)
     import torch
 
     torch.set_num_threads(1)

@@ -110,10 +110,8 @@ def test_metadata(installed):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_in_the_wheel(installed, name):
-    module, attribute = COMMANDS[name].split(":")
-    path = installed / (module.replace(".", "/") + ".py")
-    assert path.is_file(), f"`edgeseg {name}` has no {module}"
-    assert attribute in path.read_text()
+    path = installed / (COMMANDS[name].replace(".", "/") + ".py")
+    assert path.is_file(), f"`edgeseg {name}` has no {COMMANDS[name]}"
 
 
 def test_the_wheel_runs(installed):

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from edgeseg.cli.stream_command import stream
 from edgeseg.progress import ignore
 from edgeseg.runtime.capture.reader import Reader
 from edgeseg.runtime.notify import Notifier
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
-from edgeseg.runtime.stream import stream
 from tests.doubles.fakes import Blocking, BrightnessSession, Canned, camera, clip, grey, opens, wait
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 

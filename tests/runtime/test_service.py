@@ -4,9 +4,9 @@ import configparser
 import shlex
 from pathlib import Path
 
+from edgeseg.cli.stream_command import stream
 from edgeseg.runtime.options import read_options
 from edgeseg.runtime.sink_kinds import PageOptions
-from edgeseg.runtime.stream import stream
 from tests.support import REPO
 
 UNIT = REPO / "runtime" / "edgeseg-stream.service"

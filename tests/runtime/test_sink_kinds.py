@@ -5,11 +5,11 @@ import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from edgeseg.cli.stream_command import stream
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.options import FILE
 from edgeseg.runtime.drift.sink import DriftSink
@@ -29,8 +29,8 @@ from edgeseg.runtime.sink_kinds import (
 )
 from edgeseg.runtime.sinks.hash_chain import parts_of
 from edgeseg.runtime.sinks.log_options import CounterOptions, EventOptions
-from edgeseg.runtime.stream import stream
 from edgeseg.runtime.web.page_sink import PageSink
+from edgeseg.typed_options import typed
 from tests.doubles.fakes import BrightnessSession, clip
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
@@ -41,7 +41,7 @@ WITH_GRID = replace(brightness_metadata(), outputs=("map", "score", "grid"))
 
 @dataclass(frozen=True, kw_only=True)
 class TallyOptions:
-    tally: Path | None = None
+    tally: Path | None = typed(None, "Number of frames.", kind=FILE)
 
 
 class Tally:
@@ -84,8 +84,7 @@ def run_command(model: Path, *arguments: object) -> Result:
 def test_a_new_sink_is_one_entry(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    option = click.Option(["--tally"], type=FILE, help="Number of frames.")
-    kind = SinkKind(record=TallyOptions, options=(option,), make=make_tally)
+    kind = SinkKind(record=TallyOptions, make=make_tally)
     monkeypatch.setitem(SINKS, "tally", kind)
     assert "--tally FILE" in CliRunner().invoke(stream, ["--help"]).output
     count = tmp_path / "count.txt"

@@ -8,10 +8,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from edgeseg.cli.stream_command import stream
 from edgeseg.errors import EdgesegError
-from edgeseg.runtime.options import StreamOptions, option_kinds, read_options
-from edgeseg.runtime.station_file import NOT_IN_A_FILE, read_station
-from edgeseg.runtime.stream import stream
+from edgeseg.runtime.options import StreamOptions, option_kinds, read_options, stream_options
+from edgeseg.runtime.station_file import read_station
 from tests.support.brightness_model import write_brightness_model
 from tests.support.documents import blocks, section, text_of
 
@@ -69,8 +69,8 @@ def test_every_option_may_stand_in_a_file(tmp_path: Path) -> None:
     names = {item.name for item in fields(StreamOptions)} - {"sinks"}
     names |= {item.name for kind in option_kinds() for item in fields(kind.record)}
     context = stream.make_context("stream", ["--model", "x", "--source", "0"])
-    params = {param.name: param for param in stream.get_params(context) if param.expose_value}
-    assert names == set(params) - NOT_IN_A_FILE
+    params = {param.name: param for param in stream_options()}
+    assert names == set(params)
     examples = EVERYTHING | {"mqtt": '"mqtt://b/x"', "webhook": '"http://b/x"', "trigger": '"free"'}
     for name in names:
         param = params[name]
@@ -83,15 +83,15 @@ def test_every_option_may_stand_in_a_file(tmp_path: Path) -> None:
         else:
             value = f'"{getattr(param.type, "choices", ["x"])[0]}"'
         path = station(tmp_path, f"{name.replace('_', '-')} = {value}")
-        told = _refusal(path, stream.get_params(context), context)
+        told = _refusal(path, context)
         # A lone value may need another; it is never unknown or of a wrong kind.
         assert "unknown, expected an option" not in told
         assert f": {name.replace('_', '-')}: " not in told
 
 
-def _refusal(path: Path, params: list[click.Parameter], context: click.Context) -> str:
+def _refusal(path: Path, context: click.Context) -> str:
     try:
-        read_station(path, params, context)
+        read_station(path, context)
     except EdgesegError as error:
         return str(error)
     return ""

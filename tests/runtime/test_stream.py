@@ -16,14 +16,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from edgeseg.cli.stream_command import stream
 from edgeseg.errors import UsageError
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import BACKENDS
 from edgeseg.runtime.capture.frame_buffer import Policy
-from edgeseg.runtime.options import StreamOptions, option_kinds, read_options
+from edgeseg.runtime.options import (
+    GROUPS,
+    StreamOptions,
+    option_kinds,
+    read_options,
+    stream_options,
+)
 from edgeseg.runtime.sink_kinds import SinkOptions
-from edgeseg.runtime.station_file import NOT_IN_A_FILE
-from edgeseg.runtime.stream import stream
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.clips import write_clip
@@ -199,11 +204,14 @@ def test_notes_name_options_and_leave_pipelines_alone(
 
 
 def test_options_and_their_record_have_the_same_names() -> None:
-    own = {item.name for item in fields(StreamOptions)} - {"sinks"}
-    assert {option.name for option in stream.params} - NOT_IN_A_FILE == own
-    for kind in option_kinds():
-        names = [item.name for item in fields(kind.record)]
-        assert [option.name for option in kind.options] == names
+    records = dict.fromkeys([StreamOptions, *(kind.record for kind in option_kinds())])
+    names = [item.name for record in records for item in fields(record)]
+    names.remove("sinks")
+    assert [option.name for option in stream_options()] == names
+
+
+def test_every_option_has_its_part_of_the_help() -> None:
+    assert {option.group for option in stream_options()} == set(GROUPS)
 
 
 def test_defaults_are_those_of_the_records() -> None:
@@ -216,7 +224,7 @@ def test_defaults_are_those_of_the_records() -> None:
 
 
 def test_choices_are_those_of_the_library() -> None:
-    choices = {option.name: getattr(option.type, "choices", None) for option in stream.params}
+    choices = {option.name: getattr(option.type, "choices", None) for option in stream_options()}
     assert tuple(choices["backend"]) == ("auto", *BACKENDS)
     assert tuple(choices["policy"]) == get_args(Policy)
 

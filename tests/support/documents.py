@@ -56,7 +56,7 @@ def parse_command(words: list[str]) -> None:
         # Files of a document need not be there.
         patch.setattr(click.Path, "convert", lambda self, value, param, ctx: Path(value))
         station = {"model": "part.onnx", "source": ["0"]}
-        patch.setattr("edgeseg.runtime.stream.read_station", lambda *_: station)
+        patch.setattr("edgeseg.cli.stream_command.read_station", lambda *_: station)
         while isinstance(command, click.Group):
             name, *words = words
             found = command.get_command(context, name)

@@ -44,8 +44,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "export": ("device",),
     "api": ("export",),
     "teach": ("device", "runtime"),
-    "cli": ("api", "teach"),  # predict takes graphs too
-    "bench": ("cli", "runtime"),
+    "bench": ("api", "teach"),
+    "cli": ("bench",),  # every command; nobody but the entry points imports it
 }
 # Rooms whose modules load on a device: numpy, OpenCV, click, and a backend when it is used.
 DEVICE = {room for room in ROOMS if room.startswith("runtime")} | {"base", "contract"}
@@ -61,8 +61,9 @@ WITH_TORCH = {
     "edgeseg.model.weights",
     "edgeseg.fitting.parallel.torchrun",
 }
-# `edgeseg` itself looks names up when they are used, and the command line finds commands by name.
-BY_NAME = {"edgeseg", "edgeseg.__main__", "edgeseg.cli.group"}
+# `edgeseg` itself looks names up when they are used, the command line finds commands by name, and
+# `python runtime/stream.py` is one of them.
+BY_NAME = {"edgeseg", "edgeseg.__main__", "edgeseg.cli.group", "edgeseg.runtime.stream"}
 
 
 def allowed(room: str) -> set[str]:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from edgeseg.bench.cli.command import bench
 from edgeseg.bench.fit_cost.fit_cost import findings_of, fit_row
 from edgeseg.bench.harness.report import read_report
 from edgeseg.bench.harness.units import FAILED, Done
+from edgeseg.cli.bench_commands import bench
 from tests.support.bench_tables import by_column
 
 

@@ -18,6 +18,7 @@ from edgeseg.bench.tune import command, here, search
 from edgeseg.bench.tune.choice import BEST, SLOW, WITHIN, Judgement, Row, chosen
 from edgeseg.bench.tune.here import grid_here
 from edgeseg.bench.tune.options import TuneOptions
+from edgeseg.cli.tune_command import tune
 from edgeseg.config import FitConfig
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.score_statistics import ScoreStatistics
@@ -292,5 +293,5 @@ def test_mistakes_end_in_one_sentence(tmp_path: Path) -> None:
     zero = fail("tune", tmp_path, "--budget-ms", "0", code=2)
     assert zero == "--budget-ms 0: expected milliseconds above 0"
     assert "no such folder" in fail("tune", tmp_path / "gone", "--budget-ms", "5", code=1)
-    help_text = CliRunner().invoke(command.tune, ["--help"]).output
+    help_text = CliRunner().invoke(tune, ["--help"]).output
     assert "edgeseg tune photos/good --budget-ms 5" in help_text

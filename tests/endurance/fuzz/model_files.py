@@ -18,7 +18,7 @@ from tests.endurance.fuzz.seeds import KEPT, Seed
 
 def told_by_info(path: Path) -> None:
     """`edgeseg info`, which people run on whatever they have."""
-    from edgeseg.cli.model_commands import info
+    from edgeseg.cli.info_command import info
 
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(EdgesegError):
         info.main([str(path)], standalone_mode=False)

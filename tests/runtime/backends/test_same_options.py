@@ -15,15 +15,15 @@ import pytest
 from click.testing import CliRunner
 
 import edgeseg.runtime
-from edgeseg.bench.cli.command import bench
 from edgeseg.bench.latency import report
 from edgeseg.bench.latency.runners import open_runner
+from edgeseg.cli.bench_commands import bench
+from edgeseg.cli.stream_command import stream
 from edgeseg.contract.images import write_image
 from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.export import sessions
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
 from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions, available_cores
-from edgeseg.runtime.stream import stream
 from tests.doubles.fake_tensorrt_runtime import install_fakes, write_plan
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import click
 
-from edgeseg.bench.cli.dataset_commands import compare, fit_cost, paper, peers
-from edgeseg.bench.cli.options import (
-    Run,
+from edgeseg.bench.compare.options import SmallOptions
+from edgeseg.cli.bench_dataset_commands import compare, fit_cost, paper, peers
+from edgeseg.cli.bench_options import (
+    SmallRun,
+    TimedRun,
     carry_out,
     finish,
-    run_options_of,
     several,
     size_option,
     timed_run_options,
 )
-from edgeseg.bench.compare.options import SmallOptions
 from edgeseg.config import PRESETS
 from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.contract.signature import admit
@@ -22,9 +22,14 @@ from edgeseg.options import FILE, PATH, note, trust_option
 from edgeseg.progress import bar
 from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.opening_options import OpeningOptions
+from edgeseg.typed_options import NearestGroup, option_of, takes
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=NearestGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 def bench() -> None:
     """Measure speed and accuracy on this machine.
 
@@ -56,12 +61,7 @@ for command in (compare, paper, peers, fit_cost):
     help="cpu and cuda are ONNX Runtime; auto is all that is installed. May be repeated.",
 )
 @size_option((256, 256), "Image size, where a model leaves it open.")
-@click.option(
-    "--spin/--no-spin",
-    default=SessionOptions.spin,
-    show_default=True,
-    help="Let ONNX Runtime's idle threads watch for the next frame, awake.",
-)
+@option_of(OpeningOptions, "spin")
 @trust_option
 @timed_run_options
 def latency(
@@ -71,7 +71,7 @@ def latency(
     size_hw: tuple[int, int],
     spin: bool,
     trust: tuple[Path, ...],
-    run: Run,
+    run: TimedRun,
 ) -> None:
     """Time model files, ours and anyone's, in interleaved rounds.
 
@@ -88,7 +88,7 @@ def latency(
         candidates_of([*models, *more], runnable(backends)),
         run.out,
         schedule=run.schedule,
-        options=SessionOptions(threads=run.threads, spin=spin),
+        options=SessionOptions(threads=run.cores, spin=spin),
         size_hw=size_hw,
         fresh=run.fresh,
         note=note,
@@ -108,13 +108,13 @@ def latency(
 )
 @several("--preset", "presets", SmallOptions.presets, PRESETS)
 @several("--precision", "precisions", SmallOptions.precisions, PRECISIONS)
-@run_options_of(rounds=SmallOptions.rounds, out="build/bench-small")
+@takes("run", SmallRun)
 def small(
     size_hw: tuple[int, int],
     train: int,
     presets: tuple[str, ...],
     precisions: tuple[str, ...],
-    run: Run,
+    run: SmallRun,
 ) -> None:
     """Run a small comparison on a synthetic part, without downloads.
 
@@ -129,7 +129,7 @@ def small(
         presets=presets,
         precisions=precisions,
         rounds=run.schedule.rounds,
-        threads=run.threads,
+        threads=run.cores,
     )
     carry_out(run_small, options, run)
 

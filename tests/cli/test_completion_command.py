@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from edgeseg.cli.completion import VARIABLE
+from edgeseg.cli.completion_command import VARIABLE
 from edgeseg.cli.group import COMMANDS
 from tests.support.commands import fail, succeed
 

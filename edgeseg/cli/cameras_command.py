@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from edgeseg.errors import EdgesegError
-from edgeseg.options import note
+from edgeseg.options import json_option, note
 from edgeseg.tables import aligned
 
 _HEAD = ("source", "vendor", "model", "serial", "address")
@@ -53,7 +53,7 @@ def answering() -> list[CameraRow]:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def cameras(as_json: bool) -> None:
     """List the cameras of this computer and of its network, by what --source calls them.
 

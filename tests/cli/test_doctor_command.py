@@ -7,8 +7,8 @@ import sys
 
 from click.testing import CliRunner
 
-from edgeseg.cli import doctor as module
-from edgeseg.cli.doctor import PURPOSES, doctor, examine
+from edgeseg.cli import doctor_command as module
+from edgeseg.cli.doctor_command import PURPOSES, doctor, examine
 from edgeseg.extras import extras
 
 
@@ -60,7 +60,7 @@ def test_json_has_the_same_findings_as_the_text():
 
 def test_the_doctor_needs_neither_torch_nor_onnx():
     code = (
-        "import sys; from edgeseg.cli.doctor import examine; examine(); "
+        "import sys; from edgeseg.cli.doctor_command import examine; examine(); "
         "print(sorted({'torch', 'onnx'} & set(sys.modules)))"
     )
     result = subprocess.run(

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import click
 
-from edgeseg.bench.cli.options import (
+from edgeseg.bench.compare.options import BACKBONES, CompareOptions, Recipe
+from edgeseg.bench.fit_cost.options import FitCostOptions
+from edgeseg.bench.paper.options import PARTS, PaperOptions
+from edgeseg.bench.peers.options import PEERS, PeerOptions
+from edgeseg.cli.bench_options import (
     PeerPython,
     Run,
+    TimedRun,
     carry_out,
     data_argument,
     finish,
@@ -23,10 +28,6 @@ from edgeseg.bench.cli.options import (
     use_weights,
     weights_option,
 )
-from edgeseg.bench.compare.options import BACKBONES, CompareOptions, Recipe
-from edgeseg.bench.fit_cost.options import FitCostOptions
-from edgeseg.bench.paper.options import PARTS, PaperOptions
-from edgeseg.bench.peers.options import PEERS, PeerOptions
 from edgeseg.config import PRESETS
 from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.options import note
@@ -68,7 +69,7 @@ def compare(
     weights: str | None,
     weights_folder: Path | None,
     limit: int | None,
-    run: Run,
+    run: TimedRun,
 ) -> None:
     """Compare backbones, presets and precisions on the categories in DATA.
 
@@ -92,7 +93,7 @@ def compare(
         limit=limit,
         weights=weights,
         schedule=run.schedule,
-        threads=run.threads,
+        threads=run.cores,
     )
     carry_out(run_compare, options, run)
 
@@ -163,7 +164,7 @@ def paper(
         backbones=backbones or PaperOptions.backbones,
         limit=limit,
         keep_features=keep_features,
-        threads=run.threads,
+        threads=run.cores,
     )
     carry_out(run_paper, options, run)
 
@@ -193,7 +194,7 @@ def peers(
     peer_python: PeerPython,
     weights_folder: Path | None,
     limit: int | None,
-    run: Run,
+    run: TimedRun,
 ) -> None:
     """Measure anomalib's models beside ours on the categories in DATA.
 
@@ -213,7 +214,7 @@ def peers(
         ),
         coreset=coreset,
         limit=limit,
-        threads=run.threads,
+        threads=run.cores,
         schedule=run.schedule,
     )
     carry_out(run_peers, options, run)
@@ -272,6 +273,6 @@ def fit_cost(
         sizes=sizes,
         size_hw=size_hw,
         weights=weights,
-        threads=run.threads,
+        threads=run.cores,
     )
     finish(run_fit_cost(options, run.out, fresh=run.fresh, note=note), run)

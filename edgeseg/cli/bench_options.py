@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgeseg.bench.compare.options import SmallOptions
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.options import FOLDER, SIZE, Decorator, Entry, gathered, note
+from edgeseg.options import FOLDER, SIZE, Entry, note
 from edgeseg.progress import bar
 from edgeseg.runtime.backends.session_options import available_cores
+from edgeseg.typed_options import REQUIRED, Decorator, same_as, takes, typed
 
 if TYPE_CHECKING:
     from edgeseg.bench.harness.report import Report
@@ -19,50 +21,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Where a measurement goes, and how it is timed."""
+    """Where a measurement goes, and by how many threads."""
 
-    out: Path
-    fresh: bool
-    threads: int
-    schedule: Schedule
-
-
-def threads_or_all(threads: int | None) -> int:
-    """All cores unless a number was given."""
-    return threads or available_cores()
-
-
-threads_option = click.option(
-    "--threads", type=click.IntRange(1), help="Threads of every candidate. [default: all cores]"
-)
-
-
-def run_options_of(*, rounds: int | None = None, out: str | None = None) -> Decorator[Any]:
-    """What reaches a command as its `run`; `rounds` are for those that time, `out` a default."""
-
-    def made(*, out: Path, fresh: bool, threads: int | None, rounds: int = Schedule.rounds) -> Run:
-        schedule = Schedule(rounds=rounds)
-        return Run(out=out, fresh=fresh, threads=threads_or_all(threads), schedule=schedule)
-
-    rounds_option = click.option(
-        "--rounds",
-        type=click.IntRange(2),
-        default=rounds,
-        show_default=True,
-        help="Rounds of timing; each gives every candidate ten frames, then five streamed.",
+    threads: int | None = typed(
+        None, "Threads of every candidate. [default: all cores]", kind=click.IntRange(1)
     )
-    out_option = click.option(
-        "--out",
-        "-o",
-        type=FOLDER,
-        required=out is None,
-        default=out,
-        show_default=True,
-        help="Folder of the report; a run that was killed goes on there.",
+    fresh: bool = typed(False, "Forget results in the folder.")
+    out: Path = typed(
+        REQUIRED,
+        "Folder of the report; a run that was killed goes on there.",
+        kind=FOLDER,
+        flags=("--out", "-o"),
     )
-    fresh_option = click.option("--fresh", is_flag=True, help="Forget results in the folder.")
-    timing = [] if rounds is None else [rounds_option]
-    return gathered("run", made, threads_option, *timing, fresh_option, out_option)
+
+    @property
+    def cores(self) -> int:
+        """All of them unless a number was given."""
+        return self.threads or available_cores()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedRun(Run):
+    """The same, with the rounds of its timing."""
+
+    rounds: int = typed(
+        Schedule.rounds,
+        "Rounds of timing; each gives every candidate ten frames, then five streamed.",
+        kind=click.IntRange(2),
+    )
+
+    @property
+    def schedule(self) -> Schedule:
+        """Of the timing."""
+        return Schedule(rounds=self.rounds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallRun(TimedRun):
+    """The same for a first look, which needs no folder."""
+
+    rounds: int = same_as(TimedRun, "rounds", default=SmallOptions.rounds)
+    out: Path = same_as(Run, "out", default=Path("build/bench-small"))
 
 
 def several(
@@ -96,8 +95,8 @@ def size_option(default: tuple[int, int], text: str = "Image size.") -> Decorato
     )
 
 
-run_options = run_options_of()
-timed_run_options = run_options_of(rounds=Schedule.rounds)
+run_options = takes("run", Run)
+timed_run_options = takes("run", TimedRun)
 limit_option = click.option(
     "--limit",
     type=click.IntRange(2),
@@ -120,8 +119,12 @@ data_argument = click.argument("data", type=click.Path(path_type=Path, exists=Tr
 class PeerPython:
     """Which interpreter has anomalib; looked for, or made, when it is needed."""
 
-    peers_python: Path | None
-    install: bool
+    peers_python: Path | None = typed(
+        None,
+        "An interpreter that can import anomalib. [default: this one, or .venv-peers]",
+        kind=click.Path(path_type=Path, exists=True, dir_okay=False),
+    )
+    install: bool = typed(False, "Make .venv-peers with anomalib 2.7 first.")
 
     def find(self) -> Path:
         """The interpreter, made first if that was asked for."""
@@ -132,16 +135,7 @@ class PeerPython:
         return environment.find_python(self.peers_python)
 
 
-peer_python_options = gathered(
-    "peer_python",
-    PeerPython,
-    click.option(
-        "--peers-python",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="An interpreter that can import anomalib. [default: this one, or .venv-peers]",
-    ),
-    click.option("--install", is_flag=True, help="Make .venv-peers with anomalib 2.7 first."),
-)
+peer_python_options = takes("peer_python", PeerPython)
 
 
 def carry_out(measure: Callable[..., "Report"], options: object, run: Run) -> None:

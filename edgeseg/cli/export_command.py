@@ -2,7 +2,7 @@
 
 import json
 import time
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,39 +11,33 @@ import click
 
 from edgeseg.artefact.header import read_config
 from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.precisions import PRECISIONS, Precision
+from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.contract.signature import admit, note_stale
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.errors import UsageError
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import import_package
-from edgeseg.export.options import SESSIONS, TARGETS, ExportOptions
+from edgeseg.export.options import ExportOptions
 from edgeseg.files import check_writable, file_sha256, size_text
 from edgeseg.options import (
     FILE,
     FOLDER,
     PATH,
-    Entry,
     Numbers,
-    gathered,
+    Shared,
     given,
-    graph_option,
     listeners,
-    quiet_option,
-    trust_option,
 )
 from edgeseg.progress import Note, Progress
+from edgeseg.typed_options import GroupedCommand, same_as, takes, typed
 
 if TYPE_CHECKING:
     from edgeseg.export.exported import Exported
 
+GRAPH, IMAGES, PLAN, RUN = "the graph", "images", "the TensorRT plan", "the run"
+GROUPS = (GRAPH, IMAGES, PLAN, RUN)  # of the help, in this order
 _EXISTING = click.Path(path_type=Path, exists=True, file_okay=False)
 _WITH_IMAGES = " and ".join(p.name for p in PRECISIONS.values() if p.needs_images)
-
-
-def _explained(precision: Precision) -> str:
-    needs = ", needs --calibrate" if precision.needs_images else ""
-    return f"{precision.name}: {precision.meaning}{needs}."
 
 
 class Batch(Numbers):
@@ -62,170 +56,74 @@ class Batch(Numbers):
         return low, likely, high
 
 
-def _graph(
-    *,
-    precision: str,
-    target: str | None,
-    backend: str,
-    fixed_batch: int,
-    batch: tuple[int, int, int] | None,
-    no_grid: bool,
-    no_verify: bool,
-    allow_random_weights: bool,
-) -> ExportOptions:
-    if batch and given("fixed_batch"):
-        raise UsageError("fixed_batch= and batch=: give one of them")
-    with_plan = click.get_current_context().params["trt"]
-    return ExportOptions(
-        precision=precision,
-        target=target or ("trt" if with_plan else ExportOptions.target),
-        backend=backend,
-        batch=batch or (fixed_batch, fixed_batch, fixed_batch),
-        grid_output=not no_grid,
-        verify=not no_verify,
-        allow_random_weights=allow_random_weights,
+@dataclass(frozen=True, kw_only=True)
+class ExportWishes:
+    """What `edgeseg export` is told beside the kinds of graph and plan."""
+
+    out: Path | None = typed(
+        None,
+        "The ONNX file; the default is ARTEFACT's name with .onnx.",
+        kind=FILE,
+        flags=("--out", "-o"),
     )
-
-
-graph_options = gathered(
-    "graph",
-    _graph,
-    click.option(
-        "--precision",
-        type=Entry(PRECISIONS),
-        default=ExportOptions.precision,
-        show_default=True,
-        help=f"Written into the graph. {' '.join(map(_explained, PRECISIONS.values()))}",
-    ),
-    click.option(
-        "--for",
-        "target",
-        type=click.Choice(TARGETS),
-        help="Which int8 form; the default is trt with --trt, else cpu.",
-    ),
-    click.option(
-        "--backend",
-        type=click.Choice(SESSIONS),
-        default=ExportOptions.backend,
-        show_default=True,
-        help="That will run a rounded file: --calibrate takes moments, threshold and drift "
-        "baseline through it. auto is ONNX Runtime, and OpenVINO for bf16.",
-    ),
-    click.option(
-        "--batch",
-        "fixed_batch",
-        type=click.IntRange(1),
-        default=ExportOptions.batch[1],
-        show_default=True,
-        help="Fixed batch size.",
-    ),
-    click.option("--dynamic-batch", "batch", type=Batch(), help="Any size between."),
-    click.option(
-        "--no-grid", is_flag=True, help="Leave out the coarse map (drift watch needs it)."
-    ),
-    click.option("--no-verify", is_flag=True, help="Do not compare with the reference."),
-    click.option("--allow-random-weights", is_flag=True, help="For timing only."),
-)
-
-
-def _engine(
-    *,
-    trt: bool,
-    builder: str,
-    targets: str,
-    workspace_mb: int | None,
-    timing_cache: Path | None,
-    optimisation_level: int | None,
-    version_compatible: bool,
-    hardware_compatible: bool,
-    dla_core: int | None,
-) -> EngineOptions | None:
-    if not trt:
-        # The batch is the graph's; a plan has the same one.
-        names = [item.name for item in fields(EngineOptions) if item.name != "batch"]
-        lost = next((name for name in names if given(name)), None)
-        if lost:
-            raise UsageError(f"{lost}=: a setting of TensorRT plans; add trt=True, or leave it out")
-        return None
-    return EngineOptions(
-        builder=builder,
-        targets=tuple(filter(None, targets.split(","))),
-        workspace_mb=workspace_mb,
-        timing_cache=timing_cache,
-        optimisation_level=optimisation_level,
-        version_compatible=version_compatible,
-        hardware_compatible=hardware_compatible,
-        dla_core=dla_core,
+    backbone_graph: Path | None = same_as(Shared, "backbone_graph", group=GRAPH)
+    fixed_batch: int = typed(
+        ExportOptions.batch[1],
+        "Fixed batch size.",
+        kind=click.IntRange(1),
+        flags=("--batch",),
+        group=GRAPH,
     )
+    batch: tuple[int, int, int] | None = typed(
+        None, "Any size between.", kind=Batch(), flags=("--dynamic-batch",), group=GRAPH
+    )
+    calibrate: Path | None = typed(
+        None,
+        f"Good images for {_WITH_IMAGES} and for verification: a folder or a data set.",
+        kind=_EXISTING,
+        group=IMAGES,
+    )
+    data: Path | None = typed(
+        None,
+        "Labelled data set: measure PRO before and after, and keep it in the metadata.",
+        kind=_EXISTING,
+        group=IMAGES,
+    )
+    trt: bool = typed(False, "Also build a TensorRT plan beside the ONNX file.", group=PLAN)
+    triton: Path | None = typed(
+        None, "Also write a model repository for NVIDIA Triton into this folder.", kind=FOLDER
+    )
+    as_json: bool = typed(False, "Print what was made as JSON.", flags=("--json",))
+    trust: tuple[Path, ...] = same_as(Shared, "trust")
+    quiet: bool = same_as(Shared, "quiet")
+
+    def graph(self, options: ExportOptions) -> ExportOptions:
+        """The kind of graph with its batch, and in the form that a plan is built from."""
+        if self.batch and given("fixed_batch"):
+            raise UsageError("fixed_batch= and batch=: give one of them")
+        if self.trt and not given("target"):
+            options = replace(options, target="trt")
+        fixed = (self.fixed_batch, self.fixed_batch, self.fixed_batch)
+        return replace(options, batch=self.batch or fixed)
 
 
-engine_options = gathered(
-    "engine",
-    _engine,
-    click.option("--trt", is_flag=True, help="Also build a TensorRT plan beside the ONNX file."),
-    click.option(
-        "--builder",
-        type=Entry(BUILDERS),
-        default=EngineOptions.builder,
-        show_default=True,
-        help="tensorrt: on the device. rtx: TensorRT-RTX, builds without a GPU.",
-    ),
-    click.option(
-        "--target", "targets", metavar="sm86,sm89", default="", help="GPUs to build for (rtx)."
-    ),
-    click.option("--workspace", "workspace_mb", type=click.IntRange(1), help="MB for the builder."),
-    click.option(
-        "--timing-cache",
-        type=FILE,
-        help="Timings of earlier builds: read if it is there, and kept.",
-    ),
-    click.option("--optimisation-level", type=click.IntRange(0, 5), help="More: slower build."),
-    click.option(
-        "--version-compatible", is_flag=True, help="Plan loads in later TensorRT versions."
-    ),
-    click.option("--hardware-compatible", is_flag=True, help="Plan runs on Ampere and newer GPUs."),
-    click.option("--dla-core", type=click.IntRange(0), help="Run on this DLA core (Jetson)."),
-)
+def _engine(**values: Any) -> EngineOptions | None:
+    """What is asked of the builder; None: no plan."""
+    if click.get_current_context().params["trt"]:
+        return EngineOptions(**values)
+    lost = next(filter(given, values), None)
+    if lost:
+        raise UsageError(f"{lost}=: a setting of TensorRT plans; add trt=True, or leave it out")
+    return None
 
 
-@click.command()
+@click.command(cls=GroupedCommand, groups=GROUPS)
 @click.argument("artefact", type=PATH)
-@click.option(
-    "--out", "-o", type=FILE, help="The ONNX file; the default is ARTEFACT's name with .onnx."
-)
-@graph_option
-@graph_options
-@click.option(
-    "--calibrate",
-    type=_EXISTING,
-    help=f"Good images for {_WITH_IMAGES} and for verification: a folder or a data set.",
-)
-@click.option(
-    "--data",
-    type=_EXISTING,
-    help="Labelled data set: measure PRO before and after, and keep it in the metadata.",
-)
-@engine_options
-@click.option(
-    "--triton",
-    type=FOLDER,
-    help="Also write a model repository for NVIDIA Triton into this folder.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print what was made as JSON.")
-@trust_option
-@quiet_option
+@takes("wishes", ExportWishes, group=RUN)
+@takes("graph", ExportOptions, group=GRAPH)
+@takes("engine", EngineOptions, made=_engine, group=PLAN)
 def export(
-    artefact: Path,
-    out: Path | None,
-    backbone_graph: Path | None,
-    graph: ExportOptions,
-    calibrate: Path | None,
-    data: Path | None,
-    engine: EngineOptions | None,
-    triton: Path | None,
-    as_json: bool,
-    trust: tuple[Path, ...],
-    quiet: bool,
+    artefact: Path, wishes: ExportWishes, graph: ExportOptions, engine: EngineOptions | None
 ) -> None:
     """Turn ARTEFACT into one graph for the device.
 
@@ -238,28 +136,30 @@ def export(
     edgeseg export bottle.edgeseg --trt --builder rtx --target sm86,sm89
     """
     started = time.perf_counter()
-    note, progress = listeners(quiet=quiet)
+    note, progress = listeners(quiet=wishes.quiet)
+    graph = wishes.graph(graph)
     # All that was asked for is looked at before the work starts, and before torch is loaded.
     if engine is not None:
         import_package(BUILDERS[engine.builder])
-    admit(artefact, trust)
+    admit(artefact, wishes.trust)
     seed = read_config(artefact).seed
-    out = out or artefact.with_suffix(".onnx")
+    out = wishes.out or artefact.with_suffix(".onnx")
     if out.suffix != ".onnx":
         raise UsageError(f"out={out}: expected a name ending in .onnx")
     good, labelled = (
-        open_dataset(folder, seed=seed) if folder else None for folder in (calibrate, data)
+        open_dataset(folder, seed=seed) if folder else None
+        for folder in (wishes.calibrate, wishes.data)
     )
     check_writable(out)
-    if backbone_graph is not None or find_spec("torch") is None:
-        _check_alone(graph, good, labelled, engine, triton)
-        exported = _written(artefact, out, backbone_graph, graph, note=note)
+    if wishes.backbone_graph is not None or find_spec("torch") is None:
+        _check_alone(graph, good, labelled, engine, wishes.triton)
+        exported = _written(artefact, out, wishes.backbone_graph, graph, note=note)
     else:
         exported = _export(artefact, out, graph, good, labelled, note=note, progress=progress)
-    facts = _facts(exported) | _build(exported, engine, triton)
-    if triton:
+    facts = _facts(exported) | _build(exported, engine, wishes.triton)
+    if wishes.triton:
         note(f"wrote {facts['triton']}")
-    if as_json:
+    if wishes.as_json:
         click.echo(json.dumps(facts, indent=2, sort_keys=True, allow_nan=False))
     model = out.with_suffix(".plan") if engine else out
     note_stale(model, note)

@@ -14,6 +14,7 @@ import click
 
 from edgeseg import __version__
 from edgeseg.extras import extras, install_command, version_of
+from edgeseg.options import json_option
 
 # What packages are for, where the name alone does not say it.
 PURPOSES = {
@@ -183,7 +184,7 @@ def _disk() -> list[Finding]:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def doctor(as_json: bool) -> None:
     """Say what this computer has, what is missing and the command that helps.
 

@@ -11,14 +11,14 @@ from edgeseg.contract.metadata import MODEL_SUFFIXES, UNKNOWN_LICENCE
 from edgeseg.contract.seal import hash_state
 from edgeseg.contract.signature import admit, signature_facts
 from edgeseg.files import size_text
-from edgeseg.options import PATH, trust_option
+from edgeseg.options import PATH, json_option, trust_option
 
 _LISTED = 12  # values of a list that are shown one by one
 
 
 @click.command()
 @click.argument("model", type=PATH)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @trust_option
 def info(model: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
     """Say what a model file is: an .edgeseg artefact, an .onnx graph or a .plan engine.

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from edgeseg.cli import cameras_command as module
+from edgeseg.cli.cameras_command import CameraRow, cameras, plugged_in
 from edgeseg.errors import EdgesegError
-from edgeseg.runtime import cameras as module
-from edgeseg.runtime.cameras import CameraRow, cameras, plugged_in
 from tests.doubles.gige_camera import gige_camera
 
 GIGE = CameraRow(

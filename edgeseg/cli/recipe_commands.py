@@ -14,7 +14,16 @@ from edgeseg.contract.metadata import PLAN_SUFFIXES
 from edgeseg.contract.signature import files_of_model, note_stale
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import atomic_path
-from edgeseg.options import FILE, FOLDER, PATH, listeners, note, quiet_option, trust_option
+from edgeseg.options import (
+    FILE,
+    FOLDER,
+    PATH,
+    json_option,
+    listeners,
+    note,
+    quiet_option,
+    trust_option,
+)
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.capture.image_files import image_paths
@@ -42,9 +51,10 @@ from edgeseg.runtime.recipes.recipe import (
 )
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
 from edgeseg.tables import aligned
+from edgeseg.typed_options import NearestGroup
 
 
-@click.group()
+@click.group(cls=NearestGroup)
 def recipe() -> None:
     """Keep a folder for each product: model, region, operating point, golden pictures.
 
@@ -119,7 +129,7 @@ def list_recipes(folder: Path, trust: tuple[Path, ...]) -> None:
 
 @recipe.command()
 @click.argument("recipe_folder", metavar="RECIPE", type=FOLDER)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @trust_option
 def show(recipe_folder: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
     """Say what RECIPE is: its model, operating point, golden set and last check.

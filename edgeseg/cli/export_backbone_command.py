@@ -5,15 +5,17 @@ from pathlib import Path
 
 import click
 
+from edgeseg.cli.data_options import FIT_GROUPS
 from edgeseg.cli.fit_settings import FitSettings, settings_options
 from edgeseg.config import FitConfig
 from edgeseg.contract.plain import Malformed, named_values, read_bounded
 from edgeseg.errors import UsageError
 from edgeseg.files import check_writable, size_text
 from edgeseg.options import FILE, listeners, quiet_option
+from edgeseg.typed_options import GroupedCommand
 
 
-@click.command("export-backbone")
+@click.command("export-backbone", cls=GroupedCommand, groups=FIT_GROUPS)
 @click.argument("out", type=FILE)
 @settings_options
 @click.option("--settings", "file", type=FILE, hidden=True, help="All of them, as JSON.")

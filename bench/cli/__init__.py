@@ -1,1 +1,0 @@
-"""`edgeseg bench`: the group, its commands, and the options they share."""

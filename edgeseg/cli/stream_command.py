@@ -1,0 +1,129 @@
+"""Run an exported model on cameras, streams, videos and folders.
+
+Light on purpose: the help and simple mistakes need nothing heavy, which waits for the run.
+"""
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.options import FILE, in_flags, note
+from edgeseg.progress import Note
+from edgeseg.runtime.options import GROUPS, RUN, StreamOptions, read_options, stream_options
+from edgeseg.runtime.sinks.log_options import EventOptions
+from edgeseg.runtime.station_file import read_station
+from edgeseg.typed_options import GroupedCommand, Option
+
+EXAMPLES = """Score every frame, say what is wrong and how long it took.
+
+\b
+edgeseg stream --model part.onnx --source 0
+edgeseg stream --model part.onnx --source rtsp://user:pw@cam/1 --events events.jsonl --serve 8080
+edgeseg stream --model part.onnx --source clip.mp4 --save annotated.mp4 --report latency.json
+edgeseg stream --model part.onnx --source synthetic:fps=30,defects=0.1 --duration 60
+edgeseg stream --station line3.toml
+"""
+
+
+class StreamCommand(GroupedCommand):
+    """Has the options of every sink, trigger and adapter, and passes on one checked value."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """How it is told, then all that it can be told."""
+        *own, help_option = super().get_params(ctx)
+        return [*own, *stream_options(), help_option]
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Run the stream; a user's mistake ends in one sentence."""
+        piped = any("!" in source for source in ctx.params["source"])
+
+        def typed(text: str) -> str:
+            # A GStreamer pipeline has settings of its own, such as host=.
+            return text if piped and "!" in text else in_flags(text, self.get_params(ctx))
+
+        try:
+            options = read_options(ctx.params)
+            if ctx.params["dry_run"]:
+                _try_out(options)
+            else:
+                _run(options, note=lambda text: note(typed(text)))
+        except EdgesegError as error:
+            click.secho(f"Error: {typed(str(error))}", fg="red", err=True)
+            ctx.exit(error.exit_code)
+
+
+def _read_station(ctx: click.Context, option: click.Parameter, path: Path | None) -> None:
+    """Let the file's values stand where none is typed."""
+    if path is None:
+        return
+    try:
+        values = read_station(path, ctx)
+    except EdgesegError as error:
+        click.secho(f"Error: {error}", fg="red", err=True)
+        ctx.exit(error.exit_code)
+    ctx.default_map = {**(ctx.default_map or {}), **values}
+
+
+def _try_out(options: StreamOptions) -> None:
+    """Check what can be checked without a camera and a model in memory."""
+    from edgeseg.runtime.capture.sources import parse_source
+    from edgeseg.runtime.product import named_model
+
+    names = [parse_source(text, realtime=options.realtime).name for text in options.source]
+    name, model = named_model(options)
+    if not model.is_file():
+        raise UsageError(f"model={model}: no such file")
+    click.echo(f"{name} on {', '.join(names)}, trigger {options.trigger}: ok")
+
+
+def _run(options: StreamOptions, *, note: Note) -> None:
+    from edgeseg.runtime.run import run_stream
+
+    stop = threading.Event()
+    before = {number: _stop_on(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    # Events on standard output must stay one JSON object per line.
+    taken = options.sinks.of(EventOptions).events == "-"
+    try:
+        run_stream(
+            options,
+            stop=stop,
+            note=note,
+            print_report=lambda text: click.echo(text, err=taken),
+        )
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop_on(number: signal.Signals, stop: threading.Event) -> "signal._HANDLER":
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():  # asked twice: something hangs
+            sys.exit(128 + number)
+        stop.set()
+
+    return signal.signal(number, handle)
+
+
+stream = StreamCommand(
+    "stream",
+    help=EXAMPLES,
+    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
+    groups=GROUPS,
+    params=[
+        Option(
+            ["--station"],
+            type=FILE,
+            is_eager=True,
+            expose_value=False,
+            callback=_read_station,
+            help="A TOML file with any of these options; what is typed goes before it.",
+            group=RUN,
+        ),
+        Option(["--dry-run"], is_flag=True, help="Check all options, and run nothing.", group=RUN),
+    ],
+)

@@ -1,0 +1,36 @@
+"""`edgeseg synthesize`."""
+
+from pathlib import Path
+
+import click
+
+from edgeseg.config import FitConfig
+from edgeseg.options import FOLDER, SIZE, note
+
+
+@click.command(context_settings={"show_default": True})
+@click.argument("out", type=FOLDER)
+@click.option("--size", "size_hw", type=SIZE, default=SIZE.text(FitConfig.size_hw))
+@click.option("--train", type=click.IntRange(1), default=40, help="Good images to fit on.")
+@click.option("--test-good", type=click.IntRange(0), default=10, help="Good images to test on.")
+@click.option("--test-defective", type=click.IntRange(0), default=5, help="Per kind of defect.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Another seed, another part.")
+def synthesize(
+    out: Path, size_hw: tuple[int, int], train: int, test_good: int, test_defective: int, seed: int
+) -> None:
+    """Make a data set of a synthetic part, with defects and exact masks.
+
+    \b
+    edgeseg synthesize plate --train 40
+    """
+    from edgeseg.data.synthetic.scene import write_dataset
+
+    write_dataset(
+        out,
+        size_hw=size_hw,
+        train=train,
+        test_good=test_good,
+        test_defective=test_defective,
+        seed=seed,
+    )
+    note(f"wrote {out}; next: edgeseg fit {out} --out {out.name}.edgeseg")
