@@ -1,4 +1,4 @@
-"""Commands that documents show as `python -m`: they exist, with their options."""
+"""Benchmarks and endurance runs that documents show as `python -m`: they exist, with options."""
 
 import importlib
 import re
@@ -10,12 +10,11 @@ import pytest
 from tests.support.documents import DOCUMENTS
 
 
+COMMAND = re.compile(r"python -m ((?:edgeseg\.bench|tests\.endurance)\.[^`\n]+)")
+
+
 def lines() -> list[str]:
-    texts = (path.read_text(encoding="utf-8") for path in DOCUMENTS)
-    shown = (
-        re.findall(r"python -m ((?:edgeseg\.bench|tests\.endurance)\.[^`\n]+)", text)
-        for text in texts
-    )
+    shown = (COMMAND.findall(path.read_text(encoding="utf-8")) for path in DOCUMENTS)
     return sorted({line for each in shown for line in each})
 
 
