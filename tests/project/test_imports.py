@@ -10,6 +10,7 @@ import pytest
 from tests.support.house import (
     BY_NAME,
     DEVICE,
+    DEVICE_COMMANDS,
     PARTS,
     ROOMS,
     TEACHING,
@@ -83,11 +84,21 @@ def test_a_device_has_what_its_rooms_import():
     at_hand = LIGHT_PACKAGES | BACKENDS | ADAPTERS | {"edgeseg"}
     missing = [
         f"{name} imports {module}, which a device need not have"
-        for name in inside(DEVICE)
+        for name in (*inside(DEVICE), *DEVICE_COMMANDS)
         for module in imported(MODULES[name], MODULES)
         if not is_standard(module) and top(module) not in at_hand
     ]
     assert missing == []
+
+
+def test_commands_of_a_device_are_made_of_its_rooms():
+    used = {
+        module
+        for name in DEVICE_COMMANDS
+        for module in imported(MODULES[name], MODULES)
+        if module in MODULES and room_of(module) not in DEVICE
+    }
+    assert used == set()
 
 
 @cache

@@ -49,6 +49,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 # Rooms whose modules load on a device: numpy, OpenCV, click, and a backend when it is used.
 DEVICE = {room for room in ROOMS if room.startswith("runtime")} | {"base", "contract"}
+# And the commands that are made of nothing else.
+DEVICE_COMMANDS = {
+    f"edgeseg.cli.{name}"
+    for name in (
+        *("stream_command", "calibrate_command", "check_command", "recipe_commands"),
+        *("cameras_command", "verify_log_command"),
+    )
+}
 # What else loads on a device that fits its own models: these rooms need safetensors beside numpy,
 # but for the modules that hold the network itself.
 TEACHING = {"config", "data", "data.synthetic", "model", "evaluation", "artefact", "fitting"}

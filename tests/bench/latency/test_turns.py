@@ -222,11 +222,11 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
             open_runner(path, backend=backend, options=ONE_THREAD)
 
 
-@pytest.mark.parametrize("module", ["cli.command", "latency.report"])
+@pytest.mark.parametrize("module", ["cli.bench_commands", "bench.latency.report"])
 def test_light_to_import(module: str) -> None:
     # latency.report runs on devices that have neither torch nor matplotlib.
     code = (
-        f"import sys, edgeseg.bench.{module};"
+        f"import sys, edgeseg.{module};"
         "heavy = {'torch', 'onnx', 'onnxruntime', 'matplotlib', 'openvino'} & set(sys.modules);"
         "sys.exit(str(heavy) if heavy else 0)"
     )
