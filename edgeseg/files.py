@@ -24,11 +24,10 @@ def atomic_path(target: Path, *, durable: bool = True) -> Iterator[Path]:
     with _temporary_file(target) as temporary:
         yield temporary
         if durable:
-            _sync(temporary)
+            sync(temporary)
         temporary.replace(target)
         if durable:
-            with suppress(OSError):  # there are systems that cannot, and the file is complete
-                _sync(target.parent)
+            sync(target.parent)
 
 
 @contextmanager
@@ -98,11 +97,14 @@ def _temporary_file(target: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Return when a file, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError:
+        if not path.is_dir():  # there are systems that cannot, and the files in it are complete
+            raise
     finally:
         os.close(descriptor)
 
