@@ -115,6 +115,12 @@ def write_text(target: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file in one step."""
+    with atomic_path(target) as temporary:
+        shutil.copyfile(source, temporary)
+
+
 def write_json(target: Path, value: object) -> None:
     """Write JSON in one step, with a stable order of keys."""
     write_text(target, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")

@@ -9,13 +9,14 @@ whoever opens the folder next calls `settle`, which goes on where the killed pro
 that may not write there finds the new files by `newest`.
 """
 
+import errno
 import fcntl
 import json
 import os
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -75,11 +76,7 @@ def settle(folder: Path) -> None:
     sweep(folder)
     pending = folder / NEXT
     while (found := _inode(pending)) is not None:
-        with ExitStack() as held:
-            try:
-                held.enter_context(locked(pending))
-            except FileNotFoundError:
-                continue  # its own process was faster
+        with suppress(FileNotFoundError), locked(pending):  # its own process may be faster
             if _inode(pending) == found:
                 _take_places(folder)
 
@@ -98,20 +95,24 @@ def newest(path: Path) -> Path:
     return path
 
 
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Write a folder that is not there yet, whole or not at all."""
+    with temporary_folder(target.parent, name=target.name) as new:
+        yield new
+        _sync_all(new)
+        new.rename(target)
+
+
 def numbered(folder: Path) -> list[Path]:
     """The versions that are kept in a folder, 0001 and on, the oldest first."""
     return sorted(path for path in folder.glob("[0-9]*") if path.name.isdecimal())
 
 
-@contextmanager
-def new_version(folder: Path, *, count: int) -> Iterator[Path]:
-    """Write one more numbered version, whole or not at all; so many stay, the oldest go."""
-    with temporary_folder(folder, name="version") as new:
-        yield new
-        _sync_all(new)
-        number = max((int(path.name) for path in numbered(folder)), default=0) + 1
-        new.rename(folder / f"{number:04d}")
-    keep_newest(numbered(folder), count)
+def next_number(folder: Path) -> Path:
+    """The name of the next version."""
+    last = max((int(path.name) for path in numbered(folder)), default=0)
+    return folder / f"{last + 1:04d}"
 
 
 def keep_newest(paths: Sequence[Path], count: int) -> None:
@@ -191,16 +192,15 @@ def _sync_all(folder: Path) -> None:
 
 
 def _decide(staging: Path, folder: Path) -> None:
+    """Let a finished change be the one of its folder, after those that were decided before."""
     while True:
-        settle(folder)  # of a process that was killed
+        settle(folder)
         try:
             staging.rename(folder / NEXT)
-        except FileExistsError:
-            continue  # another was faster
         except OSError as error:
-            if _inode(folder / NEXT) is None:
-                raise error
-            continue
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                continue  # another was faster
+            raise
         sync(folder)
         return
 
@@ -228,12 +228,12 @@ def _take_places(folder: Path) -> None:
 def _listed(pending: Path) -> dict[str, str | None]:
     """What a change replaces; nothing outside of its folder."""
     try:
-        listed = named_values(read_bounded(pending / _LIST))["replaced"]
+        listed = named_values(read_bounded(pending / _LIST)).get("replaced")
         if not isinstance(listed, dict):
             raise Malformed("no list of names")
         for name in (*listed, *filter(None, listed.values())):
             _check_inside(pending.parent, name)
-    except (KeyError, Malformed) as error:
+    except (FileNotFoundError, Malformed) as error:
         raise RuntimeFailure(
             f"{pending}: not a change that edgeseg has begun ({error}); remove it"
         ) from None

@@ -78,7 +78,7 @@ class Learner:
         self._project, self._versions = project, versions
         self._feedback, self._pictures, self.work = feedback, pictures, work
         self._next = project.folder / "next"
-        busy = "another program changes what runs here; wait for it"
+        busy = "a learning is under way; wait for it"
         self._intent = Intent(project.folder / "announced.json", busy=busy)
         self._go_on()
 

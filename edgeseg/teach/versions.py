@@ -4,7 +4,6 @@ fit/         the last fit or learning that ended well; fit.before/ the one befor
 recipes/NAME made of fit/, with golden pictures that every later model must get right
 """
 
-import shutil
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from edgeseg.contract.operating_point import by_rate
 from edgeseg.contract.signature import admit
 from edgeseg.contract.versions import replacing, settle
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.files import atomic_path, file_sha256, temporary_folder
+from edgeseg.files import copy_file, file_sha256, temporary_folder
 from edgeseg.leftovers import remove, sweep
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice
@@ -289,7 +288,6 @@ class Versions:
             if not right:
                 self._note(f"{label}/{path.name}: judged {verdict}, so it is no golden picture")
                 continue
-            with atomic_path(judge.recipe.golden / label / path.name) as temporary:
-                shutil.copyfile(path, temporary)
+            copy_file(path, judge.recipe.golden / label / path.name)
             copied += 1
         return copied

@@ -4,7 +4,6 @@ versions/0001/model.onnx, model.json, expected.json, version.json
 """
 
 import hashlib
-import shutil
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -14,9 +13,17 @@ from edgeseg.contract.file_reading import DISK, Files
 from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.contract.signed_files import OF_FOLDER
-from edgeseg.contract.versions import Change, new_version, numbered, replacing, settle
+from edgeseg.contract.versions import (
+    Change,
+    keep_newest,
+    new_folder,
+    next_number,
+    numbered,
+    replacing,
+    settle,
+)
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.files import atomic_path, file_sha256, write_json
+from edgeseg.files import copy_file, file_sha256, write_json
 from edgeseg.runtime.backends.model_file import file_metadata, sidecar_text, stage_sidecar
 from edgeseg.runtime.recipes.recipe import APPROVAL, Recipe
 
@@ -89,7 +96,8 @@ def keep_version(recipe: Recipe) -> Path:
         if version.same_as(now):
             _copy_along(recipe, path)
             return path
-    with new_version(recipe.folder / "versions", count=_KEPT) as new:
+    target = next_number(recipe.folder / "versions")
+    with new_folder(target) as new:
         for path in model_files(recipe.model):
             (new / path.name).write_bytes(recipe.files.read(path))
         sidecar = new / recipe.model.with_suffix(".json").name
@@ -98,7 +106,8 @@ def keep_version(recipe: Recipe) -> Path:
         _copy_along(recipe, new)
         if file_sha256(new / recipe.model.name) != now.model_sha256:
             raise RuntimeFailure(f"{recipe.model}: changed while it was copied; try again")
-    return numbered(recipe.folder / "versions")[-1]
+    keep_newest(numbered(target.parent), _KEPT)
+    return target
 
 
 def _sidecar_of(model: Path, files: Files = DISK) -> ModelMetadata:
@@ -149,5 +158,4 @@ def _copy_along(recipe: Recipe, folder: Path) -> None:
     for name in ALONG:
         source = recipe.folder / name
         if source.is_file():
-            with atomic_path(folder / source.name) as temporary:
-                shutil.copyfile(source, temporary)
+            copy_file(source, folder / source.name)

@@ -15,7 +15,8 @@ from edgeseg.contract.versions import (
     NEXT,
     Intent,
     keep_newest,
-    new_version,
+    new_folder,
+    next_number,
     numbered,
     replacing,
     settle,
@@ -155,9 +156,10 @@ def test_nothing_outside_of_the_folder_is_written(tmp_path: Path, listed: object
 
 def test_versions_are_whole_numbered_and_bounded(tmp_path: Path) -> None:
     for number in range(4):
-        with new_version(tmp_path, count=2) as new:
+        with new_folder(next_number(tmp_path)) as new:
             (new / "model.onnx").write_text(str(number))
-    with pytest.raises(ZeroDivisionError), new_version(tmp_path, count=2):
+        keep_newest(numbered(tmp_path), 2)
+    with pytest.raises(ZeroDivisionError), new_folder(next_number(tmp_path)):
         raise ZeroDivisionError
     assert contents(tmp_path) == {"0003/model.onnx": "2", "0004/model.onnx": "3"}
     keep_newest(numbered(tmp_path), 1)
