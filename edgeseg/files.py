@@ -24,11 +24,10 @@ def atomic_path(target: Path, *, durable: bool = True) -> Iterator[Path]:
     with _temporary_file(target) as temporary:
         yield temporary
         if durable:
-            _sync(temporary)
+            sync(temporary)
         temporary.replace(target)
         if durable:
-            with suppress(OSError):  # there are systems that cannot, and the file is complete
-                _sync(target.parent)
+            sync(target.parent)
 
 
 @contextmanager
@@ -98,11 +97,14 @@ def _temporary_file(target: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Return when a file, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError:
+        if not path.is_dir():  # there are systems that cannot, and the files in it are complete
+            raise
     finally:
         os.close(descriptor)
 
@@ -111,6 +113,12 @@ def write_text(target: Path, text: str) -> None:
     """Write text in one step: readers see the old file or the new one."""
     with atomic_path(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file in one step."""
+    with atomic_path(target) as temporary:
+        shutil.copyfile(source, temporary)
 
 
 def write_json(target: Path, value: object) -> None:

@@ -42,7 +42,7 @@ def sweep(folder: Path) -> None:
     with contextlib.suppress(OSError):  # whoever cannot look there cannot write there either
         for path in [*folder.iterdir()]:
             if _is_left(path):
-                _remove(path)
+                remove(path)
 
 
 def _is_left(path: Path) -> bool:
@@ -58,7 +58,8 @@ def _is_left(path: Path) -> bool:
     return name["boot"] != _boot() or _started(int(name["pid"])) != name["start"]
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder with all that is in it; what cannot be removed stays."""
     with contextlib.suppress(OSError):  # someone else may sweep at the same time
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -4,7 +4,7 @@ import copy
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,8 +23,9 @@ from torch import nn
 
 from edgeseg.artefact.model_metadata import INPUT
 from edgeseg.contract.metadata import KEY, ModelMetadata
+from edgeseg.contract.versions import Change, replacing
 from edgeseg.errors import ExportError
-from edgeseg.files import atomic_path, file_sha256, resolved, temporary_folder
+from edgeseg.files import file_sha256, resolved
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
@@ -139,24 +140,30 @@ def is_large(proto: ModelProto) -> bool:
     return sum(len(tensor.raw_data) for tensor in proto.graph.initializer) > LARGEST_FILE
 
 
-def save_graph(
-    proto: ModelProto, path: Path, *, before_rename: Callable[[Path], None] | None = None
-) -> None:
+def save_graph(proto: ModelProto, path: Path) -> None:
     """Write the file in one step; a graph over 2 GB keeps its weights in NAME.onnx.data.
 
-    Metadata in it get the hash of all the rest. `before_rename` sees the finished file before it
-    takes its name.
+    Metadata in it get the hash of all the rest.
     """
+    with replace_graph(proto, path):
+        pass
+
+
+@contextmanager
+def replace_graph(proto: ModelProto, path: Path) -> Iterator[tuple[Change, Path]]:
+    """Write a graph as `save_graph` does; give the change and the file before it has its name."""
     path = resolved(path)
-    announce = before_rename or (lambda written: None)
-    data = path.with_name(f"{path.name}.data")
-    if is_large(proto):
-        _save_pair(proto, path, data, announce)
-        return
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(_hashed(proto))
-        announce(temporary)
-    data.unlink(missing_ok=True)  # of a larger graph that had this name before
+    data = f"{path.name}.data"
+    large = is_large(proto)
+    with replacing(path.parent) as change:
+        staged = change.path(path.name)
+        if large:
+            _write_pair(proto, staged, change.path(data))
+        else:
+            staged.write_bytes(_hashed(proto))
+        yield change, staged
+    if not large:
+        path.with_name(data).unlink(missing_ok=True)  # of a larger graph that had this name before
 
 
 def _hashed(proto: ModelProto, *, data_sha256: str | None = None) -> bytes:
@@ -170,24 +177,16 @@ def _hashed(proto: ModelProto, *, data_sha256: str | None = None) -> bytes:
     return bytes(proto.SerializeToString(deterministic=True)) if ours else written
 
 
-def _save_pair(proto: ModelProto, path: Path, data: Path, announce: Callable[[Path], None]) -> None:
+def _write_pair(proto: ModelProto, path: Path, data: Path) -> None:
     split = ModelProto()
     split.CopyFrom(proto)  # writing moves the weights out of the message
     external_data_helper.convert_model_to_external_data(split, location=data.name)
-    with temporary_folder(path.parent, name=path.stem) as folder:
-        staged = folder / path.name
-        external_data_helper.write_external_data_tensors(split, str(folder))
-        staged.write_bytes(_hashed(split, data_sha256=file_sha256(folder / data.name)))
-        try:
-            onnx.checker.check_model(staged, full_check=True)
-        except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:
-            raise ExportError(f"the graph is not valid ONNX: {error}") from None
-        announce(staged)
-        # Two renames are not one: a graph beside the weights of another would run, and be wrong.
-        # Interrupted here, there is no graph at all.
-        path.unlink(missing_ok=True)
-        (folder / data.name).replace(data)
-        staged.replace(path)
+    external_data_helper.write_external_data_tensors(split, str(path.parent))
+    path.write_bytes(_hashed(split, data_sha256=file_sha256(data)))
+    try:
+        onnx.checker.check_model(path, full_check=True)
+    except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:
+        raise ExportError(f"the graph is not valid ONNX: {error}") from None
 
 
 def quadratic_form(proto: ModelProto) -> NodeProto:

@@ -14,7 +14,7 @@ from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.export.calibration_frames import calibration_frames, synthetic_frames
 from edgeseg.export.candidates import Made, Trial
 from edgeseg.export.exported import Exported
-from edgeseg.export.graph import GraphOptions, build_graph, is_large, save_graph
+from edgeseg.export.graph import GraphOptions, build_graph, is_large, replace_graph, save_graph
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.makers import MAKERS, Task
 from edgeseg.export.sessions import check_arithmetic
@@ -23,7 +23,7 @@ from edgeseg.files import file_sha256
 from edgeseg.progress import Note, Progress, ignore, silent
 from edgeseg.runtime.backends.choose import AUTO
 from edgeseg.runtime.backends.kept_choice import earlier_choice
-from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
+from edgeseg.runtime.backends.model_file import stage_sidecar
 from edgeseg.runtime.backends.onnx_properties import embedded_text
 from edgeseg.runtime.backends.openvino_session import check_installed
 
@@ -73,23 +73,18 @@ def export_onnx(
 def save_described(
     graph: ModelProto, out: Path, metadata: ModelMetadata, *, note: Note = ignore
 ) -> ModelMetadata:
-    """Write a graph and its sidecar so that one rename decides which pair there is.
+    """Write a graph and its sidecar as one: there is the old pair or the new one.
 
     What was chosen of an earlier file of that name stays, if it is of the same model.
     """
     earlier = earlier_choice(out, note=note)
-    described: list[ModelMetadata] = []
-
-    def announce(written: Path) -> None:
+    with replace_graph(graph, out) as (change, written):
         text = embedded_text(written)  # with the hash of the graph
         told = ModelMetadata.from_json(text, source=str(out)) if text else metadata
         told = told if earlier is None else earlier.carried_to(told, note=note)
-        described.append(replace(told, onnx_sha256=file_sha256(written)))
-        announce_sidecar(out, described[0])
-
-    save_graph(graph, out, before_rename=announce)
-    settle_sidecar(out)
-    return described[0]
+        described = replace(told, onnx_sha256=file_sha256(written))
+        stage_sidecar(change, written.name, described)
+    return described
 
 
 def _check(artefact: Artefact, options: ExportOptions, good: Dataset | None) -> None:

@@ -1,13 +1,12 @@
 """A model repository for NVIDIA Triton: NAME/config.pbtxt and NAME/1/model.onnx or model.plan."""
 
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.contract.metadata import KEY, MODEL_SUFFIXES, ModelMetadata
 from edgeseg.errors import ExportError, UsageError
-from edgeseg.files import atomic_path, file_sha256, write_text
+from edgeseg.files import copy_file, file_sha256, write_text
 
 _VERSION = "1"  # Triton serves the highest numbered folder
 _MARK = f'key: "{KEY}"'  # in every config.pbtxt of ours
@@ -33,11 +32,11 @@ def write_triton(
         )
     version = target / _VERSION
     file_name = _FILES[checked.plan is not None]
-    _copy(model_path, version / file_name)
+    copy_file(model_path, version / file_name)
     kept = {file_name, "model.json"}
     external = model_path.with_name(f"{model_path.name}.data")  # weights of a graph over 2 GB
     if checked.plan is None and external.is_file():
-        _copy(external, version / external.name)
+        copy_file(external, version / external.name)
         kept.add(external.name)
     write_text(version / "model.json", checked.to_json(indent=2) + "\n")
     # The last file: a server that polls the repository must not see it before the model.
@@ -111,11 +110,6 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
             f"export it with batch={(1, low, high)}"
         )
     return metadata if metadata.plan else replace(metadata, onnx_sha256=digest)
-
-
-def _copy(source: Path, target: Path) -> None:
-    with atomic_path(target) as temporary:
-        shutil.copyfile(source, temporary)
 
 
 def _remarks(metadata: ModelMetadata) -> list[str]:

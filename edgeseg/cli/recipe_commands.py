@@ -1,7 +1,6 @@
 """`edgeseg recipe`: make, list and show recipes, approve golden pictures, go back a version."""
 
 import json
-import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from edgeseg.contract.images import write_image
 from edgeseg.contract.metadata import PLAN_SUFFIXES
 from edgeseg.contract.signature import files_of_model, note_stale
 from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.files import atomic_path
+from edgeseg.files import copy_file
 from edgeseg.options import (
     FILE,
     FOLDER,
@@ -268,8 +267,7 @@ def _copied(path: Path, folder: Path) -> Path:
     while target.exists():
         target = folder / f"{path.stem}-{number}{path.suffix}"
         number += 1
-    with atomic_path(target) as temporary:
-        shutil.copyfile(path, temporary)
+    copy_file(path, target)
     return target
 
 

@@ -1,6 +1,6 @@
 """How the files that decide are read: once for all who ask, so that what was checked is used.
 
-Files       as they lie on the disk
+Files       as they lie on the disk; a change that a killed process has decided counts
 OneReading  each is read once: hash, metadata and session are of the same bytes
 SignedFiles (signed_files.py) only those that are signed, and only as they were signed
 """
@@ -10,6 +10,7 @@ import io
 from pathlib import Path
 from typing import BinaryIO
 
+from edgeseg.contract.versions import newest
 from edgeseg.files import file_sha256
 
 _LARGE = ".data"  # a second file of weights, which a library opens by itself
@@ -22,19 +23,19 @@ class Files:
 
     def is_file(self, path: Path) -> bool:
         """Whether there is one to be read."""
-        return path.is_file()
+        return newest(path).is_file()
 
     def read(self, path: Path) -> bytes:
         """All of it."""
-        return path.read_bytes()
+        return newest(path).read_bytes()
 
     def open(self, path: Path) -> BinaryIO:
         """The same, to be read in pieces."""
-        return path.open("rb")
+        return newest(path).open("rb")
 
     def sha256(self, path: Path) -> str:
         """The hash of what is read."""
-        return file_sha256(path)
+        return file_sha256(newest(path))
 
     def files_in(self, folder: Path) -> list[Path]:
         """The files directly in a folder, in the order of their names."""

@@ -7,7 +7,6 @@ part. The text is stored in the ONNX file's metadata_props and in the sidecar be
 import math
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -34,11 +33,6 @@ AccuracyRow = dict[str, str | int | float | None]  # `dataset`, and figures by t
 NUMERICS = "numerics"  # in a row: the precision that its figures were measured in
 Grid = tuple[tuple[float, ...], ...]
 OUTPUTS = frozenset({"map", "score", "grid"})
-
-
-def announced_sidecar(model: Path) -> Path:
-    """Where the metadata of a new file wait for its rename: see runtime.backends.model_file."""
-    return model.with_name(f".{model.stem}.next.json")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,13 @@ import io
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from edgeseg.contract.file_reading import Files
-from edgeseg.contract.metadata import MODEL_SUFFIXES, announced_sidecar
+from edgeseg.contract.metadata import MODEL_SUFFIXES
+from edgeseg.contract.versions import settle
 from edgeseg.errors import RuntimeFailure, UsageError
 
 OF_FOLDER = "edgeseg.sig"
@@ -39,6 +40,8 @@ def walk(path: Path) -> Iterator[tuple[str, Path]]:
     """Names and paths of all that a signature of a file or a folder is of."""
     if path.is_symlink():
         raise _linked(path, own_name(path))
+    with suppress(OSError):  # cannot be written: then what is there is compared
+        settle(place_of(path))
     if path.is_dir():
         yield from _below(path, path)
         return
@@ -46,9 +49,7 @@ def walk(path: Path) -> Iterator[tuple[str, Path]]:
         raise UsageError(f"{path}: no such file or folder; expected a model or a recipe's folder")
     beside = [path]
     if path.suffix in MODEL_SUFFIXES:
-        # An announced sidecar decides, too, as long as a run that was killed has left one.
-        data = path.with_name(f"{path.name}.data")
-        beside += [path.with_suffix(".json"), announced_sidecar(path), data]
+        beside += [path.with_suffix(".json"), path.with_name(f"{path.name}.data")]
     for each in beside:
         if each.is_symlink():
             raise _linked(path, each.name)

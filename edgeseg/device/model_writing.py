@@ -1,8 +1,6 @@
 """The graph that runs, from a backbone's graph and a model that was fitted through it."""
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,18 +9,19 @@ from numpy.typing import NDArray
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.model_metadata import describe_model
-from edgeseg.contract.metadata import KEY, ModelMetadata, announced_sidecar
+from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.contract.plain import Malformed
 from edgeseg.contract.precisions import EXACT
+from edgeseg.contract.versions import replacing
 from edgeseg.data.synthetic.scene import SceneGenerator
 from edgeseg.device.backbone_graph import BackboneGraph
 from edgeseg.errors import ExportError, RuntimeFailure, UsageError, VerificationError
-from edgeseg.files import atomic_path, file_sha256, resolved
+from edgeseg.files import file_sha256, resolved
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.kept_choice import earlier_choice
-from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
+from edgeseg.runtime.backends.model_file import stage_sidecar
 from edgeseg.runtime.backends.onnx_message import with_constants, with_property
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
@@ -64,15 +63,15 @@ def write_model(
     data = _filled(graph, head)
     metadata = replace(metadata, graph_sha256=graph_sha256(io.BytesIO(data)))
     earlier = earlier_choice(out, note=note)
-    with atomic_path(out) as staged:
+    with replacing(out.parent) as change:
+        staged = change.path(out.name)
         staged.write_bytes(with_property(data, KEY, metadata.to_json()))
         metadata = replace(metadata, onnx_sha256=file_sha256(staged))
-        with _described(staged, metadata):
-            _verify(staged, graph, head, out)
+        stage_sidecar(change, out.name, metadata)  # without it the graph does not run
+        _verify(staged, graph, head, out)
         if earlier is not None:
             metadata = earlier.carried_to(metadata, note=note)
-        announce_sidecar(out, metadata)
-    settle_sidecar(out)
+            stage_sidecar(change, out.name, metadata)
     return metadata
 
 
@@ -101,16 +100,6 @@ def _filled(graph: BackboneGraph, head: GaussianHead) -> bytes:
 
 def _or_ones(values: NDArray[np.float32] | None, shape: tuple[int, int]) -> NDArray[np.float32]:
     return np.ones(shape, np.float32) if values is None else values
-
-
-@contextmanager
-def _described(staged: Path, metadata: ModelMetadata) -> Iterator[None]:
-    """A graph does not run without its sidecar, nor before it has its name."""
-    announce_sidecar(staged, metadata)
-    try:
-        yield
-    finally:
-        announced_sidecar(staged).unlink(missing_ok=True)
 
 
 def _verify(staged: Path, graph: BackboneGraph, head: GaussianHead, out: Path) -> None:

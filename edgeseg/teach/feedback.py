@@ -10,7 +10,6 @@ decided is never good.
 
 import hashlib
 import json
-import shutil
 import threading
 import unicodedata
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from typing import Literal, get_args
 
 from edgeseg.contract.plain import Malformed, parse_json, read_bounded, record
 from edgeseg.errors import UsageError
-from edgeseg.files import atomic_path, locked, write_text
+from edgeseg.files import copy_file, locked, write_text
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.folder_list import FolderList
 from edgeseg.teach.project import check_picture_name, utc_now
@@ -110,8 +109,7 @@ class Feedback:
             marked = replace(there, marks=(*_without(there.marks, mark.author), mark))
             copy = self.picture(alarm.id)
             if not copy.is_file() and picture.is_file():
-                with atomic_path(copy) as temporary:
-                    shutil.copyfile(picture, temporary)
+                copy_file(picture, copy)
             self._write(marked)
         return marked
 

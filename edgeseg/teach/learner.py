@@ -1,18 +1,26 @@
-"""From marks to the version that runs, and back: preview, golden check, swap, history."""
+"""From marks to the version that runs, and back: preview, golden check, swap, history.
+
+announced.json    written before a change: the line that the history will have, and where marked
+                  pictures go
+
+The recipe's model decides. Killed before it is replaced, nothing has changed, and the announcement
+goes; killed after it, whoever opens the project next does what is left; steps may be done twice.
+"""
 
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from edgeseg.contract.geometry import Polygon
 from edgeseg.contract.images import images_in
+from edgeseg.contract.plain import Malformed, record
+from edgeseg.contract.versions import Intent
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import locked
 from edgeseg.runtime.backends.model_file import file_metadata
-from edgeseg.teach.announcement import Announcement, Move, announce, announced, withdraw
 from edgeseg.teach.asked import SecondNeededError, Word, ask, confirmed, settle_asked
 from edgeseg.teach.feedback import Feedback, Who
 from edgeseg.teach.learning import Preview, basis_of, read_preview, version_of
@@ -36,6 +44,25 @@ NOBODY = Word()
 _NAMED = 3  # pictures in a sentence
 
 
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """A marked picture that becomes one of the project's."""
+
+    alarm: str
+    kind: Kind
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Announcement:
+    """What follows once a model runs."""
+
+    model: str  # its full name
+    line: dict[str, Any]  # of the history
+    moves: tuple[Move, ...] = ()
+    done_with: tuple[str, ...] = ()  # alarms whose place is ignored
+
+
 class Learner:
     """Makes the next version in next/, and lets it take over when a supervisor says so."""
 
@@ -51,6 +78,8 @@ class Learner:
         self._project, self._versions = project, versions
         self._feedback, self._pictures, self.work = feedback, pictures, work
         self._next = project.folder / "next"
+        busy = "a learning is under way; wait for it"
+        self._intent = Intent(project.folder / "announced.json", busy=busy)
         self._go_on()
 
     def preview(self) -> Facts:
@@ -242,31 +271,33 @@ class Learner:
         """Announce, let the recipe's model decide, and end it; the line of the history."""
         with locked(self._project.folder):
             announcement = plan()
-            announce(self._project.folder, announcement)
-            try:
-                do()
-            except Exception:
-                self._end()
-                raise
-            self._end()
+            with self._intent.hold(asdict(announcement)):
+                try:
+                    do()
+                except Exception:
+                    self._end(announcement)
+                    raise
+                self._end(announcement)
         return announcement.line
 
     def _go_on(self) -> None:
         """What was killed is ended, and what nobody will take goes."""
         with suppress(EdgesegError), locked(self._project.folder):  # whoever uses them is told
-            self._end()
+            with self._intent.left() as noted:
+                if noted is not None:
+                    with suppress(Malformed):  # killed before anything was changed
+                        self._end(record(Announcement, noted))
+                    self._intent.withdraw()
             preview = read_preview(self._next)
             if preview is not None and not self._is_fresh(preview):
                 shutil.rmtree(self._next, ignore_errors=True)
 
-    def _end(self) -> None:
+    def _end(self, announcement: Announcement) -> None:
         """If the announced model runs, all else follows; each step may have been done already."""
-        folder = self._project.folder
-        announcement, running = announced(folder), self._versions.running()
-        named = None if announcement is None or running is None else full_name(running)
-        if announcement is not None and announcement.model == named:
+        running = self._versions.running()
+        if running is not None and announcement.model == full_name(running):
             self._settle(announcement)
-        withdraw(folder)
+        self._intent.withdraw()
 
     def _settle(self, announcement: Announcement) -> None:
         """The fit is what runs, pictures are what people said, and the history has it."""

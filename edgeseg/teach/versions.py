@@ -4,10 +4,10 @@ fit/         the last fit or learning that ended well; fit.before/ the one befor
 recipes/NAME made of fit/, with golden pictures that every later model must get right
 """
 
-import shutil
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,19 @@ from edgeseg.contract.judgement import is_alarming
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.operating_point import by_rate
 from edgeseg.contract.signature import admit
+from edgeseg.contract.versions import replacing, settle
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.files import atomic_path, file_sha256, temporary_folder
+from edgeseg.files import copy_file, file_sha256, temporary_folder
+from edgeseg.leftovers import remove, sweep
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice
 from edgeseg.runtime.changeover.warm_sessions import Signature, signature_of
 from edgeseg.runtime.golden.check import Image, Judge, approve
 from edgeseg.runtime.golden.expected import (
     LABELS,
-    announced_golden,
+    Expected,
     master_files,
-    settle_golden,
+    stage_expected,
     write_expected,
 )
 from edgeseg.runtime.golden.install import install_model, roll_back
@@ -38,8 +40,7 @@ from edgeseg.runtime.recipes.recipe import GoldenBounds, Recipe, Settings, read_
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
 from edgeseg.runtime.recipes.versions import (
     keep_version,
-    put_model,
-    settle_versions,
+    stage_model,
     version_before,
 )
 from edgeseg.teach.judging import per_thousand, point
@@ -67,18 +68,13 @@ class Versions:
         self, project: Project, *, note: Note = ignore, trust: Sequence[Path] = ()
     ) -> None:
         self._project, self._note, self._trust = project, note, trust
-        self._before, self._spare = (project.folder / name for name in ("fit.before", ".fit.spare"))
+        self._before = project.folder / "fit.before"
         self._told: tuple[tuple[Signature, ...], dict[str, Any] | None] | None = None
         self._changing = threading.RLock()  # two people may decide at the same time
-        if self._before.is_dir() and not project.fit.exists():
-            self._before.rename(project.fit)  # killed between two renames
-        if self._spare.is_dir() and not self._before.exists():
-            self._spare.rename(self._before)
         with suppress(EdgesegError, OSError):  # of damaged files: whoever uses them is told
-            recipe = self._recipe()
-            if recipe is not None:
-                settle_versions(recipe)
-                settle_golden(recipe)
+            settle(project.folder)
+            settle(project.recipe)
+            sweep(project.recipe / "versions")
 
     @property
     def model(self) -> Path:
@@ -114,12 +110,8 @@ class Versions:
 
     def take_in(self, folder: Path) -> None:
         """Let a finished folder be the fit; the one before stays beside it."""
-        with self._changing:
-            if self._project.fit.exists():
-                shutil.rmtree(self._before, ignore_errors=True)
-                self._project.fit.rename(self._before)
-            folder.chmod(0o755)
-            folder.rename(self._project.fit)
+        with self._changing, replacing(self._project.folder) as change:
+            change.copy(self._project.fit.name, folder, keep_as=self._before.name)
 
     def check_rate(self, rate_per_thousand: float) -> ModelMetadata:
         """Whether it can be chosen; the model that it would be chosen for."""
@@ -211,11 +203,9 @@ class Versions:
                 return
             if self.runs(made / self.model.name):
                 self.take_in(made)
+                remove(made)
             elif self._is_before(running):
-                shutil.rmtree(self._spare, ignore_errors=True)
-                self._project.fit.rename(self._spare)
-                self._before.rename(self._project.fit)
-                self._spare.rename(self._before)
+                self.take_in(self._before)
 
     def check_learnable(self) -> None:
         """Learning goes on from the fit: it must be what runs."""
@@ -259,17 +249,21 @@ class Versions:
         settings = Settings(number=number, golden=GoldenBounds(at_start=True))
         with temporary_folder(folder.parent, name=folder.name) as place:
             recipe = make_recipe(place / folder.name, self.model, settings)
-            self._approve(recipe)
+            write_expected(recipe, self._approve(recipe))
             recipe.folder.rename(folder)
         return read_recipe(folder)
 
     def _renew(self, recipe: Recipe) -> None:
         """A new fit was judged by people: golden pictures are chosen with it anew."""
-        with announced_golden(recipe) as draft:
-            self._approve(draft, master=[read_image(path) for path in master_files(recipe)])
-            put_model(recipe, self.model)
+        with replacing(recipe.folder) as change:
+            for label in LABELS:
+                change.path(f"golden/{label}")
+            draft = replace(recipe, folder=change.staging)
+            master = [read_image(path) for path in master_files(recipe)]
+            stage_expected(change, self._approve(draft, master=master))
+            stage_model(change, recipe, self.model)
 
-    def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> None:
+    def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> Expected:
         """Choose golden pictures that the fit gets right, and approve its scores of them."""
         with opened_judge(recipe, _OPENING, note=ignore, model=self.model) as judge:
             for label in LABELS:
@@ -278,7 +272,7 @@ class Versions:
             self._copy_right(judge, "bad", most=GOLDEN_BAD)
             if not passed:
                 raise RuntimeFailure("no good picture is judged good by the model; fit again")
-            write_expected(recipe, approve(judge, master=master))
+            return approve(judge, master=master)
 
     def _copy_right(self, judge: Judge, label: str, *, most: int) -> int:
         """Pictures from all over the folder whose verdict is right; how many."""
@@ -294,7 +288,6 @@ class Versions:
             if not right:
                 self._note(f"{label}/{path.name}: judged {verdict}, so it is no golden picture")
                 continue
-            with atomic_path(judge.recipe.golden / label / path.name) as temporary:
-                shutil.copyfile(path, temporary)
+            copy_file(path, judge.recipe.golden / label / path.name)
             copied += 1
         return copied

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata, PlanFacts
 from edgeseg.contract.precisions import PRECISIONS, precision_spec
+from edgeseg.contract.versions import replacing
 from edgeseg.errors import ExportError, UsageError
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import (
@@ -26,8 +27,8 @@ from edgeseg.export.engine.settings import (
     configure,
     save_timing_cache,
 )
-from edgeseg.files import atomic_path, file_sha256
-from edgeseg.runtime.backends.model_file import announce_sidecar, settle_sidecar
+from edgeseg.files import file_sha256, resolved
+from edgeseg.runtime.backends.model_file import stage_sidecar
 
 # The oldest GPU that a hardware-compatible plan runs on, whichever GPU built it.
 _AMPERE = "sm80"
@@ -74,10 +75,10 @@ def build_engine(
             plan_sha256=hashlib.sha256(plan).hexdigest(),
         ),
     )
-    with atomic_path(plan_path) as temporary:
-        temporary.write_bytes(plan)
-        announce_sidecar(plan_path, described)
-    settle_sidecar(plan_path)
+    target = resolved(plan_path)
+    with replacing(target.parent) as change:
+        change.path(target.name).write_bytes(plan)
+        stage_sidecar(change, target.name, described)
     if options.timing_cache is not None:
         save_timing_cache(bench.config, options.timing_cache)
     return described

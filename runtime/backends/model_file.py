@@ -1,6 +1,5 @@
 """Is this file the model its metadata speaks of, and may it be used?"""
 
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +9,9 @@ from edgeseg.contract.metadata import (
     Decision,
     ModelMetadata,
     Thresholds,
-    announced_sidecar,
 )
 from edgeseg.contract.plain import LONGEST_JSON, Malformed
+from edgeseg.contract.versions import Change, newest
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import file_sha256, resolved, write_text
 from edgeseg.runtime.backends.onnx_constants import check_constants
@@ -23,43 +22,17 @@ class BackendUnavailable(RuntimeFailure):
     """This computer cannot run the file this way; another backend may."""
 
 
+def sidecar_path(model: Path) -> Path:
+    """Where the JSON of a model lies: beside it, or beside the file that a link leads to."""
+    beside = model.with_suffix(".json")
+    if model.is_symlink() and not beside.exists():
+        return resolved(model).with_suffix(".json")
+    return beside
+
+
 def read_sidecar(model: Path, *, files: Files = DISK) -> ModelMetadata | None:
     """The JSON beside a model, if there is one."""
-    announced = _read(announced_sidecar(model), files)
-    if announced is not None and _is_of(announced, model, files):  # killed before the rename
-        return announced
-    return _read(model.with_suffix(".json"), files)
-
-
-def announce_sidecar(model: Path, metadata: ModelMetadata) -> None:
-    """Lay the metadata of a new file ready, before it takes the name of the old one.
-
-    The rename of the model decides: killed before it, the old pair is whole; killed after it, the
-    announced metadata are those of the model, by their hash. Then call `settle_sidecar`.
-    """
-    write_text(announced_sidecar(model), metadata.to_json(indent=2) + "\n")
-
-
-def settle_sidecar(model: Path) -> Path:
-    """Give the announced metadata their name, after the model has got its own."""
-    target = model.with_suffix(".json")
-    announced_sidecar(model).replace(resolved(target))
-    return target
-
-
-def settle_left(model: Path) -> None:
-    """Do what a killed run would have done next: its announced metadata get their name, or go."""
-    left = announced_sidecar(model)
-    if not left.is_file():
-        return
-    with suppress(RuntimeFailure):  # one that cannot be read is nobody's
-        metadata = _read(left, DISK)
-        if metadata is not None and _is_of(metadata, model, DISK):
-            settle_sidecar(model)
-    left.unlink(missing_ok=True)
-
-
-def _read(sidecar: Path, files: Files) -> ModelMetadata | None:
+    sidecar = sidecar_path(model)
     if not files.is_file(sidecar):
         return None
     with files.open(sidecar) as file:
@@ -69,15 +42,15 @@ def _read(sidecar: Path, files: Files) -> ModelMetadata | None:
     return ModelMetadata.from_json(text, source=str(sidecar))
 
 
-def _is_of(metadata: ModelMetadata, model: Path, files: Files) -> bool:
-    return files.is_file(model) and _stated(metadata, model) == files.sha256(model)
+def stage_sidecar(change: Change, model: str, metadata: ModelMetadata) -> None:
+    """Let metadata take their place together with the model of that name."""
+    sidecar = change.path(Path(model).with_suffix(".json").name)
+    sidecar.write_text(sidecar_text(metadata), encoding="utf-8")
 
 
-def _stated(metadata: ModelMetadata, model: Path) -> str | None:
-    """The hash that a sidecar has of its model."""
-    if model.suffix in PLAN_SUFFIXES:
-        return None if metadata.plan is None else metadata.plan.plan_sha256
-    return metadata.onnx_sha256
+def sidecar_text(metadata: ModelMetadata) -> str:
+    """What stands in a sidecar."""
+    return metadata.to_json(indent=2) + "\n"
 
 
 def file_metadata(model: Path, *, files: Files = DISK) -> ModelMetadata:
@@ -104,7 +77,7 @@ def graph_source(model: Path, metadata: ModelMetadata, files: Files) -> bytes | 
             f"{model}: keeps its weights in a second file, which could change between the look at "
             "its signature and its use; where keys are trusted, export it as one file below 2 GB"
         )
-    return model
+    return newest(model)
 
 
 def _onnx_metadata(model: Path, files: Files) -> ModelMetadata:
@@ -146,12 +119,11 @@ def plan_metadata(model: Path, *, files: Files = DISK) -> ModelMetadata:
 
 def write_sidecar(model: Path, metadata: ModelMetadata) -> Path:
     """Store what was decided of a file that file_metadata has read; a plan's facts stay."""
-    target, before = model.with_suffix(".json"), read_sidecar(model)
+    target, before = sidecar_path(model), read_sidecar(model)
     if model.suffix not in PLAN_SUFFIXES:
         plan = None if before is None else before.plan
         metadata = replace(metadata, onnx_sha256=file_sha256(model), plan=plan)
-    write_text(target, metadata.to_json(indent=2) + "\n")
-    announced_sidecar(model).unlink(missing_ok=True)  # of a run that was killed
+    write_text(target, sidecar_text(metadata))
     return target
 
 

@@ -10,7 +10,6 @@ first when all together need more memory than they may.
 
 import os
 from collections import OrderedDict
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.ran_versions import RanVersions
-from edgeseg.runtime.golden.expected import settle_golden
 from edgeseg.runtime.golden.open_judge import Opening
 from edgeseg.runtime.recipes.recipe import FILE, Recipe, read_recipe
 from edgeseg.runtime.recipes.versions import model_files
@@ -119,8 +117,6 @@ class WarmSessions:
 
     def _read(self, found: Recipe) -> Recipe:
         """What lies in the folder now, and only what is signed where keys are trusted."""
-        with suppress(OSError):  # what a killed run has announced would break a signature
-            settle_golden(found)
         recipe = read_recipe(found.folder, trust=self._opening.session.trust)
         if recipe.settings.number != found.settings.number:
             raise RuntimeFailure(

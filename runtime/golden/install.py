@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgeseg.contract.file_reading import DISK
 from edgeseg.contract.signature import Statement, read_signature, vouched
-from edgeseg.contract.signed_files import OF_FOLDER
+from edgeseg.contract.versions import replacing
 from edgeseg.errors import RuntimeFailure
 from edgeseg.files import file_sha256
 from edgeseg.progress import Note
@@ -18,22 +18,16 @@ from edgeseg.runtime.backends.kept_choice import replaced_choice
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.ran_versions import RanVersions
 from edgeseg.runtime.golden.check import approve, prove
-from edgeseg.runtime.golden.expected import (
-    FILE,
-    announced_golden,
-    expected_path,
-    read_expected,
-    write_expected,
-)
+from edgeseg.runtime.golden.expected import read_expected, stage_expected
 from edgeseg.runtime.golden.open_judge import Opening, opened_judge
 from edgeseg.runtime.golden.record import write_record
-from edgeseg.runtime.recipes.recipe import Recipe
+from edgeseg.runtime.recipes.recipe import APPROVAL, Recipe
 from edgeseg.runtime.recipes.versions import (
+    ALONG,
     Version,
-    copy_file,
     keep_version,
     model_files,
-    put_model,
+    stage_model,
     version_before,
 )
 
@@ -55,9 +49,9 @@ def install_model(recipe: Recipe, model: Path, opening: Opening, *, note: Note) 
             )
         expected = approve(judge)
     keep_version(recipe)
-    with announced_golden(recipe) as draft:
-        write_expected(draft, expected)
-        put_model(recipe, model)
+    with replacing(recipe.folder) as change:
+        stage_expected(change, expected)
+        stage_model(change, recipe, model)
     keep_version(replace(recipe, files=DISK))  # it is to be signed anew
 
 
@@ -83,7 +77,7 @@ def _note_choice(recipe: Recipe, model: Path, note: Note) -> None:
 def roll_back(recipe: Recipe, *, trust: Sequence[Path] = ()) -> Version:
     """Put the version before the present one back, with its approval and its signature.
 
-    The rename of the model decides, as for a new one. Where keys are trusted, only a version that
+    Where keys are trusted, only a version that
     one of them signed comes back: another would not run here. That somebody went back on purpose
     is kept on this device, because a station refuses what is older than what it ran.
     """
@@ -95,13 +89,12 @@ def roll_back(recipe: Recipe, *, trust: Sequence[Path] = ()) -> Version:
             signature = read_signature(path)
             if signature is not None:
                 RanVersions().go_back(signature.statement)
-    with announced_golden(recipe) as draft:
-        copy_file(path / FILE, expected_path(draft))
-        # Of a model that nobody approved nothing can be announced: the signature goes before it,
-        # and who is killed behind it goes back to the same version again.
-        place = draft if expected_path(draft).is_file() else recipe
-        copy_file(path / OF_FOLDER, place.folder / OF_FOLDER)
-        put_model(recipe, path / version.model)
+    with replacing(recipe.folder) as change:
+        for name in ALONG:
+            kept = path / Path(name).name
+            if kept.is_file():
+                change.copy(name, kept)
+        stage_model(change, recipe, path / version.model)
     return version
 
 
@@ -114,7 +107,7 @@ def _check_signed(recipe: Recipe, path: Path, version: Version, trust: Sequence[
         )
     statement = vouched(path, trust, name=recipe.name)
     kept = {each.name: each for each in model_files(path / version.model)}
-    kept["golden/expected.json"] = path / FILE
+    kept[APPROVAL] = path / Path(APPROVAL).name
     for name, digest in {**dict.fromkeys(kept), **statement.files}.items():
         file = kept.get(name, recipe.folder / name)
         if not file.is_file() or file_sha256(file) != digest:

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgeseg.contract.binomial import exact_interval
 from edgeseg.contract.plain import Malformed, named_values, read_bounded
+from edgeseg.contract.versions import keep_newest
 from edgeseg.files import write_json
 from edgeseg.runtime.recipes.recipe import Recipe
 
@@ -117,6 +118,5 @@ def write_record(recipe: Recipe, record: CheckRecord) -> Path:
     number = 1 + int(same[-1].rpartition("-")[2]) if same else 0
     path = recipe.folder / "checks" / f"check-{stamp}-{number:03d}.json"
     write_json(path, record.facts())
-    for old in records_of(recipe)[:-_KEPT]:
-        old.unlink(missing_ok=True)
+    keep_newest(records_of(recipe), _KEPT)
     return path

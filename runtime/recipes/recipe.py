@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -20,12 +21,14 @@ from edgeseg.contract.metadata import MODEL_SUFFIXES
 from edgeseg.contract.plain import Malformed, record
 from edgeseg.contract.signature import RECIPE, Statement, TrustedFiles, trusted_files
 from edgeseg.contract.threshold_bounds import check_threshold
+from edgeseg.contract.versions import settle
 from edgeseg.errors import UsageError
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 from edgeseg.toml_file import parse_toml
 
 FILE = RECIPE
+APPROVAL = "golden/expected.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # fit for folders, topics and logs
 
 
@@ -157,6 +160,8 @@ def read_recipe(folder: Path, *, trust: Sequence[Path] = ()) -> Recipe:
     folder = Path(folder)
     folder = folder if folder.name else folder.resolve()
     check_name(folder.name)
+    with suppress(OSError):  # cannot be written: then files are read out of the change
+        settle(folder)
     return recipe_of(folder, trusted_files(folder, trust) if trust else DISK)
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from edgeseg.contract.file_reading import DISK, Files, OneReading
 from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
+from edgeseg.contract.versions import new_folder
 from edgeseg.errors import UsageError
-from edgeseg.files import temporary_folder, write_text
+from edgeseg.files import write_text
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 from edgeseg.runtime.recipes.recipe import (
     FILE,
@@ -69,7 +70,7 @@ def make_recipe(folder: Path, model: Path, settings: Settings, *, files: Files =
     files = OneReading(files)
     metadata = file_metadata(model, files=files)
     metadata.thresholds(settings.operating_point.threshold)  # one that this model can have
-    with temporary_folder(folder.parent, name=folder.name) as new:
+    with new_folder(folder) as new:
         target = new / settings.model
         target.write_bytes(files.read(model))
         if model.suffix in PLAN_SUFFIXES:
@@ -80,8 +81,6 @@ def make_recipe(folder: Path, model: Path, settings: Settings, *, files: Files =
         for name in ("good", "bad", "master"):
             (new / "golden" / name).mkdir(parents=True)
         write_text(new / FILE, settings_text(settings))
-        new.chmod(0o755)
-        new.rename(folder)
     return read_recipe(folder)
 
 

@@ -4,7 +4,6 @@ versions/0001/model.onnx, model.json, expected.json, version.json
 """
 
 import hashlib
-import shutil
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -14,21 +13,24 @@ from edgeseg.contract.file_reading import DISK, Files
 from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.contract.signed_files import OF_FOLDER
-from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.files import atomic_path, file_sha256, locked, temporary_folder, write_json
-from edgeseg.leftovers import sweep
-from edgeseg.runtime.backends.model_file import (
-    announce_sidecar,
-    file_metadata,
-    settle_left,
-    settle_sidecar,
+from edgeseg.contract.versions import (
+    Change,
+    keep_newest,
+    new_folder,
+    next_number,
+    numbered,
+    replacing,
+    settle,
 )
-from edgeseg.runtime.recipes.recipe import Recipe
+from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.files import copy_file, file_sha256, write_json
+from edgeseg.runtime.backends.model_file import file_metadata, sidecar_text, stage_sidecar
+from edgeseg.runtime.recipes.recipe import APPROVAL, Recipe
 
 _KEPT = 5
 _FILE = "version.json"
 # What goes with a model: what was approved of it, and who signed the folder.
-_ALONG = ("golden/expected.json", OF_FOLDER)
+ALONG = (APPROVAL, OF_FOLDER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,7 @@ def version_of(recipe: Recipe) -> Version:
 def versions_of(recipe: Recipe) -> list[tuple[Path, Version]]:
     """Those that are kept, the oldest first; a folder that is no version is passed over."""
     found = []
-    for path in sorted((recipe.folder / "versions").glob("[0-9]*")):
+    for path in numbered(recipe.folder / "versions"):
         try:
             found.append((path, record(Version, parse_json((path / _FILE).read_bytes()))))
         except (OSError, Malformed):
@@ -94,23 +96,17 @@ def keep_version(recipe: Recipe) -> Path:
         if version.same_as(now):
             _copy_along(recipe, path)
             return path
-    folder = recipe.folder / "versions"
-    number = int(kept[-1][0].name) + 1 if kept else 1
-    with temporary_folder(folder, name="version") as new:
+    target = next_number(recipe.folder / "versions")
+    with new_folder(target) as new:
         for path in model_files(recipe.model):
             (new / path.name).write_bytes(recipe.files.read(path))
-        # As it was read: where an install was killed, the sidecar beside the model is of another.
-        announce_sidecar(new / recipe.model.name, _sidecar_of(recipe.model, recipe.files))
-        settle_sidecar(new / recipe.model.name)
+        sidecar = new / recipe.model.with_suffix(".json").name
+        sidecar.write_text(sidecar_text(_sidecar_of(recipe.model, recipe.files)), encoding="utf-8")
         write_json(new / _FILE, asdict(now))
         _copy_along(recipe, new)
         if file_sha256(new / recipe.model.name) != now.model_sha256:
             raise RuntimeFailure(f"{recipe.model}: changed while it was copied; try again")
-        target = folder / f"{number:04d}"
-        new.chmod(0o755)
-        new.rename(target)
-    for path, _ in versions_of(recipe)[:-_KEPT]:
-        shutil.rmtree(path, ignore_errors=True)
+    keep_newest(numbered(target.parent), _KEPT)
     return target
 
 
@@ -123,7 +119,7 @@ def _sidecar_of(model: Path, files: Files = DISK) -> ModelMetadata:
 
 def version_before(recipe: Recipe) -> tuple[Path, Version]:
     """The version before the present one; before one that was never kept it is the newest."""
-    settle_left(recipe.model)
+    settle(recipe.folder)
     kept, at = versions_of(recipe), None
     with suppress(EdgesegError):  # a damaged model is no version
         now = version_of(recipe)
@@ -137,41 +133,29 @@ def version_before(recipe: Recipe) -> tuple[Path, Version]:
     return kept[at - 1]
 
 
-def put_model(recipe: Recipe, model: Path) -> None:
-    """Let a copy of a model take the place of the recipe's, with its sidecar, killed or not."""
+def stage_model(change: Change, recipe: Recipe, model: Path) -> None:
+    """Let a copy of a model be the recipe's when a change is made, with its sidecar."""
     if (model.suffix in PLAN_SUFFIXES) != (recipe.model.suffix in PLAN_SUFFIXES):
         raise UsageError(
             f"{model}: expected a {recipe.model.suffix} file, as recipe.toml says model="
             f"{recipe.model.name}"
         )
     check_movable(model)
-    metadata = _sidecar_of(model)
-    if model.suffix in PLAN_SUFFIXES:
-        graph = model.with_suffix(".onnx")
-        if graph.is_file():
-            with atomic_path(recipe.model.with_suffix(".onnx")) as temporary:
-                shutil.copyfile(graph, temporary)
-    with locked(recipe.folder):
-        with atomic_path(recipe.model) as temporary:
-            shutil.copyfile(model, temporary)
-            announce_sidecar(recipe.model, metadata)
-        settle_sidecar(recipe.model)
+    change.copy(recipe.model.name, model)
+    stage_sidecar(change, recipe.model.name, _sidecar_of(model))
+    graph = model.with_suffix(".onnx")
+    if model.suffix in PLAN_SUFFIXES and graph.is_file():
+        change.copy(recipe.model.with_suffix(".onnx").name, graph)
 
 
-def settle_versions(recipe: Recipe) -> None:
-    """Clear up what a killed run has left beside the model and the versions."""
-    with locked(recipe.folder):
-        settle_left(recipe.model)
-    sweep(recipe.folder / "versions")
+def put_model(recipe: Recipe, model: Path) -> None:
+    """Let a copy of a model take the place of the recipe's, with its sidecar, killed or not."""
+    with replacing(recipe.folder) as change:
+        stage_model(change, recipe, model)
 
 
 def _copy_along(recipe: Recipe, folder: Path) -> None:
-    for name in _ALONG:
-        copy_file(recipe.folder / name, folder / Path(name).name)
-
-
-def copy_file(source: Path, target: Path) -> None:
-    """Whole or not at all, if there is such a file."""
-    if source.is_file():
-        with atomic_path(target) as temporary:
-            shutil.copyfile(source, temporary)
+    for name in ALONG:
+        source = recipe.folder / name
+        if source.is_file():
+            copy_file(source, folder / source.name)

@@ -9,6 +9,8 @@ import os
 import stat
 from pathlib import Path
 
+from edgeseg.files import sync
+
 _TAIL = 1 << 20  # no line of ours is longer; what is torn beyond that is ended, not cut off
 
 
@@ -25,7 +27,7 @@ class LineFile:
         if self._regular and path != "-":
             self.cut_bytes = mend_end(Path(path))
         if new and self._regular:
-            _sync_folder(Path(path))
+            sync(Path(path).resolve().parent)  # a new file's name is on the disk as well
 
     def write(self, line: bytes, *, durable: bool) -> bool:
         """Add one line in one write; False if there was no room for all of it."""
@@ -92,12 +94,3 @@ def _open(path: str) -> int:
         raise
     os.set_blocking(descriptor, True)
     return descriptor
-
-
-def _sync_folder(path: Path) -> None:
-    """A new file's name is on the disk as well."""
-    descriptor = os.open(path.resolve().parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

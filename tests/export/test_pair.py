@@ -1,4 +1,4 @@
-"""A graph and its sidecar: one rename decides which pair there is."""
+"""A graph and its sidecar are replaced as one."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,12 +8,7 @@ import pytest
 
 from edgeseg.errors import RuntimeFailure
 from edgeseg.export.onnx_export import save_described
-from edgeseg.runtime.backends.model_file import (
-    announce_sidecar,
-    file_metadata,
-    read_sidecar,
-    write_sidecar,
-)
+from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 from tests.support.brightness_model import brightness_graph, brightness_metadata
 
 
@@ -35,7 +30,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize(("renames", "expected"), [(0, 55.0), (1, 55.0), (2, 90.0), (3, 90.0)])
+@pytest.mark.parametrize(("renames", "expected"), [(0, 55.0), (1, 90.0), (2, 90.0), (3, 90.0)])
 def test_a_stop_before_any_rename_leaves_a_pair_that_can_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int, expected: float
 ) -> None:
@@ -57,7 +52,7 @@ def test_a_stop_before_any_rename_leaves_a_pair_that_can_be_used(
                 write(path, threshold=90.0)
         else:
             write(path, threshold=90.0)
-            assert done == [".part.next.json", "part.onnx", "part.json"]
+            assert done == ["change.json", "part.json", "part.onnx"]
     assert threshold(path) == expected
     decide(path, 91.0)
     assert threshold(path) == 91.0
@@ -66,11 +61,9 @@ def test_a_stop_before_any_rename_leaves_a_pair_that_can_be_used(
     assert threshold(path) == 92.0
 
 
-def test_an_announcement_of_another_file_does_not_hide_a_swapped_one(tmp_path: Path) -> None:
+def test_a_swapped_graph_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "part.onnx"
     write(path, threshold=50.0)
-    announce_sidecar(path, replace(brightness_metadata(), onnx_sha256="0" * 64))
-    assert threshold(path) == 50.0
     graph = onnx.load(path)
     graph.doc_string = "another"
     path.write_bytes(graph.SerializeToString())
@@ -78,11 +71,12 @@ def test_an_announcement_of_another_file_does_not_hide_a_swapped_one(tmp_path: P
         file_metadata(path)
 
 
-def test_a_plan_of_the_same_name_keeps_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "part.onnx"
-    write(path, threshold=50.0)
-    announce_sidecar(path, read_sidecar(path))
-    (tmp_path / "part.plan").write_bytes(b"plan")
-    before = read_sidecar(tmp_path / "part.plan")
-    assert before is not None
-    assert before.plan is None
+def test_a_link_stays_one_and_its_sidecar_lies_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "part.onnx"
+    link.symlink_to(tmp_path / "disk/model.onnx")
+    write(link, threshold=50.0)
+    decide(link, 51.0)
+    assert link.is_symlink()
+    assert threshold(link) == 51.0
+    assert names(tmp_path / "disk") == ["model.json", "model.onnx"]

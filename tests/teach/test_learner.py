@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from edgeseg.contract.images import images_in, read_image, write_image
+from edgeseg.contract.versions import Intent
 from edgeseg.runtime import open as open_model
 from edgeseg.runtime.backends.model_file import file_metadata
-from edgeseg.teach import engine, learner
+from edgeseg.teach import engine
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Feedback, new_mark
 from edgeseg.teach.fit_job import fit
@@ -126,28 +127,14 @@ def killed(*_, **__):
     raise KeyboardInterrupt
 
 
-def after_renames(count):
-    """A `Path.rename` that is killed behind so many of the project's own folders."""
-    real, done = Path.rename, []
-
-    def rename(self, target):
-        if self.name in ("fit", "fit.before", ".fit.spare", "next"):
-            if len(done) == count:
-                killed()
-            done.append(self)
-        return real(self, target)
-
-    return rename
-
-
-# What each change does in its turn; where a number stands, that many folders are renamed before.
+# What each change does in its turn.
 STEPS = {
     "its end": (Learner, "_end", killed),
-    "the first folder": (Path, "rename", 0),
-    "the second folder": (Path, "rename", 1),
+    "the fit": (Versions, "take_in", killed),
+    "its place": (shutil, "copytree", killed),
     "the region": (Project, "change", killed),
     "the history": (Project, "write_line", killed),
-    "the announcement": (learner, "withdraw", killed),
+    "the announcement": (Intent, "withdraw", killed),
 }
 LEARNING = STEPS | {
     "the model": (Versions, "learned", killed),
@@ -156,7 +143,6 @@ LEARNING = STEPS | {
 }
 GOING_BACK = STEPS | {
     "the model": (Versions, "rollback", killed),
-    "the third folder": (Path, "rename", 2),
     "the pictures": (Pictures, "remove", killed),
 }
 CHANGES = {
@@ -204,7 +190,7 @@ def test_a_change_that_is_killed_was_made_or_was_not(request, monkeypatch, chang
     before(folder)
     place, name, do = steps[step]
     changing = opened(folder)
-    monkeypatch.setattr(place, name, do if callable(do) else after_renames(do))
+    monkeypatch.setattr(place, name, do)
     with pytest.raises(KeyboardInterrupt):
         make(changing)
     monkeypatch.undo()

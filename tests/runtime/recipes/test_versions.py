@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeseg.contract import versions as contract_versions
 from edgeseg.errors import UsageError
 from edgeseg.files import file_sha256
 from edgeseg.runtime.backends.model_file import file_metadata
@@ -37,29 +38,23 @@ def test_the_oldest_go(bottle: Recipe, tmp_path: Path, monkeypatch: pytest.Monke
     assert [path.name for path, _ in versions_of(bottle)] == ["0002", "0003"]
 
 
+@pytest.mark.parametrize(("step", "decided"), [("_decide", False), ("_take_places", True)])
 def test_killed_anywhere_the_pair_is_whole(
-    bottle: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bottle: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, decided: bool
 ) -> None:
-    before = file_sha256(bottle.model)
-
     class Killed(BaseException):
         pass
 
     def kill(*arguments: object) -> None:
         raise Killed
 
-    for name, after in (("announce_sidecar", True), ("settle_sidecar", False)):
-        monkeypatch.setattr(module, name, kill)
-        with pytest.raises(Killed):
-            install(bottle, 190.0, tmp_path)
-        monkeypatch.undo()
-        assert (file_sha256(bottle.model) == before) == after
-        if not after:
-            continue
-        assert file_metadata(bottle.model).threshold.score == 200.0
-    assert file_metadata(bottle.model).threshold.score == 190.0
+    monkeypatch.setattr(contract_versions, step, kill)
+    with pytest.raises(Killed):
+        install(bottle, 190.0, tmp_path)
+    monkeypatch.undo()
+    assert file_metadata(bottle.model).threshold.score == (190.0 if decided else 200.0)
     kept = keep_version(bottle) / "model.onnx"  # what a stream does that starts now
-    assert file_metadata(kept).threshold.score == 190.0
+    assert file_metadata(kept).threshold.score == (190.0 if decided else 200.0)
 
 
 def test_models_that_do_not_fit(bottle: Recipe, tmp_path: Path) -> None:
