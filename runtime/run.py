@@ -71,12 +71,22 @@ def opened_stream(
             note=note,
             opener=opener,
             intake=line.intake,
+            decide=line.decide,
+            on_demand=line.triggered,
+            events=line.events,
         )
         line.attach(pipeline)
-        run = StreamRun(pipeline=pipeline, options=options.sinks, specs=specs, note=note)
+        run = StreamRun(
+            pipeline=pipeline,
+            options=options.sinks,
+            specs=specs,
+            note=note,
+            station=line.station,
+            recipes=product.recipe_names,
+        )
         try:
             attach_sinks(run)
-            line.open_adapters(run)
+            line.open_adapters()
         except EdgesegError:
             pipeline.close_sinks()  # of the ones that were made before the mistake
             raise

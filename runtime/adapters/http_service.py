@@ -50,7 +50,7 @@ class HttpService:
         self._requests = SeenRequests()
         self._results: OrderedDict[int, StationResult] = OrderedDict()
         self._changed = threading.Condition()
-        station.subscribe(self._take)
+        station.events.subscribe(StationResult, self._take, name=self.name)
         self._server = SiteServer(
             routes_of(self),
             access=Access(host=host, token=token),

@@ -92,7 +92,7 @@ class MqttAdapter:
         self._inbox: Inbox[tuple[str, bytes]] = Inbox(
             self.name, self._take, size=WAITING, on_error=on_error
         )
-        station.subscribe(self._outbox.put)
+        station.events.subscribe(StationResult, self._outbox.put, name=self.name)
         try:
             self._client.connect_async(broker.host, broker.port, keepalive=_KEEPALIVE_S)
         except ValueError as error:

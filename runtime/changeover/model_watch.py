@@ -8,13 +8,7 @@ import threading
 from dataclasses import dataclass
 
 from edgeseg.errors import EdgesegError, RuntimeFailure
-from edgeseg.runtime.changeover.changeover import (
-    Changeover,
-    Running,
-    StuckError,
-    Surroundings,
-    recipe_event,
-)
+from edgeseg.runtime.changeover.changeover import Changeover, LineParts, Running, StuckError
 from edgeseg.runtime.changeover.warm_sessions import (
     Signature,
     WarmModel,
@@ -41,7 +35,7 @@ class _Proven:
 class ModelWatch:
     """Looks at the files of the recipe that runs; a thread of its own while it is started."""
 
-    def __init__(self, changeover: Changeover, warm: WarmSessions, around: Surroundings) -> None:
+    def __init__(self, changeover: Changeover, warm: WarmSessions, around: LineParts) -> None:
         self._changeover, self._warm, self._around = changeover, warm, around
         self._seen: Signature | None = None
         self._tried: Signature | None = None  # of the files that need no second look
@@ -127,9 +121,9 @@ class ModelWatch:
             keep_version(recipe)
         sha256 = model.session.model_sha256
         self._around.note(f"recipe {recipe.name}: its new model {str(sha256)[:12]}... runs")
-        self._around.tell(recipe_event("model_swapped", recipe, {"model_sha256": sha256}))
+        self._around.publish_event("model_swapped", recipe, {"model_sha256": sha256})
         return True
 
     def _refuse(self, recipe: Recipe, reason: str) -> None:
         self._around.note(f"recipe {recipe.name}: its new model is refused, {reason}")
-        self._around.tell(recipe_event("model_refused", recipe, {"reason": reason}))
+        self._around.publish_event("model_refused", recipe, {"reason": reason})

@@ -23,7 +23,6 @@ from edgeseg.runtime.golden.expected import read_expected
 from edgeseg.runtime.golden.install import roll_back
 from edgeseg.runtime.golden.open_judge import check_recipe
 from edgeseg.runtime.golden.record import records_of
-from edgeseg.runtime.product import offer_recipes
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import put_model, versions_of
 from edgeseg.runtime.station.codes import Check, ErrorCode
@@ -84,9 +83,7 @@ def test_a_plc_or_a_program_changes_the_recipe(
 
 
 def test_people_change_the_recipe_on_the_page(folder: Path) -> None:
-    with line(folder) as rig, page_site() as site:
-        rig.run.sinks.append(site.page)
-        offer_recipes(RecipeStore(folder=folder), rig.run, rig.line)
+    with line(folder) as rig, page_site(station=rig.station, recipes=rig.run.recipes) as site:
         asked = {"method": "POST", "X_Edgeseg": "page"}
         status, _, answer = site.ask("/recipe", body=json.dumps({"recipe": "low"}), **asked)
         assert (status, json.loads(answer)) == (200, {"accepted": True})
