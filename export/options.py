@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from edgeseg.contract.precisions import EXACT, Precision, precision_spec
 from edgeseg.errors import UsageError
-from edgeseg.runtime.backends.choose import AUTO
+from edgeseg.runtime.backends.session_options import AUTO
 
 TARGETS = ("cpu", "trt")  # int8 graphs differ
 # In which a rounded graph can be fitted again: `auto` is the first that computes as the file says.

@@ -4,16 +4,12 @@ Light: the help of the stream reads this.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from edgeseg.options import gathered, params_of, trust_option
-from edgeseg.runtime.backends.choose import AUTO, backend_names
-from edgeseg.runtime.backends.session_options import SessionOptions
-
-if TYPE_CHECKING:
-    from edgeseg.runtime.golden.open_judge import Opening
+from edgeseg.runtime.backends.choose import backend_names
+from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
 
 _OPTIONS = (
     click.option(
@@ -43,12 +39,12 @@ def _opening(
     spin: bool,
     allow_random_weights: bool,
     trust: tuple[Path, ...],
-) -> "Opening":
-    from edgeseg.runtime.golden.open_judge import Opening
-
-    return Opening(
+) -> SessionOptions:
+    return SessionOptions(
         backend=backend,
-        session=SessionOptions(threads=threads, spin=spin, trust=trust),
+        threads=threads,
+        spin=spin,
+        trust=trust,
         allow_random_weights=allow_random_weights,
     )
 

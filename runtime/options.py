@@ -10,8 +10,7 @@ from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.contract.threshold_bounds import check_threshold
 from edgeseg.errors import UsageError
 from edgeseg.runtime.adapter_kinds import ADAPTERS, AdapterKind
-from edgeseg.runtime.backends.choose import AUTO
-from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
 from edgeseg.runtime.sink_kinds import SINKS, SinkKind, SinkOptions
 from edgeseg.runtime.trigger_kinds import FREE, TRIGGERS, TriggerKind
 

@@ -17,7 +17,6 @@ from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.changeover.changeover import Changeover, LineParts, Running
 from edgeseg.runtime.changeover.model_watch import ModelWatch
 from edgeseg.runtime.changeover.warm_sessions import WarmSessions
-from edgeseg.runtime.golden.open_judge import Opening
 from edgeseg.runtime.options import StreamOptions
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
@@ -48,19 +47,15 @@ class Product:
 @contextmanager
 def opened_product(options: StreamOptions, *, note: Note) -> Iterator[Product]:
     """Open what the options name, and close it again."""
-    opening = Opening(
+    opening = SessionOptions(
         backend=options.backend,
-        session=SessionOptions(threads=options.threads, spin=options.spin, trust=options.trust),
+        threads=options.threads,
+        spin=options.spin,
+        trust=options.trust,
         allow_random_weights=options.allow_random_weights,
     )
     if options.recipes is None:
-        with open_session(
-            named_model(options)[1],
-            backend=opening.backend,
-            options=opening.session,
-            allow_random_weights=opening.allow_random_weights,
-            note=note,
-        ) as session:
+        with open_session(named_model(options)[1], opening, note=note) as session:
             if session.statement is not None:
                 remember_ran(session.statement)
             yield Product(session=session, scorer=scorer_config(options))

@@ -32,7 +32,7 @@ from edgeseg.runtime.trigger_kinds import FREE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class OpenedStream:
     """What is ready to run: enter `line` and `changes`, then run the pipeline."""
 
     run: StreamRun
@@ -47,7 +47,7 @@ def opened_stream(
     stop: threading.Event,
     note: Note,
     opener: OpenCapture = open_capture,
-) -> Iterator[Stream]:
+) -> Iterator[OpenedStream]:
     """Put a stream together, for the command and for the station of a taught project."""
     specs = [
         parse_source(
@@ -90,7 +90,7 @@ def opened_stream(
         except EdgesegError:
             pipeline.close_sinks()  # of the ones that were made before the mistake
             raise
-        yield Stream(run=run, line=line, changes=RecipeChanges(product, run, line))
+        yield OpenedStream(run=run, line=line, changes=RecipeChanges(product, run, line))
 
 
 def run_stream(

@@ -21,8 +21,9 @@ from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.files import atomic_path, file_sha256, temporary_folder
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice
-from edgeseg.runtime.changeover.warm_sessions import Signature, signature_of
-from edgeseg.runtime.golden.check import Image, Judge, approve
+from edgeseg.runtime.backends.session_options import DEFAULTS
+from edgeseg.runtime.changeover.warm_sessions import FileStates, file_states
+from edgeseg.runtime.golden.check import Image, RecipeJudge, approve
 from edgeseg.runtime.golden.expected import (
     LABELS,
     announced_golden,
@@ -31,7 +32,7 @@ from edgeseg.runtime.golden.expected import (
     write_expected,
 )
 from edgeseg.runtime.golden.install import install_model, roll_back
-from edgeseg.runtime.golden.open_judge import Opening, check_recipe, opened_judge
+from edgeseg.runtime.golden.open_judge import check_recipe, opened_judge
 from edgeseg.runtime.golden.record import write_record
 from edgeseg.runtime.recipes.recipe import FILE as RECIPE
 from edgeseg.runtime.recipes.recipe import GoldenBounds, Recipe, Settings, read_recipe
@@ -47,7 +48,6 @@ from edgeseg.teach.project import Project, utc_now
 from edgeseg.teach.report import read_report
 
 GOLDEN_GOOD, GOLDEN_BAD = 8, 20  # pictures at most: a check takes seconds
-_OPENING = Opening()
 
 
 def short_name(model: Path) -> str:
@@ -68,7 +68,7 @@ class Versions:
     ) -> None:
         self._project, self._note, self._trust = project, note, trust
         self._before, self._spare = (project.folder / name for name in ("fit.before", ".fit.spare"))
-        self._told: tuple[tuple[Signature, ...], dict[str, Any] | None] | None = None
+        self._told: tuple[tuple[FileStates, ...], dict[str, Any] | None] | None = None
         self._changing = threading.RLock()  # two people may decide at the same time
         if self._before.is_dir() and not project.fit.exists():
             self._before.rename(project.fit)  # killed between two renames
@@ -93,7 +93,7 @@ class Versions:
         """For `state`: what runs, or would; files are read again when they have changed."""
         models = (self.model, self._project.recipe / self.model.name)
         with suppress(OSError):  # it is being replaced: what was known stands until it is there
-            key = tuple(signature_of(model) for model in models)
+            key = tuple(file_states(model) for model in models)
             if self._told is None or self._told[0] != key:
                 self._told = (key, self._read_facts())
         return None if self._told is None else self._told[1]
@@ -179,12 +179,12 @@ class Versions:
             recipe = self._recipe()
             if recipe is None:
                 raise UsageError("nothing runs yet that could learn; run the station first")
-            install_model(recipe, model, _OPENING, note=ignore)
+            install_model(recipe, model, DEFAULTS, note=ignore)
 
     def check(self) -> str:
         """The golden check on this computer; a sentence, or an error."""
         recipe = read_recipe(self._project.recipe)
-        record = check_recipe(recipe, _OPENING, note=ignore)
+        record = check_recipe(recipe, DEFAULTS, note=ignore)
         write_record(recipe, record)
         if not record.passed:
             raise RuntimeFailure(f"golden check failed: {record.summary}; nothing is inspected")
@@ -271,7 +271,7 @@ class Versions:
 
     def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> None:
         """Choose golden pictures that the fit gets right, and approve its scores of them."""
-        with opened_judge(recipe, _OPENING, note=ignore, model=self.model) as judge:
+        with opened_judge(recipe, DEFAULTS, note=ignore, model=self.model) as judge:
             for label in LABELS:
                 (recipe.golden / label).mkdir(parents=True, exist_ok=True)
             passed = self._copy_right(judge, "good", most=GOLDEN_GOOD)
@@ -280,7 +280,7 @@ class Versions:
                 raise RuntimeFailure("no good picture is judged good by the model; fit again")
             write_expected(recipe, approve(judge, master=master))
 
-    def _copy_right(self, judge: Judge, label: str, *, most: int) -> int:
+    def _copy_right(self, judge: RecipeJudge, label: str, *, most: int) -> int:
         """Pictures from all over the folder whose verdict is right; how many."""
         folder = self._project.pictures("good" if label == "good" else "bad")
         paths = images_in(folder)

@@ -17,14 +17,14 @@ from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.changeover.warm_sessions import WarmModel, WarmSessions
-from edgeseg.runtime.golden.check import Image, Judge, check_golden, failed_record
+from edgeseg.runtime.golden.check import Image, RecipeJudge, check_golden, failed_record
 from edgeseg.runtime.golden.expected import golden_files
 from edgeseg.runtime.golden.record import CheckRecord, write_record
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import keep_version
 from edgeseg.runtime.records import SCHEMA, LoggedEvent, ModelChange
-from edgeseg.runtime.scoring.pipeline import Change, Pipeline
+from edgeseg.runtime.scoring.pipeline import ModelSwap, Pipeline
 from edgeseg.runtime.station.codes import Check
 from edgeseg.runtime.station.records import Job, StationResult
 from edgeseg.runtime.station.station import Station
@@ -187,7 +187,7 @@ class Changeover:
             live = self._live_master(recipe)
 
             def check() -> CheckRecord:
-                judge = Judge(recipe, session, between=pipeline.tick)
+                judge = RecipeJudge(recipe, session, between=pipeline.tick)
                 if isinstance(live, EdgesegError):
                     raise live
                 return check_golden(judge, live=live)
@@ -198,7 +198,7 @@ class Changeover:
                     self._checking = False
                     self._announce(recipe, record)
 
-            change = Change(session=session, scorer=pipeline.scorer, then=prove)
+            change = ModelSwap(session=session, scorer=pipeline.scorer, then=prove)
             if not pipeline.change(change, timeout_s=_CHECK_S):
                 self._around.note(f"golden check: not done within {_CHECK_S:g} s")
 
@@ -242,7 +242,7 @@ class Changeover:
             around.publish_model(recipe, session)
             then()
 
-        change = Change(session=session, scorer=scorer, then=arrived)
+        change = ModelSwap(session=session, scorer=scorer, then=arrived)
         if not around.pipeline.change(change, timeout_s=_SWAP_S):
             raise StuckError(f"the frame before it was not scored within {_SWAP_S:g} s")
         self._warm.keep(recipe.name, model)
@@ -291,7 +291,7 @@ class Changeover:
     def _check(self, recipe: Recipe, session: Session) -> CheckRecord | None:
         """At a start or changeover: if the recipe says so, or its last check failed."""
         if recipe.settings.golden.at_start or recipe.name in self._failed:
-            return self._checked(recipe, lambda: check_golden(Judge(recipe, session)))
+            return self._checked(recipe, lambda: check_golden(RecipeJudge(recipe, session)))
         return None
 
     def _live_master(self, recipe: Recipe) -> Sequence[Image] | EdgesegError:

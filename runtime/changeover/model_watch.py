@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.runtime.changeover.changeover import Changeover, LineParts, Running, StuckError
 from edgeseg.runtime.changeover.warm_sessions import (
-    Signature,
+    FileStates,
     WarmModel,
     WarmSessions,
-    signature_of,
+    file_states,
 )
-from edgeseg.runtime.golden.check import Judge, approve, check_golden, prove
+from edgeseg.runtime.golden.check import RecipeJudge, approve, check_golden, prove
 from edgeseg.runtime.golden.expected import Expected, read_expected, write_expected
 from edgeseg.runtime.golden.record import write_record
 from edgeseg.runtime.recipes.recipe import Recipe
@@ -37,8 +37,8 @@ class ModelWatch:
 
     def __init__(self, changeover: Changeover, warm: WarmSessions, around: LineParts) -> None:
         self._changeover, self._warm, self._around = changeover, warm, around
-        self._seen: Signature | None = None
-        self._tried: Signature | None = None  # of the files that need no second look
+        self._seen: FileStates | None = None
+        self._tried: FileStates | None = None  # of the files that need no second look
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="model-watch", daemon=True)
 
@@ -62,9 +62,9 @@ class ModelWatch:
     def look(self) -> bool:
         """Look once; true when a new model was swapped in."""
         running = self._changeover.running
-        now = signature_of(running.recipe.model)
+        now = file_states(running.recipe.model)
         at_rest, self._seen = now == self._seen, now
-        if now in (running.model.signature, self._tried) or not (now and at_rest):
+        if now in (running.model.files, self._tried) or not (now and at_rest):
             return False
         self._tried = now  # whatever comes of it: a proof takes seconds of a station's time
         try:
@@ -80,7 +80,7 @@ class ModelWatch:
         recipe, model = loaded.recipe, loaded.model
         try:
             expected = read_expected(recipe)
-            judge = Judge(recipe, model.session)
+            judge = RecipeJudge(recipe, model.session)
             known = expected.model_sha256 == model.session.model_sha256
             if self._warm.trusting and not known:
                 raise RuntimeFailure(

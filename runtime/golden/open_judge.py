@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,46 +10,31 @@ from numpy.typing import NDArray
 
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.progress import Note
-from edgeseg.runtime.backends.choose import AUTO, open_session
-from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
-from edgeseg.runtime.golden.check import Judge, check_golden, failed_record
+from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.golden.check import RecipeJudge, check_golden, failed_record
 from edgeseg.runtime.golden.expected import read_expected
 from edgeseg.runtime.golden.record import CheckRecord
 from edgeseg.runtime.recipes.recipe import Recipe
 
 
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """What runs a model."""
-
-    backend: str = AUTO
-    session: SessionOptions = DEFAULTS
-    allow_random_weights: bool = False
-
-
 @contextmanager
 def opened_judge(
-    recipe: Recipe, opening: Opening, *, note: Note, model: Path | None = None
-) -> Iterator[Judge]:
+    recipe: Recipe, options: SessionOptions, *, note: Note, model: Path | None = None
+) -> Iterator[RecipeJudge]:
     """The session and the settings of a recipe; another model may stand for its own."""
-    own = replace(opening.session, files=recipe.files)
-    with open_session(
-        recipe.model if model is None else model,
-        backend=opening.backend,
-        options=own if model is None else opening.session,
-        allow_random_weights=opening.allow_random_weights,
-        note=note,
-    ) as session:
-        yield Judge(recipe, session)
+    own = replace(options, files=recipe.files) if model is None else options
+    with open_session(recipe.model if model is None else model, own, note=note) as session:
+        yield RecipeJudge(recipe, session)
 
 
 def check_recipe(
-    recipe: Recipe, opening: Opening, *, live: Sequence[NDArray[np.uint8]] = (), note: Note
+    recipe: Recipe, options: SessionOptions, *, live: Sequence[NDArray[np.uint8]] = (), note: Note
 ) -> CheckRecord:
     """Check a recipe on this computer; a model that cannot be opened or run is a failed check."""
     read_expected(recipe)  # nothing approved is a mistake of the caller, not a failed check
     try:
-        with opened_judge(recipe, opening, note=note) as judge:
+        with opened_judge(recipe, options, note=note) as judge:
             return check_golden(judge, live=live)
     except UsageError:
         raise

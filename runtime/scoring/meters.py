@@ -104,7 +104,7 @@ class RateMeter:
         return (last - first) / (end_s - begin_s)
 
 
-class Meters:
+class StreamMeters:
     """Written by the scoring thread, read by any."""
 
     def __init__(self, source_count: int) -> None:

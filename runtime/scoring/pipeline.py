@@ -30,7 +30,7 @@ from edgeseg.runtime.records import (
     SourceState,
     UnscoredFrame,
 )
-from edgeseg.runtime.scoring.meters import Faults, Meters
+from edgeseg.runtime.scoring.meters import Faults, StreamMeters
 from edgeseg.runtime.scoring.report import status_line
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
 from edgeseg.runtime.station.codes import ErrorCode, Refusal
@@ -55,7 +55,7 @@ class PipelineConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class ModelSwap:
     """Another model, from the next frame on."""
 
     session: Session
@@ -87,7 +87,7 @@ class Pipeline:
         events: Publisher | None = None,
     ) -> None:
         self.session, self.config, self.faults = session, config, faults
-        self.meters = Meters(len(specs))
+        self.meters = StreamMeters(len(specs))
         self._stop, self._note = stop, note
         self._sinks: list[Sink] = []
         self._decide, self.on_demand = decide, on_demand
@@ -113,7 +113,7 @@ class Pipeline:
         ]
         self._sizes_hw: list[tuple[int, int] | None] = [None] * len(specs)
         self._batch = min(session.max_batch, len(specs))
-        self._changes: queue.SimpleQueue[Change] = queue.SimpleQueue()
+        self._changes: queue.SimpleQueue[ModelSwap] = queue.SimpleQueue()
         self._over = False  # no more frames: nobody needs to wait for the next one
         self._next_tick_s = self._next_status_s = 0.0
 
@@ -162,7 +162,7 @@ class Pipeline:
             meters=self.meters,
         )
 
-    def change(self, change: Change, *, timeout_s: float) -> bool:
+    def change(self, change: ModelSwap, *, timeout_s: float) -> bool:
         """Score with another model from the next frame on; false: not within that time."""
         self._changes.put(change)
         self.buffer.wake()

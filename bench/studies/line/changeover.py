@@ -39,7 +39,6 @@ from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.changeover.changeover import Running
 from edgeseg.runtime.changeover.warm_sessions import WarmSessions
-from edgeseg.runtime.golden.open_judge import Opening
 from edgeseg.runtime.product import Product
 from edgeseg.runtime.recipes.recipe import DecisionSettings, Settings
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
@@ -91,10 +90,8 @@ def write_recipes(folder: Path, models: tuple[Path, ...]) -> RecipeStore:
 @contextlib.contextmanager
 def running_line(store: RecipeStore, *, limit_mb: float, threads: int) -> Iterator[Rig]:
     """A line that begins with the first recipe."""
-    opening = Opening(
-        backend="cpu", session=SessionOptions(threads=threads), allow_random_weights=True
-    )
-    warm = WarmSessions(opening, limit_mb=limit_mb, note=ignore)
+    options = SessionOptions(backend="cpu", threads=threads, allow_random_weights=True)
+    warm = WarmSessions(options, limit_mb=limit_mb, note=ignore)
     first = store.recipes()[0]
     model = warm.take(first).model
     warm.keep(first.name, model)

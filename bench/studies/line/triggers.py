@@ -348,16 +348,14 @@ def main(
 ) -> None:
     """Run, print and write."""
     tallies: list[Tally] = []
-    options = SessionOptions(threads=1)
+    options = SessionOptions(backend="cpu", threads=1, allow_random_weights=True)
     watch = CoreWatch()
     for adapter in adapters.split(","):
         number = opcua_triggers if adapter == "opcua" else triggers
         with (
             watch,
             tempfile.TemporaryDirectory() as folder,
-            open_session(
-                model, backend="cpu", options=options, allow_random_weights=True
-            ) as session,
+            open_session(model, options) as session,
         ):
             levels = find_levels(session)
             tallies += study(adapter, session, levels, Path(folder), triggers=number, cuts=cuts)

@@ -101,8 +101,8 @@ def frames_of(count: int, *, seed: int) -> Verified:
 
 def scores_of(path: Path, frames: Frames, *, backend: str, threads: int) -> NDArray[np.float64]:
     """As the stream scores them, all in one call."""
-    options = SessionOptions(threads=threads)
-    with open_session(path, backend=backend, options=options, allow_random_weights=True) as session:
+    options = SessionOptions(backend=backend, threads=threads, allow_random_weights=True)
+    with open_session(path, options) as session:
         return np.array([one.score for one in session.infer(frames)], np.float64)
 
 

@@ -159,8 +159,10 @@ class Pair:
         }
 
     def _open(self, spin: bool) -> Session:
-        options = SessionOptions(threads=self.threads, spin=spin)
-        return open_session(self.model, backend="cpu", options=options, allow_random_weights=True)
+        options = SessionOptions(
+            backend="cpu", threads=self.threads, spin=spin, allow_random_weights=True
+        )
+        return open_session(self.model, options)
 
 
 def row_of(model: str, beside: str, turns: dict[bool, list[Turn]]) -> Row:

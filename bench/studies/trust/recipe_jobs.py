@@ -25,7 +25,7 @@ def make_recipe_folder(folder: Path, model: Path, pictures: Path) -> None:
     from edgeseg.runtime.backends.session_options import SessionOptions
     from edgeseg.runtime.golden.check import approve
     from edgeseg.runtime.golden.expected import write_expected
-    from edgeseg.runtime.golden.open_judge import Opening, opened_judge
+    from edgeseg.runtime.golden.open_judge import opened_judge
     from edgeseg.runtime.recipes.recipe import DecisionSettings, Settings
     from edgeseg.runtime.recipes.store import make_recipe
 
@@ -35,7 +35,7 @@ def make_recipe_folder(folder: Path, model: Path, pictures: Path) -> None:
     recipe = make_recipe(folder, model, settings)
     for picture in sorted(pictures.iterdir())[:2]:
         shutil.copy(picture, recipe.golden / "good" / picture.name)
-    opening = Opening(backend="cpu", session=SessionOptions(threads=1), allow_random_weights=True)
+    opening = SessionOptions(backend="cpu", threads=1, allow_random_weights=True)
     with opened_judge(recipe, opening, note=ignore) as judge:
         write_expected(recipe, approve(judge))
 

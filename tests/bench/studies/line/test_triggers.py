@@ -40,9 +40,9 @@ def test_every_trigger_has_one_result_and_no_good_is_made_up(adapter: str, tmp_p
 
 
 def test_the_model_of_the_study_tells_two_greys_apart() -> None:
-    options = SessionOptions(threads=1)
+    options = SessionOptions(backend="cpu", threads=1, allow_random_weights=True)
     path = REPO / MODEL
-    with open_session(path, backend="cpu", options=options, allow_random_weights=True) as session:
+    with open_session(path, options) as session:
         assert find_levels(session).threshold > 0
 
 
