@@ -8,10 +8,10 @@ import click
 from edgeseg.options import FOLDER, listeners, note, quiet_option
 from edgeseg.runtime.backends.ran_versions import RanVersions
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.golden.live import grab_frames
-from edgeseg.runtime.golden.open_judge import check_recipe
-from edgeseg.runtime.golden.record import CheckRecord, write_record
 from edgeseg.runtime.opening_options import opening_options
+from edgeseg.runtime.recipes.check_record import CheckRecord, write_record
+from edgeseg.runtime.recipes.master_frames import grab_frames
+from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.recipe import read_recipe
 
 

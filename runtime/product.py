@@ -14,12 +14,12 @@ from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.ran_versions import remember_ran
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.changeover.changeover import Changeover, LineParts, Running
-from edgeseg.runtime.changeover.model_watch import ModelWatch
-from edgeseg.runtime.changeover.warm_sessions import WarmSessions
 from edgeseg.runtime.options import StreamOptions
+from edgeseg.runtime.recipes.changeover import Changeover, LineParts, Running
+from edgeseg.runtime.recipes.model_watch import ModelWatch
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
+from edgeseg.runtime.recipes.warm_sessions import WarmSessions
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 

@@ -19,9 +19,8 @@ from edgeseg.progress import Note
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.capture.image_files import image_paths
-from edgeseg.runtime.golden.check import RecipeJudge
-from edgeseg.runtime.golden.check import approve as approve_golden
-from edgeseg.runtime.golden.expected import (
+from edgeseg.runtime.opening_options import opening_options
+from edgeseg.runtime.recipes.approval import (
     LABELS,
     MASTER,
     Label,
@@ -29,11 +28,12 @@ from edgeseg.runtime.golden.expected import (
     read_expected,
     write_expected,
 )
-from edgeseg.runtime.golden.install import install_model, roll_back
-from edgeseg.runtime.golden.live import grab_frames
-from edgeseg.runtime.golden.open_judge import opened_judge
-from edgeseg.runtime.golden.record import last_check
-from edgeseg.runtime.opening_options import opening_options
+from edgeseg.runtime.recipes.check_record import last_check
+from edgeseg.runtime.recipes.golden_check import RecipeJudge
+from edgeseg.runtime.recipes.golden_check import approve as approve_golden
+from edgeseg.runtime.recipes.install import install_model, roll_back
+from edgeseg.runtime.recipes.master_frames import grab_frames
+from edgeseg.runtime.recipes.open_judge import opened_judge
 from edgeseg.runtime.recipes.recipe import (
     DecisionSettings,
     Recipe,

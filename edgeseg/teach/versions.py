@@ -22,18 +22,17 @@ from edgeseg.files import atomic_path, file_sha256, temporary_folder
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice
 from edgeseg.runtime.backends.session_options import DEFAULTS
-from edgeseg.runtime.changeover.warm_sessions import FileStates, file_states
-from edgeseg.runtime.golden.check import Image, RecipeJudge, approve
-from edgeseg.runtime.golden.expected import (
+from edgeseg.runtime.recipes.approval import (
     LABELS,
     announced_golden,
     master_files,
     settle_golden,
     write_expected,
 )
-from edgeseg.runtime.golden.install import install_model, roll_back
-from edgeseg.runtime.golden.open_judge import check_recipe, opened_judge
-from edgeseg.runtime.golden.record import write_record
+from edgeseg.runtime.recipes.check_record import write_record
+from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, approve
+from edgeseg.runtime.recipes.install import install_model, roll_back
+from edgeseg.runtime.recipes.open_judge import check_recipe, opened_judge
 from edgeseg.runtime.recipes.recipe import FILE as RECIPE
 from edgeseg.runtime.recipes.recipe import GoldenBounds, Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
@@ -43,6 +42,7 @@ from edgeseg.runtime.recipes.versions import (
     settle_versions,
     version_before,
 )
+from edgeseg.runtime.recipes.warm_sessions import FileStates, file_states
 from edgeseg.teach.judging import per_thousand, point
 from edgeseg.teach.project import Project, utc_now
 from edgeseg.teach.report import read_report

@@ -20,13 +20,13 @@ from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.metrics import stored_metrics
 from edgeseg.progress import ignore
 from edgeseg.runtime import records
-from edgeseg.runtime.changeover.changeover import RecipeEvent
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
-from edgeseg.runtime.golden.check import approve, check_golden
-from edgeseg.runtime.golden.expected import write_expected
-from edgeseg.runtime.golden.open_judge import opened_judge
 from edgeseg.runtime.line import AnsweredTrigger
+from edgeseg.runtime.recipes.approval import write_expected
+from edgeseg.runtime.recipes.changeover import RecipeEvent
+from edgeseg.runtime.recipes.golden_check import approve, check_golden
+from edgeseg.runtime.recipes.open_judge import opened_judge
 from edgeseg.runtime.scoring import report
 from edgeseg.runtime.sinks import event_log
 from edgeseg.runtime.sinks.counters import Period, ShiftEnd

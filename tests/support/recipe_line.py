@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.progress import ignore
-from edgeseg.runtime.changeover.changeover import Running
-from edgeseg.runtime.changeover.warm_sessions import WarmSessions
 from edgeseg.runtime.product import Product
+from edgeseg.runtime.recipes.changeover import Running
 from edgeseg.runtime.recipes.store import RecipeStore
+from edgeseg.runtime.recipes.warm_sessions import WarmSessions
 from tests.support.recipe_folders import CPU
 
 LEVEL = 150  # of the camera's frames: good for `high`, a defect for `low`

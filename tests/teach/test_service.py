@@ -13,8 +13,8 @@ from edgeseg.contract.images import decode_image, write_image
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
 from edgeseg.leftovers import temporary_name
-from edgeseg.runtime.golden import expected
-from edgeseg.runtime.golden.expected import read_expected
+from edgeseg.runtime.recipes import approval
+from edgeseg.runtime.recipes.approval import read_expected
 from edgeseg.runtime.recipes.recipe import read_recipe
 from edgeseg.teach import versions
 from edgeseg.teach.alarms import Alarm
@@ -186,7 +186,7 @@ def test_a_model_that_took_over_has_its_own_approval_wherever_it_was_killed(taug
     alarm = alarmed(taught, 150)
     taught.mark(alarm, "good", who="supervisor", name="Ada")
     preview_of(taught)
-    monkeypatch.setattr(expected, "_take", killed)
+    monkeypatch.setattr(approval, "_take", killed)
     with pytest.raises(KeyboardInterrupt):
         taught._learner._install("supervisor")
     monkeypatch.undo()
@@ -203,7 +203,7 @@ def test_golden_pictures_chosen_anew_are_the_old_or_the_new_ones(taught, monkeyp
     taught._versions.install()
     recipe = read_recipe(taught.project.recipe)
     taught.choose(100)
-    monkeypatch.setattr(expected, "_take", killed)
+    monkeypatch.setattr(approval, "_take", killed)
     with pytest.raises(KeyboardInterrupt):
         taught._versions.install()
     monkeypatch.undo()

@@ -37,11 +37,11 @@ from edgeseg.options import FILE, FOLDER, note
 from edgeseg.progress import ignore
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.changeover.changeover import Running
-from edgeseg.runtime.changeover.warm_sessions import WarmSessions
 from edgeseg.runtime.product import Product
+from edgeseg.runtime.recipes.changeover import Running
 from edgeseg.runtime.recipes.recipe import DecisionSettings, Settings
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
+from edgeseg.runtime.recipes.warm_sessions import WarmSessions
 from edgeseg.tables import markdown
 
 MODELS = (Path("tests/kept/0.1.0/part-fp32.onnx"),) * 3  # of the checkout: small, and no download

@@ -32,7 +32,7 @@ def model_that_runs(folder: Path) -> Path:
     from edgeseg.contract.images import images_in, read_image
     from edgeseg.progress import ignore
     from edgeseg.runtime.backends.session_options import DEFAULTS
-    from edgeseg.runtime.golden.open_judge import check_recipe
+    from edgeseg.runtime.recipes.open_judge import check_recipe
     from edgeseg.runtime.recipes.recipe import read_recipe
 
     for kind in _KINDS:

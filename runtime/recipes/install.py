@@ -18,16 +18,16 @@ from edgeseg.runtime.backends.kept_choice import replaced_choice
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.ran_versions import RanVersions
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.golden.check import approve, prove
-from edgeseg.runtime.golden.expected import (
+from edgeseg.runtime.recipes.approval import (
     FILE,
     announced_golden,
     expected_path,
     read_expected,
     write_expected,
 )
-from edgeseg.runtime.golden.open_judge import opened_judge
-from edgeseg.runtime.golden.record import write_record
+from edgeseg.runtime.recipes.check_record import write_record
+from edgeseg.runtime.recipes.golden_check import approve, prove
+from edgeseg.runtime.recipes.open_judge import opened_judge
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.versions import (
     Version,

@@ -12,9 +12,9 @@ from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.golden.check import RecipeJudge, check_golden, failed_record
-from edgeseg.runtime.golden.expected import read_expected
-from edgeseg.runtime.golden.record import CheckRecord
+from edgeseg.runtime.recipes.approval import read_expected
+from edgeseg.runtime.recipes.check_record import CheckRecord
+from edgeseg.runtime.recipes.golden_check import RecipeJudge, check_golden, failed_record
 from edgeseg.runtime.recipes.recipe import Recipe
 
 

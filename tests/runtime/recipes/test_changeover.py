@@ -18,11 +18,11 @@ from edgeseg.errors import UsageError
 from edgeseg.files import file_sha256
 from edgeseg.progress import ignore
 from edgeseg.runtime.adapters.modbus_map import CONTROL, JOB_LOAD, Control
-from edgeseg.runtime.changeover import model_watch
-from edgeseg.runtime.golden.expected import read_expected
-from edgeseg.runtime.golden.install import roll_back
-from edgeseg.runtime.golden.open_judge import check_recipe
-from edgeseg.runtime.golden.record import records_of
+from edgeseg.runtime.recipes import model_watch
+from edgeseg.runtime.recipes.approval import read_expected
+from edgeseg.runtime.recipes.check_record import records_of
+from edgeseg.runtime.recipes.install import roll_back
+from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import put_model, versions_of
 from edgeseg.runtime.station.codes import Check, ErrorCode

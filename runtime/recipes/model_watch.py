@@ -8,18 +8,18 @@ import threading
 from dataclasses import dataclass
 
 from edgeseg.errors import EdgesegError, RuntimeFailure
-from edgeseg.runtime.changeover.changeover import Changeover, LineParts, Running, StuckError
-from edgeseg.runtime.changeover.warm_sessions import (
+from edgeseg.runtime.recipes.approval import Expected, read_expected, write_expected
+from edgeseg.runtime.recipes.changeover import Changeover, LineParts, Running, StuckError
+from edgeseg.runtime.recipes.check_record import write_record
+from edgeseg.runtime.recipes.golden_check import RecipeJudge, approve, check_golden, prove
+from edgeseg.runtime.recipes.recipe import Recipe
+from edgeseg.runtime.recipes.versions import keep_version
+from edgeseg.runtime.recipes.warm_sessions import (
     FileStates,
     WarmModel,
     WarmSessions,
     file_states,
 )
-from edgeseg.runtime.golden.check import RecipeJudge, approve, check_golden, prove
-from edgeseg.runtime.golden.expected import Expected, read_expected, write_expected
-from edgeseg.runtime.golden.record import write_record
-from edgeseg.runtime.recipes.recipe import Recipe
-from edgeseg.runtime.recipes.versions import keep_version
 
 EVERY_S = 1.0  # between looks at the files, and how long they must be at rest
 

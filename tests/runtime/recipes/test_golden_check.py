@@ -14,11 +14,11 @@ from edgeseg.contract.images import write_image
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.progress import ignore
 from edgeseg.runtime.backends.base import Outputs
-from edgeseg.runtime.golden import record as record_module
-from edgeseg.runtime.golden.check import RecipeJudge, approve, check_golden, prove
-from edgeseg.runtime.golden.expected import read_expected, write_expected
-from edgeseg.runtime.golden.open_judge import check_recipe
-from edgeseg.runtime.golden.record import CheckRecord, records_of, write_record
+from edgeseg.runtime.recipes import check_record as record_module
+from edgeseg.runtime.recipes.approval import read_expected, write_expected
+from edgeseg.runtime.recipes.check_record import CheckRecord, records_of, write_record
+from edgeseg.runtime.recipes.golden_check import RecipeJudge, approve, check_golden, prove
+from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.recipe import Recipe
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.fakes import BrightnessSession

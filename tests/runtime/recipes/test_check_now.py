@@ -19,7 +19,7 @@ from edgeseg.runtime.adapters.modbus_map import (
     Control,
     Status,
 )
-from edgeseg.runtime.golden.record import records_of
+from edgeseg.runtime.recipes.check_record import records_of
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.station.codes import Check, CheckAnswer, ErrorCode
 from edgeseg.runtime.station.records import StationResult

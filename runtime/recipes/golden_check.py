@@ -17,7 +17,7 @@ from edgeseg.contract.images import decode_image
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
-from edgeseg.runtime.golden.expected import (
+from edgeseg.runtime.recipes.approval import (
     Expected,
     GoldenPicture,
     MasterScore,
@@ -25,8 +25,8 @@ from edgeseg.runtime.golden.expected import (
     master_files,
     read_expected,
 )
-from edgeseg.runtime.golden.master import MasterLook, compare_master
-from edgeseg.runtime.golden.record import CheckRecord, PictureCheck, Rate, utc_now
+from edgeseg.runtime.recipes.check_record import CheckRecord, PictureCheck, Rate, utc_now
+from edgeseg.runtime.recipes.master_part import MasterLook, compare_master
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.records import FrameResult
 from edgeseg.runtime.scoring.meters import StreamMeters

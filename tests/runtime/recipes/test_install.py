@@ -11,11 +11,10 @@ from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import file_sha256
 from edgeseg.progress import ignore
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice, write_sidecar
-from edgeseg.runtime.golden import expected
-from edgeseg.runtime.golden.expected import read_expected
-from edgeseg.runtime.golden.install import install_model, roll_back
-from edgeseg.runtime.golden.open_judge import check_recipe
-from edgeseg.runtime.recipes import versions
+from edgeseg.runtime.recipes import approval, versions
+from edgeseg.runtime.recipes.approval import read_expected
+from edgeseg.runtime.recipes.install import install_model, roll_back
+from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.versions import keep_version, versions_of
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -102,7 +101,7 @@ def kill(*arguments: object) -> None:
     [
         ((versions, "announce_sidecar"), False),
         ((versions, "settle_sidecar"), True),
-        ((expected, "_take"), True),
+        ((approval, "_take"), True),
     ],
 )
 def test_going_back_was_done_or_was_not_wherever_it_was_killed(

@@ -11,7 +11,7 @@ from edgeseg.bench.studies.line.rig import Rig
 from edgeseg.contract.images import write_image
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.frame_tap import FrameTap
-from edgeseg.runtime.changeover import changeover
+from edgeseg.runtime.recipes import changeover
 from tests.runtime.adapters.test_http_service import ask
 from tests.support.fakes import wait
 from tests.support.recipe_folders import approve_now, edit, new_recipe, part

@@ -21,7 +21,7 @@ from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.ran_versions import RanVersions
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.golden.expected import settle_golden
+from edgeseg.runtime.recipes.approval import settle_golden
 from edgeseg.runtime.recipes.recipe import FILE, Recipe, read_recipe
 from edgeseg.runtime.recipes.versions import model_files
 
