@@ -14,7 +14,7 @@ from edgeseg.export.onnx_export import save_described
 from edgeseg.export.sessions import installed_backends
 from edgeseg.model.predictor import Predictor, frame_predictor, torch_predictor
 from edgeseg.progress import Note
-from edgeseg.runtime.backends.choose import AUTO
+from edgeseg.runtime.backends.session_options import AUTO
 from edgeseg.tables import aligned
 
 

@@ -21,11 +21,11 @@ from edgeseg.export.sessions import check_arithmetic
 from edgeseg.export.verify import Agreement
 from edgeseg.files import file_sha256
 from edgeseg.progress import Note, Progress, ignore, silent
-from edgeseg.runtime.backends.choose import AUTO
 from edgeseg.runtime.backends.kept_choice import earlier_choice
 from edgeseg.runtime.backends.model_file import stage_sidecar
 from edgeseg.runtime.backends.onnx_properties import embedded_text
 from edgeseg.runtime.backends.openvino_session import check_installed
+from edgeseg.runtime.backends.session_options import AUTO
 
 
 def export_onnx(

@@ -7,7 +7,7 @@ import click
 from edgeseg.contract.precisions import EXACT, PRECISIONS, Precision, precision_spec
 from edgeseg.errors import UsageError
 from edgeseg.options import Entry
-from edgeseg.runtime.backends.choose import AUTO
+from edgeseg.runtime.backends.session_options import AUTO
 from edgeseg.typed_options import typed
 
 TARGETS = ("cpu", "trt")  # int8 graphs differ

@@ -15,10 +15,9 @@ from edgeseg.errors import ExportError
 from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.model.gaussian_head import GaussianHead, Insides, judge_inside
 from edgeseg.model.predictor import Predictor
-from edgeseg.runtime.backends.choose import AUTO
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
 from edgeseg.runtime.backends.openvino_session import arithmetic, compile_openvino, read_openvino
-from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
 
 Maps = NDArray[np.float32]
 Frames = NDArray[np.uint8]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgeseg.errors import EdgesegError
 from edgeseg.progress import Note, ignore
-from edgeseg.runtime.backends.choose import AUTO
-from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
 
 if TYPE_CHECKING:
     from edgeseg.runtime.scoring.detector import Detector
@@ -40,10 +39,14 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
 
     detector = open_detector(
         Path(model),
-        backend=backend,
-        options=SessionOptions(threads=threads, spin=spin, trust=tuple(map(Path, trust))),
+        SessionOptions(
+            backend=backend,
+            threads=threads,
+            spin=spin,
+            trust=tuple(map(Path, trust)),
+            allow_random_weights=allow_random_weights,
+        ),
         threshold=threshold,
-        allow_random_weights=allow_random_weights,
         note=note,
     )
     try:

@@ -19,7 +19,7 @@ from edgeseg.runtime.trigger_kinds import add_software_trigger
 from edgeseg.typed_options import typed
 
 if TYPE_CHECKING:
-    from edgeseg.runtime.adapters.mqtt import Broker
+    from edgeseg.runtime.adapters.mqtt import BrokerAccess
     from edgeseg.runtime.station.station import Station
 
 Record = TypeVar("Record")
@@ -130,9 +130,9 @@ class MqttOptions:
         elif self.mqtt_user or self.mqtt_password_file or self.mqtt_ca:
             raise UsageError("mqtt_user, mqtt_password_file and mqtt_ca need mqtt=URL")
 
-    def broker(self) -> "Broker":
+    def broker(self) -> "BrokerAccess":
         """Where the broker is; the password is read when it is used."""
-        from edgeseg.runtime.adapters.mqtt import Broker
+        from edgeseg.runtime.adapters.mqtt import BrokerAccess
 
         form = "mqtt://HOST[:PORT]/PREFIX, or mqtts:// with TLS"
         try:
@@ -149,7 +149,7 @@ class MqttOptions:
         if self.mqtt_ca is not None and not tls:
             raise UsageError(f"mqtt_ca={self.mqtt_ca}: is for mqtts://")
         file = self.mqtt_password_file
-        return Broker(
+        return BrokerAccess(
             host=host,
             port=port or (8883 if tls else 1883),
             prefix=prefix,

@@ -5,6 +5,7 @@ adapters <--results in order-- Station <--verdicts, lost cameras, time-outs-- th
 """
 
 from collections import Counter
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,11 @@ from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.frame_buffer import FrameBuffer
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.options import StreamOptions
-from edgeseg.runtime.records import SCHEMA
+from edgeseg.runtime.records import SCHEMA, LoggedEvent, LoopTick, UnscoredFrame
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline
-from edgeseg.runtime.sink_kinds import StreamRun
-from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.runtime.station.publisher import Publisher
 from edgeseg.runtime.station.records import Job, StationResult, TriggerEvent
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.trigger_kinds import FREE, TRIGGERS, HardwareOptions, TriggerSetup
@@ -64,23 +64,32 @@ class Line:
     """Online while it is entered."""
 
     def __init__(
-        self, options: StreamOptions, specs: "list[SourceSpec]", *, faults: Faults, note: Note
+        self,
+        options: StreamOptions,
+        specs: "list[SourceSpec]",
+        *,
+        faults: Faults,
+        note: Note,
     ) -> None:
         self._options, self._faults, self._note = options, faults, note
         self.triggered = options.trigger != FREE
         self._fired = specs[0].trigger == "software"
         _check_sources(options.trigger, specs)
+        self.events = Publisher(faults.count)
         self.station = Station(
             timeout_s=options.trigger_timeout,
             # A live camera's queue drops its oldest frame when it is full, and with it a trigger.
             depth=options.queue_size + (0 if specs[0].live else _READ_AHEAD),
             part_id_age_s=options.sinks.of(HardwareOptions).part_id_age,
             on_error=faults.count,
+            events=self.events,
         )
         self.station.takes_part_ids = options.trigger in ("hardware", "part")
         self.outcomes: Counter[str] = Counter()
         self.adapters: list[Adapter] = []
         self.jobs: dict[str, Job] = {}  # by the names of recipes
+        self._sink = StationSink(self.station, sources=len(specs), jobs=self.jobs)
+        self.decide = self._sink.decide
         self._watch: StationWatch | None = None
 
     def intake(self, buffer: FrameBuffer) -> Intake:
@@ -91,30 +100,18 @@ class Line:
         return kind.intake(buffer, self.station, setup)
 
     def attach(self, pipeline: Pipeline) -> None:
-        """Decide what the pipeline's frames are called, before any sink hears of them."""
-        sink = StationSink(self.station, sources=len(pipeline.readers), jobs=self.jobs)
-        pipeline.add_sink(sink)
-        pipeline.on_unscored = sink.on_unscored
-        pipeline.decide = sink.decide
-        pipeline.on_demand = self.triggered
-        pipeline.on_tick.append(self.station.beat)
+        """Let the station hear of what the pipeline publishes, before any other sink does."""
+        pipeline.add_sink(self._sink)
+        events, name = self.events, self._sink.name
+        events.subscribe(UnscoredFrame, self._sink.on_unscored, name=name)
+        events.subscribe(LoopTick, lambda tick: self.station.beat(), name=name)
         reader = pipeline.readers[0]
-        if self.triggered and reader.spec.trigger == "software":
-            self.station.on_trigger(lambda event: self._fire(reader, event))
+        if self.triggered and self._fired:
+            events.subscribe(TriggerEvent, lambda event: self._fire(reader, event), name=name)
 
-    def open_adapters(self, run: StreamRun) -> None:
+    def open_adapters(self) -> None:
         """Make every adapter that the options ask for."""
-        from edgeseg.runtime.web.page_sink import PageSink
-
-        page = run.sink(PageSink)
-        if page is not None:
-            page.follow(self.station)
-        self.station.subscribe(self._count)
-        if self.triggered:
-            self.station.subscribe(lambda result: _log(run, result))
-            counters = run.sink(Counters)
-            if counters is not None:
-                counters.follow(self.station)
+        self.events.subscribe(StationResult, self._count, name="station")
         line = LineRun(
             station=self.station,
             trigger=self._options.trigger,
@@ -133,6 +130,8 @@ class Line:
 
     def _count(self, result: StationResult) -> None:
         self.outcomes[result.verdict if result.inspection else result.error.name.lower()] += 1
+        if self.triggered:
+            self.events.publish(AnsweredTrigger(result))
 
     def _fire(self, reader: "Reader", event: TriggerEvent) -> None:
         try:
@@ -191,10 +190,12 @@ def _check_sources(trigger: str, specs: "list[SourceSpec]") -> None:
             )
 
 
-def result_event(result: StationResult) -> dict[str, object]:
-    """For the event log and the page: a trigger without a frame is in no other event."""
-    return {"schema": SCHEMA, "event": "result", **result.facts()}
+@dataclass(frozen=True)
+class AnsweredTrigger(LoggedEvent):
+    """A result for the event log and the page: a trigger without a frame is in no other event."""
 
+    result: StationResult
 
-def _log(run: StreamRun, result: StationResult) -> None:
-    run.tell(result_event(result))
+    def facts(self) -> dict[str, object]:
+        """Its line of the event log."""
+        return {"schema": SCHEMA, "event": "result", **self.result.facts()}

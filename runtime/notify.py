@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from types import TracebackType
 
+from edgeseg.runtime.records import LoopTick
 from edgeseg.runtime.scoring.pipeline import Pipeline
 from edgeseg.runtime.scoring.report import status_line
 
@@ -27,7 +28,7 @@ class Notifier:
 
     def __enter__(self) -> "Notifier":
         if self._address:
-            self._pipeline.on_tick.append(self.beat)
+            self._pipeline.events.subscribe(LoopTick, lambda tick: self.beat(), name="notify")
         return self
 
     def __exit__(

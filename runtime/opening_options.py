@@ -5,17 +5,14 @@ Light: the help of the stream reads this.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from edgeseg.options import Shared
-from edgeseg.runtime.backends.choose import AUTO, backend_names
-from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.backends.choose import backend_names
+from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
 from edgeseg.typed_options import same_as, takes, typed
-
-if TYPE_CHECKING:
-    from edgeseg.runtime.golden.open_judge import Opening
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +34,14 @@ class OpeningOptions:
     trust: tuple[Path, ...] = same_as(Shared, "trust")
 
 
-def _opening(**values: Any) -> "Opening":
-    from edgeseg.runtime.golden.open_judge import Opening
-
-    told = OpeningOptions(**values)
-    return Opening(
-        backend=told.backend,
-        session=SessionOptions(threads=told.threads, spin=told.spin, trust=told.trust),
-        allow_random_weights=told.allow_random_weights,
+def _opening(**values: Any) -> SessionOptions:
+    typed_in = OpeningOptions(**values)
+    return SessionOptions(
+        backend=typed_in.backend,
+        threads=typed_in.threads,
+        spin=typed_in.spin,
+        trust=typed_in.trust,
+        allow_random_weights=typed_in.allow_random_weights,
     )
 
 

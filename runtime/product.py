@@ -1,6 +1,6 @@
 """What a run inspects with: one model file, or a recipe of many."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,12 @@ from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.ran_versions import remember_ran
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.changeover.changeover import Changeover, Running, Surroundings
-from edgeseg.runtime.changeover.model_watch import ModelWatch
-from edgeseg.runtime.changeover.warm_sessions import WarmSessions
-from edgeseg.runtime.golden.open_judge import Opening
 from edgeseg.runtime.options import StreamOptions
+from edgeseg.runtime.recipes.changeover import Changeover, LineParts, Running
+from edgeseg.runtime.recipes.model_watch import ModelWatch
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
+from edgeseg.runtime.recipes.warm_sessions import WarmSessions
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 
@@ -39,23 +38,24 @@ class Product:
     store: RecipeStore | None = None
     warm: WarmSessions | None = None
 
+    @property
+    def recipe_names(self) -> tuple[str, ...]:
+        """What may be changed to; none where one model file was given."""
+        return () if self.store is None else tuple(each.name for each in self.store.recipes())
+
 
 @contextmanager
 def opened_product(options: StreamOptions, *, note: Note) -> Iterator[Product]:
     """Open what the options name, and close it again."""
-    opening = Opening(
+    opening = SessionOptions(
         backend=options.backend,
-        session=SessionOptions(threads=options.threads, spin=options.spin, trust=options.trust),
+        threads=options.threads,
+        spin=options.spin,
+        trust=options.trust,
         allow_random_weights=options.allow_random_weights,
     )
     if options.recipes is None:
-        with open_session(
-            named_model(options)[1],
-            backend=opening.backend,
-            options=opening.session,
-            allow_random_weights=opening.allow_random_weights,
-            note=note,
-        ) as session:
+        with open_session(named_model(options)[1], opening, note=note) as session:
             if session.statement is not None:
                 remember_ran(session.statement)
             yield Product(session=session, scorer=scorer_config(options))
@@ -124,17 +124,14 @@ class RecipeChanges:
         self.changeover: Changeover | None = None
         if product.store is None or product.warm is None or product.running is None:
             return
-        around = Surroundings(
+        around = LineParts(
             pipeline=run.pipeline,
             station=line.station,
             note=run.note,
-            tell=run.tell,
             jobs=line.jobs,
-            on_model=tuple(_followers(run)),
         )
         self.changeover = Changeover(product.store, product.warm, product.running, around)
         self._watch = ModelWatch(self.changeover, product.warm, around)
-        offer_recipes(product.store, run, line)
 
     def __enter__(self) -> "RecipeChanges":
         if self.changeover is None:
@@ -155,33 +152,3 @@ class RecipeChanges:
         if self.changeover is not None:
             self._watch.close()
             self.changeover.close()
-
-
-def offer_recipes(store: RecipeStore, run: "StreamRun", line: "Line") -> None:
-    """Let people change the recipe on the page, as a PLC does."""
-    from edgeseg.runtime.web.page_sink import PageSink, RecipeChoice
-
-    page, station = run.sink(PageSink), line.station
-    if page is not None:
-        page.offer_recipes(
-            RecipeChoice(
-                names=[recipe.name for recipe in store.recipes()],
-                current=lambda: station.current_job.name,
-                loading=lambda: station.words().job_loading,
-                load=station.load_job,
-            )
-        )
-
-
-def _followers(run: "StreamRun") -> Iterator[Callable[[Session, str], None]]:
-    """Sinks that compare with the model's own figures."""
-    from edgeseg.runtime.drift.sink import DriftSink
-    from edgeseg.runtime.web.page_sink import PageSink
-
-    drift, page = run.sink(DriftSink), run.sink(PageSink)
-    if drift is not None:
-        yield lambda session, name: drift.change_model(
-            session.metadata, key=f"{name} {session.model_sha256}"
-        )
-    if page is not None:
-        yield lambda session, name: page.change_model(session.metadata)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from edgeseg.contract.doubt import Doubt
 from edgeseg.contract.geometry import Pose, View
 from edgeseg.contract.judgement import Severity, Verdict, severity_of
+from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.precisions import runs_on
 from edgeseg.contract.prediction import Prediction, Region
 from edgeseg.runtime.station.codes import Refusal
@@ -134,8 +135,37 @@ class SourceEvent:
     frame_id: int | None = None  # of frame_lost, where the camera numbers its frames
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnscoredFrame:
+    """A frame that was taken and cannot be scored."""
+
+    trigger_id: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class LoopTick:
+    """A sign of life of the scoring loop, about once a second, from its thread."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelChange:
+    """Another model inspects from the next frame on; published from the scoring thread."""
+
+    metadata: ModelMetadata
+    key: str  # its recipe and its file
+
+
+class LoggedEvent:
+    """What is neither a frame nor a source, and is listed by the event log and the page."""
+
+    def facts(self) -> dict[str, object]:
+        """Its line of the event log."""
+        raise NotImplementedError
+
+
 class Sink(Protocol):
-    """Something that looks at results.
+    """Something that looks at results: a subscriber to FrameResult and SourceEvent.
 
     Called from the scoring thread, so it must return quickly: hand slow work to a thread of its
     own and drop when behind. What it raises is counted and reported, never fatal.

@@ -32,7 +32,7 @@ from edgeseg.runtime.trigger_kinds import FREE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class OpenedStream:
     """What is ready to run: enter `line` and `changes`, then run the pipeline."""
 
     run: StreamRun
@@ -47,7 +47,7 @@ def opened_stream(
     stop: threading.Event,
     note: Note,
     opener: OpenCapture = open_capture,
-) -> Iterator[Stream]:
+) -> Iterator[OpenedStream]:
     """Put a stream together, for the command and for the station of a taught project."""
     specs = [
         parse_source(
@@ -71,16 +71,26 @@ def opened_stream(
             note=note,
             opener=opener,
             intake=line.intake,
+            decide=line.decide,
+            on_demand=line.triggered,
+            events=line.events,
         )
         line.attach(pipeline)
-        run = StreamRun(pipeline=pipeline, options=options.sinks, specs=specs, note=note)
+        run = StreamRun(
+            pipeline=pipeline,
+            options=options.sinks,
+            specs=specs,
+            note=note,
+            station=line.station,
+            recipes=product.recipe_names,
+        )
         try:
             attach_sinks(run)
-            line.open_adapters(run)
+            line.open_adapters()
         except EdgesegError:
             pipeline.close_sinks()  # of the ones that were made before the mistake
             raise
-        yield Stream(run=run, line=line, changes=RecipeChanges(product, run, line))
+        yield OpenedStream(run=run, line=line, changes=RecipeChanges(product, run, line))
 
 
 def run_stream(

@@ -21,13 +21,14 @@ from edgeseg.typed_options import typed
 if TYPE_CHECKING:
     from edgeseg.runtime.capture.sources import SourceSpec
     from edgeseg.runtime.drift.sink import DriftSink
-    from edgeseg.runtime.drift.watch import DriftState
-    from edgeseg.runtime.records import FrameResult, Sink
+    from edgeseg.runtime.records import Sink
     from edgeseg.runtime.scoring.pipeline import Pipeline
     from edgeseg.runtime.sinks.counters import Counters
     from edgeseg.runtime.sinks.event_log import EventLog
     from edgeseg.runtime.sinks.snapshots import SnapshotSink
     from edgeseg.runtime.sinks.video import Recorder
+    from edgeseg.runtime.station.publisher import Publisher
+    from edgeseg.runtime.station.station import Station
     from edgeseg.runtime.web.page_sink import PageSink
 
 Record = TypeVar("Record")
@@ -53,14 +54,19 @@ class StreamRun:
     options: SinkOptions
     specs: "Sequence[SourceSpec]"
     note: Note
+    station: "Station | None" = None
+    recipes: tuple[str, ...] = ()  # that may be changed to
     sinks: "list[Sink]" = field(default_factory=list)  # made so far, in the order of SINKS
-    # Told of events that are neither frames nor sources; may grow until the run begins.
-    listeners: list[Callable[[dict[str, object]], None]] = field(default_factory=list)
 
-    def tell(self, event: dict[str, object]) -> None:
-        """Hand an event to all who listen."""
-        for listener in self.listeners:
-            listener(event)
+    @property
+    def events(self) -> "Publisher":
+        """Where a sink asks for more than frames and sources, and publishes."""
+        return self.pipeline.events
+
+    @property
+    def triggered(self) -> bool:
+        """Whether parts are the results of triggers, and not every frame."""
+        return self.pipeline.on_demand
 
     def sink(self, kind: type[SinkType]) -> SinkType | None:
         """The sink of that class, if the options ask for one."""
@@ -92,7 +98,7 @@ def attach_sinks(run: StreamRun) -> None:
 def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
     if options.events is None:
         return None
-    from edgeseg.runtime.records import SCHEMA
+    from edgeseg.runtime.records import SCHEMA, LoggedEvent
     from edgeseg.runtime.sinks.event_log import EventLog
 
     pipeline, metadata = run.pipeline, run.pipeline.session.metadata
@@ -104,7 +110,7 @@ def _event_log(run: StreamRun, options: EventOptions) -> "EventLog | None":
         chained=options.events_chain,
         on_error=pipeline.faults.count,
     )
-    run.listeners.append(log.put)
+    run.events.subscribe(LoggedEvent, lambda event: log.put(event.facts()), name=log.name)
     log.put(
         {
             "schema": SCHEMA,
@@ -128,13 +134,18 @@ def _counters(run: StreamRun, options: CounterOptions) -> "Counters | None":
     if options.counters is None:
         return None
     from edgeseg.runtime.sinks.counters import Counters
+    from edgeseg.runtime.station.records import StationResult
 
-    return Counters(
+    counters = Counters(
         options.counters,
         times=options.shift_times,
         on_error=run.pipeline.faults.count,
-        on_shift=run.tell,
+        publish=run.events.publish,
+        count_frames=not run.triggered,
     )
+    if run.triggered:
+        run.events.subscribe(StationResult, counters.on_result, name=counters.name)
+    return counters
 
 
 SINKS["counters"] = SinkKind(record=CounterOptions, make=_counters)
@@ -152,23 +163,25 @@ class DriftOptions:
 def _drift(run: StreamRun, options: DriftOptions) -> "DriftSink | None":
     if not options.drift:
         return None
-    from edgeseg.runtime.drift.sink import DriftSink, drift_event
+    from edgeseg.runtime.drift.sink import DriftChange, DriftSink
+    from edgeseg.runtime.records import ModelChange
 
     pipeline = run.pipeline
     if pipeline.scorer.tiled or "grid" not in pipeline.session.metadata.outputs:
         run.note("drift watch off: it needs a model with the output `grid`, and no tiles")
         return None
 
-    def on_change(result: "FrameResult", state: "DriftState") -> None:
-        event = drift_event(result, state)
-        run.note(f"{result.source}: {event['message']}")
-        run.tell(event)
+    def note_change(change: DriftChange) -> None:
+        run.note(f"{change.result.source}: {change.message}")
 
     try:
-        return DriftSink(pipeline.session.metadata, on_change=on_change)
+        drift = DriftSink(pipeline.session.metadata, publish=run.events.publish)
     except EdgesegError as error:
         run.note(f"drift watch off: {error}")
         return None
+    run.events.subscribe(DriftChange, note_change, name=drift.name)
+    run.events.subscribe(ModelChange, drift.change_model, name=drift.name)
+    return drift
 
 
 SINKS["drift"] = SinkKind(record=DriftOptions, make=_drift, group="deciding")
@@ -251,6 +264,7 @@ def _page(run: StreamRun, options: PageOptions) -> "PageSink | None":
     if options.serve is None:
         return None
     from edgeseg.runtime.drift.sink import DriftSink
+    from edgeseg.runtime.records import LoggedEvent, ModelChange
     from edgeseg.runtime.sinks.video import Recorder
     from edgeseg.runtime.web.access import token_in
     from edgeseg.runtime.web.page_sink import PageSink
@@ -265,8 +279,11 @@ def _page(run: StreamRun, options: PageOptions) -> "PageSink | None":
         drift=run.sink(DriftSink),
         recorder=run.sink(Recorder),
         stale_after_s=options.stale_after,
+        station=run.station,
+        recipes=run.recipes,
     )
-    run.listeners.append(page.add_event)
+    run.events.subscribe(LoggedEvent, page.on_event, name=page.name)
+    run.events.subscribe(ModelChange, page.change_model, name=page.name)
     run.note(f"page: {page.url}")
     return page
 

@@ -22,8 +22,8 @@ from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.base import Session
-from edgeseg.runtime.backends.choose import AUTO, open_session
-from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
 
 SHIPPED = "verified"  # in a unit's settings: earlier runs measured what no export had checked
 _PANELS = 3
@@ -96,8 +96,8 @@ def backends_of(precision: str, backends: Sequence[str] = ("cpu", "openvino")) -
 
 def measure_file(path: Path, dataset: Dataset, *, backend: str, threads: int) -> Accuracy:
     """An exported file on the test images, in the session a stream opens, at its own threshold."""
-    options = SessionOptions(threads=threads)
-    with open_session(path, backend=backend, options=options, allow_random_weights=True) as session:
+    options = SessionOptions(backend=backend, threads=threads, allow_random_weights=True)
+    with open_session(path, options) as session:
 
         def predict(
             frames_nhwc: NDArray[np.uint8],

@@ -6,6 +6,7 @@ Libraries are opened by the runtime's own functions: what is timed is what a str
 
 import json
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ class SessionRunner(Runner):
 
     def __init__(self, path: Path, options: SessionOptions, *, backend: str) -> None:
         self._session = open_session(
-            path, backend=backend, options=options, allow_random_weights=True
+            path, replace(options, backend=backend, allow_random_weights=True)
         )
         self.backend, self.arithmetic = self._session.backend, self._session.arithmetic
         self.spin = self._session.spin

@@ -27,7 +27,7 @@ from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import SESSIONS, ExportOptions
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.progress import Note, Progress
-from edgeseg.runtime.backends.choose import AUTO
+from edgeseg.runtime.backends.session_options import AUTO
 
 # No precision here is faster than fp32 by more: what takes longer cannot come within the budget.
 MOST_GAIN = 4.0

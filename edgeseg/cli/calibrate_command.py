@@ -6,8 +6,8 @@ import click
 
 from edgeseg.contract.signature import note_stale
 from edgeseg.options import FILE, PATH, group_by_option, listeners, note, quiet_option
+from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.calibrate import calibrate_here
-from edgeseg.runtime.golden.open_judge import Opening
 from edgeseg.runtime.opening_options import opening_options
 from edgeseg.runtime.options import StreamOptions
 from edgeseg.runtime.scoring.detector import open_detector
@@ -28,7 +28,7 @@ def calibrate(
     rate: float | None,
     max_pixels: int,
     group_by: str,
-    opening: Opening,
+    opening: SessionOptions,
     quiet: bool,
 ) -> None:
     """Choose the threshold of MODEL on this computer, from its scores of GOOD_IMAGES.
@@ -46,14 +46,7 @@ def calibrate(
     edgeseg calibrate part.onnx parts/good --backend openvino --rate 0.02
     """
     note_to, progress = listeners(quiet=quiet)
-    with open_detector(
-        model,
-        backend=opening.backend,
-        options=opening.session,
-        threshold=None,
-        allow_random_weights=opening.allow_random_weights,
-        note=note_to,
-    ) as detector:
+    with open_detector(model, opening, note=note_to) as detector:
         click.echo(
             calibrate_here(
                 detector,

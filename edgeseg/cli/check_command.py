@@ -7,10 +7,11 @@ import click
 
 from edgeseg.options import FOLDER, listeners, note, quiet_option
 from edgeseg.runtime.backends.ran_versions import RanVersions
-from edgeseg.runtime.golden.live import grab_frames
-from edgeseg.runtime.golden.open_judge import Opening, check_recipe
-from edgeseg.runtime.golden.record import CheckRecord, write_record
+from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.opening_options import opening_options
+from edgeseg.runtime.recipes.check_record import CheckRecord, write_record
+from edgeseg.runtime.recipes.master_frames import grab_frames
+from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.recipe import read_recipe
 
 
@@ -26,7 +27,7 @@ def check(
     recipe: Path,
     source: str | None,
     as_json: bool,
-    opening: Opening,
+    opening: SessionOptions,
     quiet: bool,
 ) -> None:
     """Say whether RECIPE still is what was approved, on this computer.
@@ -40,7 +41,7 @@ def check(
     edgeseg check recipes/bottle --source 0
     """
     note_to, _ = listeners(quiet=quiet)
-    product = read_recipe(recipe, trust=opening.session.trust)
+    product = read_recipe(recipe, trust=opening.trust)
     RanVersions().check(product.statement)
     frames = () if source is None else grab_frames(source, product.settings.golden.master_frames)
     record = check_recipe(product, opening, live=frames, note=note_to)

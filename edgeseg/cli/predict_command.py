@@ -40,7 +40,7 @@ from edgeseg.errors import DatasetError, UsageError
 from edgeseg.files import check_writable, write_text
 from edgeseg.options import FILE, FOLDER, PATH, given, listeners, quiet_option
 from edgeseg.progress import Note
-from edgeseg.runtime.golden.open_judge import Opening
+from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.opening_options import opening_options
 from edgeseg.runtime.scoring.detector import open_detector
 
@@ -176,7 +176,7 @@ def predict(
     worst_first: bool,
     as_json: bool,
     max_pixels: int,
-    opening: Opening,
+    opening: SessionOptions,
     quiet: bool,
 ) -> None:
     """Score IMAGES and draw where they are wrong.
@@ -232,7 +232,7 @@ def pictures_in(given: Sequence[Path]) -> list[Path]:
     return paths
 
 
-def _check_fitted(model: Path, opening: Opening) -> None:
+def _check_fitted(model: Path, opening: SessionOptions) -> None:
     """Whether a fitted model may be used here, as it was asked for."""
     typed = next(filter(given, ("backend", "threads", "spin")), None)
     if typed is not None:
@@ -240,26 +240,19 @@ def _check_fitted(model: Path, opening: Opening) -> None:
             f"{typed}=: is for .onnx and .plan files, and {model} is a fitted model; export it, or "
             f"leave {typed}= out"
         )
-    admit(model, opening.session.trust)
+    admit(model, opening.trust)
     read_config(model)
 
 
 @contextmanager
-def opened_judge(model: Path, opening: Opening, *, note: Note) -> Iterator[Judge]:
+def opened_judge(model: Path, opening: SessionOptions, *, note: Note) -> Iterator[Judge]:
     """A model of any kind, ready to predict."""
     if model.suffix not in MODEL_SUFFIXES:
         from edgeseg.api import load
 
         yield load(model, note=note)
         return
-    with open_detector(
-        model,
-        backend=opening.backend,
-        options=opening.session,
-        threshold=None,
-        allow_random_weights=opening.allow_random_weights,
-        note=note,
-    ) as detector:
+    with open_detector(model, opening, note=note) as detector:
         yield detector
 
 

@@ -25,10 +25,10 @@ from edgeseg.options import (
 )
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.capture.image_files import image_paths
-from edgeseg.runtime.golden.check import Judge
-from edgeseg.runtime.golden.check import approve as approve_golden
-from edgeseg.runtime.golden.expected import (
+from edgeseg.runtime.opening_options import opening_options
+from edgeseg.runtime.recipes.approval import (
     LABELS,
     MASTER,
     Label,
@@ -36,15 +36,16 @@ from edgeseg.runtime.golden.expected import (
     read_expected,
     write_expected,
 )
-from edgeseg.runtime.golden.install import install_model, roll_back
-from edgeseg.runtime.golden.live import grab_frames
-from edgeseg.runtime.golden.open_judge import Opening, opened_judge
-from edgeseg.runtime.golden.record import last_check
-from edgeseg.runtime.opening_options import opening_options
+from edgeseg.runtime.recipes.check_record import last_check
+from edgeseg.runtime.recipes.golden_check import RecipeJudge
+from edgeseg.runtime.recipes.golden_check import approve as approve_golden
+from edgeseg.runtime.recipes.install import install_model, roll_back
+from edgeseg.runtime.recipes.master_frames import grab_frames
+from edgeseg.runtime.recipes.open_judge import opened_judge
 from edgeseg.runtime.recipes.recipe import (
     DecisionSettings,
     Recipe,
-    RegionSettings,
+    RecipeRegion,
     Settings,
     read_recipe,
 )
@@ -93,7 +94,7 @@ def new(
     settings = Settings(
         number=chosen,
         model="model.plan" if model.suffix in PLAN_SUFFIXES else "model.onnx",
-        region=RegionSettings(roi=roi),
+        region=RecipeRegion(roi=roi),
         operating_point=DecisionSettings(threshold=threshold),
     )
     made = make_recipe(folder, model, settings, files=files)
@@ -152,7 +153,7 @@ def show(recipe_folder: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
 @opening_options
 @quiet_option
 def add_golden(
-    recipe_folder: Path, pictures: str, label: Label | None, opening: Opening, quiet: bool
+    recipe_folder: Path, pictures: str, label: Label | None, opening: SessionOptions, quiet: bool
 ) -> None:
     """Copy PICTURES into RECIPE's golden set, and approve the whole set with today's scores.
 
@@ -165,7 +166,7 @@ def add_golden(
     """
     if label is None:
         raise UsageError(f"{pictures}: good or bad parts? Add `--good` or `--bad`")
-    item, added = read_recipe(recipe_folder, trust=opening.session.trust), []
+    item, added = read_recipe(recipe_folder, trust=opening.trust), []
     try:
         for path in image_paths(pictures):
             added.append(_copied(path, item.golden / label))
@@ -180,13 +181,13 @@ def add_golden(
 @click.option("--source", required=True, help="A camera, as of the stream.")
 @opening_options
 @quiet_option
-def add_master(recipe_folder: Path, source: str, opening: Opening, quiet: bool) -> None:
+def add_master(recipe_folder: Path, source: str, opening: SessionOptions, quiet: bool) -> None:
     """Take frames of the master part before the camera, and approve how it looks.
 
     \b
     edgeseg recipe add-master recipes/bottle --source 0
     """
-    item = read_recipe(recipe_folder, trust=opening.session.trust)
+    item = read_recipe(recipe_folder, trust=opening.trust)
     frames = grab_frames(source, item.settings.golden.master_frames)
     with opened_judge(item, opening, note=listeners(quiet=quiet)[0]) as judge:
         expected = approve_golden(judge, master=frames)
@@ -203,13 +204,13 @@ def add_master(recipe_folder: Path, source: str, opening: Opening, quiet: bool) 
 @click.argument("recipe_folder", metavar="RECIPE", type=FOLDER)
 @opening_options
 @quiet_option
-def approve(recipe_folder: Path, opening: Opening, quiet: bool) -> None:
+def approve(recipe_folder: Path, opening: SessionOptions, quiet: bool) -> None:
     """Approve RECIPE's golden set again, with today's model, threshold and scores.
 
     \b
     edgeseg recipe approve recipes/bottle
     """
-    _approve(read_recipe(recipe_folder, trust=opening.session.trust), opening, quiet=quiet)
+    _approve(read_recipe(recipe_folder, trust=opening.trust), opening, quiet=quiet)
 
 
 @recipe.command()
@@ -217,7 +218,7 @@ def approve(recipe_folder: Path, opening: Opening, quiet: bool) -> None:
 @click.argument("model", type=FILE)
 @opening_options
 @quiet_option
-def install(recipe_folder: Path, model: Path, opening: Opening, quiet: bool) -> None:
+def install(recipe_folder: Path, model: Path, opening: SessionOptions, quiet: bool) -> None:
     """Let MODEL take the place of RECIPE's model, if it gets every golden picture right.
 
     The model before is kept for `edgeseg recipe rollback`. A stream that runs the recipe proves the
@@ -226,7 +227,7 @@ def install(recipe_folder: Path, model: Path, opening: Opening, quiet: bool) -> 
     \b
     edgeseg recipe install recipes/bottle better.onnx
     """
-    item = read_recipe(recipe_folder, trust=opening.session.trust)
+    item = read_recipe(recipe_folder, trust=opening.trust)
     install_model(item, model, opening, note=listeners(quiet=quiet)[0])
     note_stale(item.model, note)
     note(f"wrote {item.model}; go back with: edgeseg recipe rollback {item.folder}")
@@ -251,11 +252,11 @@ def rollback(recipe_folder: Path, trust: tuple[Path, ...]) -> None:
     )
 
 
-def _approve(item: Recipe, opening: Opening, *, quiet: bool) -> None:
+def _approve(item: Recipe, opening: SessionOptions, *, quiet: bool) -> None:
     """The golden set as it lies there now, by the model and the settings that were read."""
     note_to: Note = listeners(quiet=quiet)[0]
     with opened_judge(item, opening, note=note_to) as judge:
-        now = Judge(replace(item, files=DISK), judge.session)
+        now = RecipeJudge(replace(item, files=DISK), judge.session)
         path = write_expected(item, approve_golden(now))
     note_stale(item.model, note)
     note(f"wrote {path}; check with: edgeseg check {item.folder}")

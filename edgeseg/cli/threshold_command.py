@@ -92,11 +92,10 @@ def _scores_of(
     """What the model itself says of pictures of known defects."""
     from edgeseg.cli.predict_command import opened_judge, pictures_in  # the device may lack both
     from edgeseg.contract.images import read_image
-    from edgeseg.runtime.golden.open_judge import Opening
 
     paths = pictures_in([defects])
     tell, progress = listeners(quiet=quiet)
-    opening = Opening(session=SessionOptions(trust=trust), allow_random_weights=True)
+    opening = SessionOptions(trust=trust, allow_random_weights=True)
     with opened_judge(model, opening, note=tell) as judge:
         scored = progress(paths, length=len(paths), label="Scoring defects")
         frames = (read_image(path, max_pixels=max_pixels) for path in scored)

@@ -24,6 +24,7 @@ from edgeseg.runtime.backends.kept_choice import earlier_choice
 from edgeseg.runtime.backends.model_file import stage_sidecar
 from edgeseg.runtime.backends.onnx_message import with_constants, with_property
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
+from edgeseg.runtime.backends.session_options import SessionOptions
 
 OUTPUTS = ["map", "score", "grid"]
 _BATCH = (1, 1, 1)
@@ -108,7 +109,7 @@ def _verify(staged: Path, graph: BackboneGraph, head: GaussianHead, out: Path) -
     frames = np.stack([scene.good(index) for index in range(_FRAMES)])
     embedded = graph.embed(frames).reshape(_FRAMES, -1, *graph.config.grid_hw)
     wanted, _ = head.judge(embedded)
-    with open_session(staged, backend="auto", allow_random_weights=True) as session:
+    with open_session(staged, SessionOptions(allow_random_weights=True)) as session:
         found = np.stack([prediction.map_hw for prediction in session.infer(frames)])
     error = float(np.abs(found - wanted).max() / max(float(np.ptp(wanted)), 1e-6))
     if not error <= _TOLERANCE:

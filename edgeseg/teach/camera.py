@@ -7,7 +7,7 @@ source --Reader's thread--> Camera.put --> newest frame, for the page and for `c
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -19,7 +19,6 @@ from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.reader import Reader
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
 from edgeseg.runtime.records import SourceEvent
-from edgeseg.runtime.station.records import Job, TriggerEvent
 from edgeseg.runtime.triggers.part import PartIntake
 from edgeseg.runtime.triggers.part_watch import PartWatch
 from edgeseg.teach.meters import Meters
@@ -76,49 +75,6 @@ def rgb(frame: Frame) -> Image:
     return image_hwc if frame.channels == "rgb" else np.ascontiguousarray(image_hwc[:, :, ::-1])
 
 
-class _EveryPart:
-    """Whoever collects wants every part."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def trigger(
-        self,
-        *,
-        origin: str,
-        at_ns: int | None = None,
-        acquired: bool = False,
-        frames: int = 1,
-        needed: int = 1,
-    ) -> TriggerEvent:
-        """Number it."""
-        self._count += 1
-        return TriggerEvent(
-            trigger_id=self._count,
-            origin=origin,
-            monotonic_ns=time.monotonic_ns() if at_ns is None else at_ns,
-            wall_s=time.time(),
-            job=Job(number=0, name=""),
-        )
-
-    def waits_for(self, trigger_id: int) -> bool:
-        """Always."""
-        return True
-
-
-class _Kept:
-    """An intake whose frames are kept as pictures."""
-
-    def __init__(self, keep: Callable[[Frame], None]) -> None:
-        self.put = keep
-
-    def count_unread(self, source_index: int, cause: str) -> None:
-        """Not a picture."""
-
-    def finish(self, source_index: int) -> None:
-        """The camera says so itself."""
-
-
 class Camera:
     """One source, open from `start` to `close`; the intake of its own reader."""
 
@@ -165,14 +121,7 @@ class Camera:
                 "(parts), or open a camera of aravis: with trigger=hardware"
             )
         watch = PartWatch(area=_PART_AREA)
-        parts = PartIntake(
-            _Kept(self._keep_frame),
-            _EveryPart(),
-            watch=watch,
-            area=_PART_AREA,
-            needed=1,
-            frames=1,
-        )
+        parts = PartIntake(self, self._keep_part, watch=watch, area=_PART_AREA, frames=1)
         with self._changed:
             self._mode, self._parts = mode, parts if mode == "parts" else None
 
@@ -260,6 +209,10 @@ class Camera:
 
     def _keep_frame(self, frame: Frame) -> None:
         self._keep(rgb(frame))
+
+    def _keep_part(self, frames: Sequence[Frame], at_ns: int | None) -> None:
+        for frame in frames:
+            self._keep_frame(frame)
 
     def _on_event(self, event: SourceEvent) -> None:
         with self._changed:

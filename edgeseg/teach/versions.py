@@ -23,18 +23,18 @@ from edgeseg.files import copy_file, file_sha256, temporary_folder
 from edgeseg.leftovers import remove, sweep
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice
-from edgeseg.runtime.changeover.warm_sessions import Signature, signature_of
-from edgeseg.runtime.golden.check import Image, Judge, approve
-from edgeseg.runtime.golden.expected import (
+from edgeseg.runtime.backends.session_options import DEFAULTS
+from edgeseg.runtime.recipes.approval import (
     LABELS,
     Expected,
     master_files,
     stage_expected,
     write_expected,
 )
-from edgeseg.runtime.golden.install import install_model, roll_back
-from edgeseg.runtime.golden.open_judge import Opening, check_recipe, opened_judge
-from edgeseg.runtime.golden.record import write_record
+from edgeseg.runtime.recipes.check_record import write_record
+from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, approve
+from edgeseg.runtime.recipes.install import install_model, roll_back
+from edgeseg.runtime.recipes.open_judge import check_recipe, opened_judge
 from edgeseg.runtime.recipes.recipe import FILE as RECIPE
 from edgeseg.runtime.recipes.recipe import GoldenBounds, Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
@@ -43,12 +43,12 @@ from edgeseg.runtime.recipes.versions import (
     stage_model,
     version_before,
 )
+from edgeseg.runtime.recipes.warm_sessions import FileStates, file_states
 from edgeseg.teach.judging import per_thousand, point
 from edgeseg.teach.project import Project, utc_now
 from edgeseg.teach.report import read_report
 
 GOLDEN_GOOD, GOLDEN_BAD = 8, 20  # pictures at most: a check takes seconds
-_OPENING = Opening()
 
 
 def short_name(model: Path) -> str:
@@ -69,7 +69,7 @@ class Versions:
     ) -> None:
         self._project, self._note, self._trust = project, note, trust
         self._before = project.folder / "fit.before"
-        self._told: tuple[tuple[Signature, ...], dict[str, Any] | None] | None = None
+        self._told: tuple[tuple[FileStates, ...], dict[str, Any] | None] | None = None
         self._changing = threading.RLock()  # two people may decide at the same time
         with suppress(EdgesegError, OSError):  # of damaged files: whoever uses them is told
             settle(project.folder)
@@ -89,7 +89,7 @@ class Versions:
         """For `state`: what runs, or would; files are read again when they have changed."""
         models = (self.model, self._project.recipe / self.model.name)
         with suppress(OSError):  # it is being replaced: what was known stands until it is there
-            key = tuple(signature_of(model) for model in models)
+            key = tuple(file_states(model) for model in models)
             if self._told is None or self._told[0] != key:
                 self._told = (key, self._read_facts())
         return None if self._told is None else self._told[1]
@@ -171,12 +171,12 @@ class Versions:
             recipe = self._recipe()
             if recipe is None:
                 raise UsageError("nothing runs yet that could learn; run the station first")
-            install_model(recipe, model, _OPENING, note=ignore)
+            install_model(recipe, model, DEFAULTS, note=ignore)
 
     def check(self) -> str:
         """The golden check on this computer; a sentence, or an error."""
         recipe = read_recipe(self._project.recipe)
-        record = check_recipe(recipe, _OPENING, note=ignore)
+        record = check_recipe(recipe, DEFAULTS, note=ignore)
         write_record(recipe, record)
         if not record.passed:
             raise RuntimeFailure(f"golden check failed: {record.summary}; nothing is inspected")
@@ -265,7 +265,7 @@ class Versions:
 
     def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> Expected:
         """Choose golden pictures that the fit gets right, and approve its scores of them."""
-        with opened_judge(recipe, _OPENING, note=ignore, model=self.model) as judge:
+        with opened_judge(recipe, DEFAULTS, note=ignore, model=self.model) as judge:
             for label in LABELS:
                 (recipe.golden / label).mkdir(parents=True, exist_ok=True)
             passed = self._copy_right(judge, "good", most=GOLDEN_GOOD)
@@ -274,7 +274,7 @@ class Versions:
                 raise RuntimeFailure("no good picture is judged good by the model; fit again")
             return approve(judge, master=master)
 
-    def _copy_right(self, judge: Judge, label: str, *, most: int) -> int:
+    def _copy_right(self, judge: RecipeJudge, label: str, *, most: int) -> int:
         """Pictures from all over the folder whose verdict is right; how many."""
         folder = self._project.pictures("good" if label == "good" else "bad")
         paths = images_in(folder)

@@ -54,7 +54,7 @@ class CommandAdapter:
     ) -> None:
         self._commands, self._timeout_s = commands, timeout_s
         self._outbox = Outbox(self.name, self._send, size=QUEUED, on_error=on_error)
-        station.subscribe(self._take)
+        station.events.subscribe(StationResult, self._take, name=self.name)
 
     def _take(self, result: StationResult) -> None:
         if self._arguments(result) is not None:

@@ -6,28 +6,27 @@ GET /state    POST /job {"job": 3}    POST /part {"part_id": "..."}
 POST /check                                             -> 202; ?wait=1: passed or failed
 """
 
-import json
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from edgeseg.contract.plain import parse_json
-from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
+from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
 from edgeseg.runtime.station.age import moment_ns, read_sent
 from edgeseg.runtime.station.codes import CheckAnswer
 from edgeseg.runtime.station.records import StationResult, StationWords, TriggerEvent
 from edgeseg.runtime.station.station import Station
-from edgeseg.runtime.web.access import ACTION_HEADER, Access
-from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
-from edgeseg.runtime.web.routes import MAX_BODY, Refused
+from edgeseg.runtime.web.access import Access
+from edgeseg.runtime.web.routes import Answer, Asked, Refused, Route, json_answer
+from edgeseg.runtime.web.site_server import SiteServer
 
 KEPT = 4096  # results that may still be asked for
 CHECK_S = 60.0  # that an answer waits for the end of a check
 _LOOK_S = 0.02
+_EXPECTED = '{"part_id": "...", "request": "...", "sent": SECONDS}, or {"job": 3} for /job'
 
 
 class HttpService:
@@ -46,14 +45,21 @@ class HttpService:
         wait_s: float,
         on_error: Callable[[str, str], None],
     ) -> None:
-        self.access = Access(host=host, token=token)
         self.station, self.may_trigger = station, may_trigger
         self._wait_s = wait_s
         self._requests = SeenRequests()
         self._results: OrderedDict[int, StationResult] = OrderedDict()
         self._changed = threading.Condition()
-        station.subscribe(self._take)
-        self._server = _Server(self, host=host, port=port, on_error=on_error)
+        station.events.subscribe(StationResult, self._take, name=self.name)
+        self._server = SiteServer(
+            routes_of(self),
+            access=Access(host=host, token=token),
+            port=port,
+            on_error=on_error,
+            name=self.name,
+            setting=self.name,
+            for_people=False,
+        )
         self._server.start()
         self.port = self._server.server_port
 
@@ -107,132 +113,89 @@ class HttpService:
         self._server.stop()
 
 
-class _Server(BoundedServer):
-    def __init__(
-        self, service: HttpService, *, host: str, port: int, on_error: Callable[[str, str], None]
-    ) -> None:
-        self.service = service
-        super().__init__(
-            _Handler, name="http", setting="http", host=host, port=port, on_error=on_error
-        )
+def routes_of(service: HttpService) -> tuple[Route, ...]:
+    """All that a program can ask of a station."""
+    station = service.station
 
-
-class _Handler(BoundedHandler):
-    """One connection."""
-
-    server: _Server
-    disable_nagle_algorithm = True
-
-    def do_GET(self) -> None:
-        """Answer a read."""
-        service, url = self.server.service, urlsplit(self.path)
-        if not service.access.may_read(self.headers):
-            return self._refuse()
-        if url.path == "/state":
-            return self._json(HTTPStatus.OK, service.station.words().facts())
-        if url.path != "/result":
-            return self._error(HTTPStatus.NOT_FOUND, "expected /result or /state")
-        wanted = parse_qs(url.query).get("id", [""])[0]
+    def result(asked: Asked) -> Answer:
+        wanted = asked.query.get("id", "")
         if not wanted:
-            return self._result(service.last())
+            return _result_answer(service.last())
         if not wanted.isdecimal() or len(wanted) > 10:
-            return self._error(HTTPStatus.BAD_REQUEST, "id: expected the number of a trigger")
-        return self._result(service.result(int(wanted), wait=False))
+            raise Refused(HTTPStatus.BAD_REQUEST, "id: expected the number of a trigger")
+        return _result_answer(service.result(int(wanted), wait=False))
 
-    def do_POST(self) -> None:
-        """Answer an action."""
-        service, url = self.server.service, urlsplit(self.path)
+    def trigger(asked: Asked) -> Answer:
+        values = _values(asked)
+        part_id, request = _text(values.get("part_id", "")), _text(values.get("request", ""))
         try:
-            body = self._body()
-        except Refused as refusal:
-            return self._error(refusal.status, str(refusal))
-        if not service.access.may_act(self.headers):
-            return self._refuse()
-        try:
-            values = parse_json(body or b"{}")
-            if not isinstance(values, dict):
-                raise TypeError
-            if url.path == "/trigger":
-                return self._trigger(service, values, wait="wait" in parse_qs(url.query))
-            if url.path == "/job":
-                return self._load(service, values["job"])
-            if url.path == "/part":
-                return self._announce(service, values["part_id"])
-        except (ValueError, TypeError, KeyError):
-            expected = (
-                '{"part_id": "...", "request": "...", "sent": SECONDS}, or {"job": 3} for /job'
-            )
-            return self._error(HTTPStatus.BAD_REQUEST, f"expected {expected}")
-        if url.path == "/check":
-            return self._check(service, wait="wait" in parse_qs(url.query))
-        return self._error(HTTPStatus.NOT_FOUND, "expected /trigger, /part, /job or /check")
-
-    def _trigger(self, service: HttpService, values: dict[str, Any], *, wait: bool) -> None:
-        part_id, request = values.get("part_id", ""), values.get("request", "")
-        texts = isinstance(part_id, str) and isinstance(request, str)
-        if not texts or len(request) > MAX_REQUEST:
-            raise TypeError
-        at_ns = moment_ns(self.came_ns, read_sent(values.get("sent")))
+            at_ns = moment_ns(asked.came_ns, read_sent(values.get("sent")))
+        except (ValueError, TypeError):
+            raise _unexpected() from None
+        if len(request) > MAX_REQUEST:
+            raise _unexpected()
         if not service.may_trigger:
             sentence = "a trigger over HTTP is refused; start with --trigger http"
-            return self._error(HTTPStatus.CONFLICT, sentence)
-        try:
-            trigger_id = service.trigger(part_id, request, at_ns=at_ns)
-        except RequestReused as refusal:
-            return self._error(HTTPStatus.CONFLICT, str(refusal))
-        if wait:
-            return self._result(service.result(trigger_id, wait=True))
-        facts = {"run_id": service.station.run_id, "trigger_id": trigger_id}
-        return self._json(HTTPStatus.ACCEPTED, facts)
+            raise Refused(HTTPStatus.CONFLICT, sentence)
+        trigger_id = service.trigger(part_id, request, at_ns=at_ns)
+        if "wait" in asked.query:
+            return _result_answer(service.result(trigger_id, wait=True))
+        facts = {"run_id": station.run_id, "trigger_id": trigger_id}
+        return json_answer(facts, status=HTTPStatus.ACCEPTED)
 
-    def _load(self, service: HttpService, job: object) -> None:
+    def load(asked: Asked) -> Answer:
+        job = _values(asked).get("job")
         if isinstance(job, bool) or not isinstance(job, int | str):
-            raise TypeError
-        accepted = service.station.load_job(job)
+            raise _unexpected()
+        accepted = station.load_job(job)
         status = HTTPStatus.ACCEPTED if accepted else HTTPStatus.NOT_FOUND
-        return self._json(status, {"accepted": accepted})
+        return json_answer({"accepted": accepted}, status=status)
 
-    def _announce(self, service: HttpService, part_id: object) -> None:
-        if not isinstance(part_id, str):
-            raise TypeError
-        if not service.station.announce(part_id):
+    def announce(asked: Asked) -> Answer:
+        if not station.announce(_text(_values(asked).get("part_id"))):
             sentence = "a part id before its trigger is for --trigger hardware and part"
-            return self._error(HTTPStatus.CONFLICT, sentence)
-        return self._json(HTTPStatus.ACCEPTED, {"accepted": True})
+            raise Refused(HTTPStatus.CONFLICT, sentence)
+        return json_answer({"accepted": True}, status=HTTPStatus.ACCEPTED)
 
-    def _check(self, service: HttpService, *, wait: bool) -> None:
-        words = service.check_now(wait=wait)
+    def check(asked: Asked) -> Answer:
+        _values(asked)
+        words = service.check_now(wait="wait" in asked.query)
         if words is None:
             sentence = "nothing can be checked now: no golden pictures, or a recipe is being loaded"
-            return self._error(HTTPStatus.CONFLICT, sentence)
+            raise Refused(HTTPStatus.CONFLICT, sentence)
         done = words.check_answer != CheckAnswer.RUNNING
-        return self._json(HTTPStatus.OK if done else HTTPStatus.ACCEPTED, words.facts())
+        return json_answer(words.facts(), status=HTTPStatus.OK if done else HTTPStatus.ACCEPTED)
 
-    def _result(self, result: StationResult | None) -> None:
-        if result is None:
-            return self._error(HTTPStatus.NOT_FOUND, "no such result, or not yet")
-        return self._json(HTTPStatus.OK, result.facts())
+    actions = {"/trigger": trigger, "/part": announce, "/job": load, "/check": check}
+    return (
+        Route(method="GET", path="/result", answer=result),
+        Route(method="GET", path="/state", answer=lambda _: json_answer(station.words().facts())),
+        *(Route(method="POST", path=path, answer=answer) for path, answer in actions.items()),
+    )
 
-    def _refuse(self) -> None:
-        expected = f"expected the token (Authorization: Bearer) and, to act, {ACTION_HEADER}: 1"
-        return self._error(HTTPStatus.FORBIDDEN, expected)
 
-    def _body(self) -> bytes:
-        if self.length is None or self.length > MAX_BODY:
-            raise Refused(HTTPStatus.BAD_REQUEST, "expected a short body with its length")
-        return self.take_body(self.length)
+def _values(asked: Asked) -> dict[str, Any]:
+    """The JSON object of the body; none is an empty one, and keys of others are passed over."""
+    try:
+        values = parse_json(asked.body or b"{}")
+    except ValueError:
+        raise _unexpected() from None
+    if not isinstance(values, dict):
+        raise _unexpected()
+    return values
 
-    def _error(self, status: HTTPStatus, sentence: str) -> None:
-        self._json(status, {"error": sentence})
 
-    def _json(self, status: HTTPStatus, value: object) -> None:
-        body = json.dumps(value, allow_nan=False).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
-        self.wfile.write(body)
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _unexpected()
+    return value
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing: headers can hold the token."""
+
+def _unexpected() -> Refused:
+    return Refused(HTTPStatus.BAD_REQUEST, f"expected {_EXPECTED}")
+
+
+def _result_answer(result: StationResult | None) -> Answer:
+    if result is None:
+        raise Refused(HTTPStatus.NOT_FOUND, "no such result, or not yet")
+    return json_answer(result.facts())

@@ -53,7 +53,7 @@ class ModbusFace:
         self._next_part = [0] * PART_REGISTERS
         self._missed_seen = self._overruns_seen = 0
         self._run = int(station.run_id[:4], 16)
-        station.subscribe(self._take)
+        station.events.subscribe(StationResult, self._take, name="modbus")
         if may_trigger:
             station.add_hold(lambda: self._buffer.full)
 

@@ -41,7 +41,7 @@ _OFFLINE = {"online": False, "state": "offline", "trigger_ready": False}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Broker:
+class BrokerAccess:
     """Where the broker is, and how it is entered."""
 
     host: str
@@ -78,7 +78,7 @@ class MqttAdapter:
     def __init__(
         self,
         station: Station,
-        broker: Broker,
+        broker: BrokerAccess,
         *,
         may_trigger: bool,
         on_error: Callable[[str, str], None],
@@ -92,7 +92,7 @@ class MqttAdapter:
         self._inbox: Inbox[tuple[str, bytes]] = Inbox(
             self.name, self._take, size=WAITING, on_error=on_error
         )
-        station.subscribe(self._outbox.put)
+        station.events.subscribe(StationResult, self._outbox.put, name=self.name)
         try:
             self._client.connect_async(broker.host, broker.port, keepalive=_KEEPALIVE_S)
         except ValueError as error:

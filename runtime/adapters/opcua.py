@@ -99,7 +99,7 @@ class OpcUaAdapter:
                 reason = _words(self._failure)
             self.close()
             raise RuntimeFailure(f"opcua={host}:{port}: cannot serve ({reason})")
-        station.subscribe(self._take)
+        station.events.subscribe(StationResult, self._take, name=self.name)
 
     def _take(self, result: StationResult) -> None:
         with suppress(RuntimeError):  # the loop has just ended

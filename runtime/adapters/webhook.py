@@ -62,7 +62,7 @@ class Webhook:
         self._on_error = on_error
         self._opener = urllib.request.build_opener(_NoRedirect)
         self._outbox = Outbox(self.name, self._send, size=QUEUED, on_error=on_error)
-        station.subscribe(self._outbox.put)
+        station.events.subscribe(StationResult, self._outbox.put, name=self.name)
 
     def _send(self, result: StationResult) -> None:
         body = json.dumps(result.facts()).encode()

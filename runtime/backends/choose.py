@@ -15,13 +15,12 @@ from edgeseg.contract.file_reading import DISK, Files, OneReading
 from edgeseg.contract.precisions import EXACT, PRECISIONS
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.progress import Note, ignore
-from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
+from edgeseg.runtime.backends.session_options import AUTO, DEFAULTS, SessionOptions
 
 if TYPE_CHECKING:
     from edgeseg.runtime.backends.base import Session
 
 Opener = Callable[[Path, SessionOptions], "Session"]
-AUTO = "auto"
 _FASTEST_FIRST = ("tensorrt", "cuda", "cpu")  # what `auto` tries
 
 
@@ -63,12 +62,7 @@ def backend_names() -> tuple[str, ...]:
 
 
 def open_session(
-    model: Path,
-    *,
-    backend: str = AUTO,
-    options: SessionOptions = DEFAULTS,
-    allow_random_weights: bool = False,
-    note: Note = ignore,
+    model: Path, options: SessionOptions = DEFAULTS, *, note: Note = ignore
 ) -> "Session":
     """Load a .onnx or .plan file; `auto` says which backend it takes and why not a faster one.
 
@@ -80,7 +74,7 @@ def open_session(
     model = Path(model)
     if not model.is_file():
         raise UsageError(f"{model}: no such model; `edgeseg export` writes .onnx and .plan files")
-    *tried, last = _attempts(model, backend, options.files)
+    *tried, last = _attempts(model, options.backend, options.files)
     for name, file in tried:
         try:
             session = _opened(name, file, options)
@@ -91,7 +85,7 @@ def open_session(
         name, file = last
         session = _opened(name, file, options)
     try:
-        check_usable(session.metadata, model, allow_random_weights=allow_random_weights)
+        check_usable(session.metadata, model, allow_random_weights=options.allow_random_weights)
     except RuntimeFailure:
         session.close()
         raise

@@ -1,4 +1,4 @@
-"""How a library runs a graph; light, because the command line takes defaults from here."""
+"""How a model is opened; light, because the command line takes defaults from here."""
 
 import os
 from dataclasses import dataclass
@@ -7,11 +7,14 @@ from pathlib import Path
 from edgeseg.contract.file_reading import DISK, Files
 from edgeseg.errors import UsageError
 
+AUTO = "auto"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions:
-    """The same for verification, benchmark, `predict` and stream: what one finds, all have."""
+    """All that `open_session` is told, by verification, benchmark, `predict`, check and stream."""
 
+    backend: str = AUTO  # or a key of BACKENDS
     threads: int | None = None  # of the processor; None: all cores that this process may use
     # Idle threads of ONNX Runtime watch for the next run instead of sleeping; OpenVINO has no such
     # option. That saves half a millisecond to two of a frame, for 1.6 to 7 times the processor's
@@ -20,6 +23,7 @@ class SessionOptions:
     spin: bool = False
     # Public keys: only files that one of them has signed are opened. None: whatever is there.
     trust: tuple[Path, ...] = ()
+    allow_random_weights: bool = False
     # How the model is read; `open_session` gives what was checked, each file read once.
     files: Files = DISK
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.runtime.capture.captures import Grab, Wait
-from edgeseg.runtime.capture.liveness import Arrival, Arrivals, Reading
+from edgeseg.runtime.capture.liveness import Arrival, Arrivals, ReadClock
 from edgeseg.runtime.capture.redact import redact
 from edgeseg.runtime.capture.stream_clock import StreamClock
 
@@ -152,7 +152,7 @@ class GstProcess:
         return None
 
     def _next(self) -> Grab:
-        reading = Reading()
+        reading = ReadClock()
         while True:
             header = _HEADER.unpack(self._bytes(_HEADER.size))
             version, kind, length, pts_ns = header[0], header[2], header[3], header[4]

@@ -34,7 +34,7 @@ class Arrival(NamedTuple):
         return int(exposed_s * 1e9), self.wall_s - (self.now_s - exposed_s)
 
 
-class Reading:
+class ReadClock:
     """Begins a blocking read; decoding takes the processor's time, waiting does not."""
 
     def __init__(self) -> None:

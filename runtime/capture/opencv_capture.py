@@ -16,7 +16,7 @@ from edgeseg.contract.images import to_8_bit
 from edgeseg.contract.opencv_log import quiet_opencv
 from edgeseg.runtime.capture.captures import Grab, Pace, Wait
 from edgeseg.runtime.capture.driver_clock import driver_exposed_s
-from edgeseg.runtime.capture.liveness import Arrival, Arrivals, Reading
+from edgeseg.runtime.capture.liveness import Arrival, Arrivals, ReadClock
 from edgeseg.runtime.capture.stream_clock import StreamClock
 
 _READ_SHARE = 1.25  # of the stall time-out
@@ -49,7 +49,7 @@ class OpenCvCapture:
         try:
             if self._pace and self._pace.ending():
                 return None
-            reading = Reading()
+            reading = ReadClock()
             if not self._capture.grab():
                 return None
             arrival = reading.arrival()

@@ -1,6 +1,7 @@
 """The drift watch as a sink: one watch per source, changes told, and a picture of where."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
@@ -10,15 +11,46 @@ from edgeseg.contract.ignored import hidden_of
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.drift.watch import WINDOW, DriftState, DriftWatch
-from edgeseg.runtime.records import SCHEMA, FrameResult, SourceEvent
+from edgeseg.runtime.records import SCHEMA, FrameResult, LoggedEvent, ModelChange, SourceEvent
 
 _RATIO_FULL = 3.0  # the strongest colour of the picture; 1 is the baseline and has none
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftChange(LoggedEvent):
+    """A warning has begun or ended."""
+
+    result: FrameResult
+    state: DriftState
+
+    @property
+    def message(self) -> str:
+        """What has changed, and what to check."""
+        return "; ".join(filter(None, (self.state.message, self.state.advice)))
+
+    def facts(self) -> dict[str, object]:
+        """Its line of the event log."""
+        result, state = self.result, self.state
+        return {
+            "schema": SCHEMA,
+            "event": "drift_warning" if state.level == "warn" else "drift_over",
+            "source": result.source,
+            "source_index": result.source_index,
+            "frame": result.frame_index,
+            "wall_s": round(result.wall_s, 6),
+            "monotonic_s": round(result.monotonic_s, 6),
+            "kind": state.kind,
+            "ratio": round(state.ratio, 4),
+            "median_ratio": round(state.median_ratio, 4),
+            "moved_share": round(state.moved_share, 4),
+            "message": self.message,
+        }
 
 
 class DriftSink:
     """Watches every source for a moved light, lens or camera.
 
-    `on_change` is called from the scoring thread when a warning begins and when it ends.
+    Publishes a DriftChange from the scoring thread when a warning begins and when it ends.
     """
 
     name = "drift"
@@ -28,24 +60,25 @@ class DriftSink:
         metadata: ModelMetadata,
         *,
         window: int = WINDOW,
-        on_change: Callable[[FrameResult, DriftState], None] | None = None,
+        publish: Callable[["DriftChange"], None] = lambda change: None,
     ) -> None:
         self._baseline = metadata.drift
         self._counted_hw, self._places = counted_cells(metadata), metadata.looks.places
         DriftWatch(self._baseline, window=window)  # refuse a bad window now, not at the first frame
         self._window = window
-        self._on_change = on_change
+        self._publish = publish
         self._watches: dict[int, DriftWatch] = {}
         self._watchable = True
         self._away: set[int] = set()  # sources that are lost
         self._of_models: dict[str, dict[int, DriftWatch]] = {}
         self.states: dict[int, DriftState] = {}  # by source index; any thread may read
 
-    def change_model(self, metadata: ModelMetadata, *, key: str) -> None:
+    def change_model(self, change: ModelChange) -> None:
         """Watch by another model's baseline; what was learned under the same key is kept."""
+        metadata = change.metadata
         self._baseline, self._counted_hw = metadata.drift, counted_cells(metadata)
         self._places = metadata.looks.places
-        self._watches = self._of_models.setdefault(key, {})
+        self._watches = self._of_models.setdefault(change.key, {})
         sources, self.states = list(self.states), {}
         try:
             DriftWatch(self._baseline, window=self._window)
@@ -70,8 +103,8 @@ class DriftSink:
             pose=result.pose,
         )
         self._show(index)
-        if "warn" in (state.level, before) and state.level != before and self._on_change:
-            self._on_change(result, state)
+        if "warn" in (state.level, before) and state.level != before:
+            self._publish(DriftChange(result=result, state=state))
 
     def on_source(self, event: SourceEvent) -> None:
         """A camera that comes back is the same one: nothing to reset, but not known while away."""
@@ -107,24 +140,6 @@ def counted_cells(metadata: ModelMetadata) -> NDArray[np.bool_] | None:
         return None
     hidden = hidden_of(metadata.looks, metadata.size_hw)
     return None if hidden is None else hidden.kept(metadata.grid_hw)
-
-
-def drift_event(result: FrameResult, state: DriftState) -> dict[str, object]:
-    """A begun or ended warning, in the form of the event log."""
-    return {
-        "schema": SCHEMA,
-        "event": "drift_warning" if state.level == "warn" else "drift_over",
-        "source": result.source,
-        "source_index": result.source_index,
-        "frame": result.frame_index,
-        "wall_s": round(result.wall_s, 6),
-        "monotonic_s": round(result.monotonic_s, 6),
-        "kind": state.kind,
-        "ratio": round(state.ratio, 4),
-        "median_ratio": round(state.median_ratio, 4),
-        "moved_share": round(state.moved_share, 4),
-        "message": "; ".join(filter(None, (state.message, state.advice))),
-    }
 
 
 def drift_picture(

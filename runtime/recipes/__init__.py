@@ -1,1 +1,1 @@
-"""A folder per product: model, region, operating point and golden pictures."""
+"""A folder per product: its approval, its golden check, and the change to the next one."""

@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # fit for folders, topic
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegionSettings:
+class RecipeRegion:
     """Where to look; what is fitted into the model needs nothing here."""
 
     roi: str | None = None
@@ -100,7 +100,7 @@ class Settings:
 
     number: int  # by which a PLC loads it
     model: str = "model.onnx"
-    region: RegionSettings = field(default_factory=RegionSettings)
+    region: RecipeRegion = field(default_factory=RecipeRegion)
     operating_point: DecisionSettings = field(default_factory=DecisionSettings)
     golden: GoldenBounds = field(default_factory=GoldenBounds)
 

@@ -136,22 +136,10 @@ class Detector:
 
 
 def open_detector(
-    model: Path,
-    *,
-    backend: str,
-    options: SessionOptions,
-    threshold: float | None,
-    allow_random_weights: bool,
-    note: Note,
+    model: Path, options: SessionOptions, *, threshold: float | None = None, note: Note
 ) -> Detector:
     """Load the model; the session is closed again if it has no threshold."""
-    session = open_session(
-        model,
-        backend=backend,
-        options=options,
-        allow_random_weights=allow_random_weights,
-        note=note,
-    )
+    session = open_session(model, options, note=note)
     try:
         return Detector(session, threshold=threshold)
     except Exception:

@@ -5,6 +5,7 @@ import time
 from collections import Counter, deque
 
 from edgeseg.progress import Note
+from edgeseg.runtime.capture.redact import redact
 from edgeseg.runtime.records import STAGES, FrameVerdict, StageSummary
 
 SINKS = "sinks"  # after the verdict, so in no frame's own times; it limits the rate all the same
@@ -103,7 +104,7 @@ class RateMeter:
         return (last - first) / (end_s - begin_s)
 
 
-class Meters:
+class StreamMeters:
     """Written by the scoring thread, read by any."""
 
     def __init__(self, source_count: int) -> None:
@@ -160,7 +161,7 @@ class Faults:
         self._noted_s: dict[str, float] = {}
 
     def count(self, name: str, message: str) -> None:
-        """Count one error; the message must be free of credentials."""
+        """Count one error; a foreign message may hold anything, so credentials are hidden."""
         now_s = time.monotonic()
         with self._lock:
             self._counts[name] += 1
@@ -170,7 +171,7 @@ class Faults:
                 self._noted_s[name] = now_s
         if not quiet:
             more = f" ({total} so far)" if total > 1 else ""
-            self._note(f"{name}: {message}{more}")
+            self._note(f"{name}: {redact(message)}{more}")
 
     def tally(self, name: str) -> None:
         """Count one that is told otherwise."""

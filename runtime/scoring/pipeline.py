@@ -3,8 +3,8 @@
 sources --a Reader thread each--> FrameBuffer, which drops or waits by its policy
 FrameBuffer --a batch--> Scorer: crop, resize or tile, infer, judge
 Scorer --FrameResult--> decide: the one word that station, events, page and counters carry
-FrameResult --> every sink in turn, from this one thread
-Readers --SourceEvent: open, lost, back, end--> the same sinks, from the same thread
+FrameResult --> published: every sink in turn, from this one thread
+Readers --SourceEvent: open, lost, back, end--> published from the same thread
 """
 
 import queue
@@ -20,19 +20,21 @@ from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
 from edgeseg.runtime.capture.frame_tap import FrameTap, settling
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.reader import OpenCapture, Reader
-from edgeseg.runtime.capture.redact import redact
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
 from edgeseg.runtime.records import (
     FrameResult,
+    LoopTick,
     PipelineSnapshot,
     Sink,
     SourceEvent,
     SourceState,
+    UnscoredFrame,
 )
-from edgeseg.runtime.scoring.meters import Faults, Meters
+from edgeseg.runtime.scoring.meters import Faults, StreamMeters
 from edgeseg.runtime.scoring.report import status_line
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
 from edgeseg.runtime.station.codes import ErrorCode, Refusal
+from edgeseg.runtime.station.publisher import Publisher
 
 WRONG_SIZE = "wrong_size"  # the stream changed to a size that the ROI or the tiles do not fit
 _WAIT_S = 0.1  # for frames; also how soon a stop is noticed when none come
@@ -53,7 +55,7 @@ class PipelineConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class ModelSwap:
     """Another model, from the next frame on."""
 
     session: Session
@@ -63,7 +65,11 @@ class Change:
 
 
 class Pipeline:
-    """One model, one or more sources, any number of sinks."""
+    """One model, one or more sources, any number of sinks.
+
+    `decide` says why a scored frame gets no verdict; it is asked once a frame, before any sink
+    hears of it. `on_demand`: frames are scored only when somebody triggers.
+    """
 
     def __init__(
         self,
@@ -76,18 +82,17 @@ class Pipeline:
         note: Note,
         opener: OpenCapture = open_capture,
         intake: Callable[[FrameBuffer], Intake] = lambda buffer: buffer,
+        decide: Callable[[FrameResult], Refusal | None] = lambda result: None,
+        on_demand: bool = False,
+        events: Publisher | None = None,
     ) -> None:
         self.session, self.config, self.faults = session, config, faults
-        self.meters = Meters(len(specs))
+        self.meters = StreamMeters(len(specs))
         self._stop, self._note = stop, note
         self._sinks: list[Sink] = []
-        self.on_demand = False  # whether frames are scored only when somebody triggers
-        # Told of frames that were taken and cannot be scored, and of every tick.
-        self.on_unscored: Callable[[Frame, str], None] = lambda frame, reason: None
-        # Why a scored frame gets no verdict; asked once a frame, before any sink hears of it.
-        self.decide: Callable[[FrameResult], Refusal | None] = lambda result: None
-        self.on_tick: list[Callable[[], None]] = []
-        self._events: queue.SimpleQueue[SourceEvent] = queue.SimpleQueue()
+        self._decide, self.on_demand = decide, on_demand
+        self.events = Publisher(faults.count) if events is None else events
+        self._source_events: queue.SimpleQueue[SourceEvent] = queue.SimpleQueue()
         self._names = [spec.name for spec in specs]
         self.scorer = self._scorer(session, config.scorer)
         self.buffer = FrameBuffer(
@@ -100,7 +105,7 @@ class Pipeline:
                 index,
                 buffer=self.tap,
                 stop=stop,
-                on_event=self._events.put,
+                on_event=self._source_events.put,
                 stall_timeout_s=config.stall_timeout_s,
                 opener=opener,
             )
@@ -108,12 +113,14 @@ class Pipeline:
         ]
         self._sizes_hw: list[tuple[int, int] | None] = [None] * len(specs)
         self._batch = min(session.max_batch, len(specs))
-        self._changes: queue.SimpleQueue[Change] = queue.SimpleQueue()
+        self._changes: queue.SimpleQueue[ModelSwap] = queue.SimpleQueue()
         self._over = False  # no more frames: nobody needs to wait for the next one
         self._next_tick_s = self._next_status_s = 0.0
 
     def add_sink(self, sink: Sink) -> None:
-        """Show every result to this sink too; before run()."""
+        """Show every result to this sink too, and close it at the end; before run()."""
+        self.events.subscribe(FrameResult, sink.on_frame, name=sink.name)
+        self.events.subscribe(SourceEvent, sink.on_source, name=sink.name)
         self._sinks.append(sink)
 
     def run(self) -> None:
@@ -155,7 +162,7 @@ class Pipeline:
             meters=self.meters,
         )
 
-    def change(self, change: Change, *, timeout_s: float) -> bool:
+    def change(self, change: ModelSwap, *, timeout_s: float) -> bool:
         """Score with another model from the next frame on; false: not within that time."""
         self._changes.put(change)
         self.buffer.wake()
@@ -203,7 +210,7 @@ class Pipeline:
             if self._sizes_hw[index] is None:
                 raise  # wrong from the start: a mistake in the options
             self.faults.count(WRONG_SIZE, str(error))
-            self.on_unscored(frame, str(error))
+            self.events.publish(UnscoredFrame(trigger_id=frame.trigger_id, reason=str(error)))
             return False
         if self.scorer.tiled:
             tiles = self.scorer.tiles_per_frame((height, width))
@@ -217,39 +224,26 @@ class Pipeline:
 
     def _pass_on(self, result: FrameResult) -> None:
         begin_ns = time.monotonic_ns()
-        result = self.scorer.call(result, self._decision(result))
-        for sink in self._sinks:
-            try:
-                sink.on_frame(result)
-            except Exception as error:
-                self._count_fault(sink, error)
+        self.events.publish(self.scorer.call(result, self._decision(result)))
         self.meters.record_sinks(time.monotonic_ns() - begin_ns)
 
     def _decision(self, result: FrameResult) -> Refusal | None:
         try:
-            return self.decide(result)
+            return self._decide(result)
         except Exception as error:  # nobody answered for the frame
             what = type(error).__name__
             self.faults.count("station", what)
             return ErrorCode.CRASHED, f"the station failed ({what})"
 
     def _pass_events_on(self) -> None:
-        while not self._events.empty():
-            event = self._events.get()
+        while not self._source_events.empty():
+            event = self._source_events.get()
             if event.kind == "source_lost":
                 self.faults.tally("source_lost")
                 self.scorer.alarms[event.source_index].forget()
             detail = f" ({event.reason})" if event.reason else ""
             self._note(f"{event.source}: {event.kind.removeprefix('source_')}{detail}")
-            for sink in self._sinks:
-                try:
-                    sink.on_source(event)
-                except Exception as error:
-                    self._count_fault(sink, error)
-
-    def _count_fault(self, sink: Sink, error: Exception) -> None:
-        # A foreign message may hold anything, a URL too.
-        self.faults.count(sink.name, redact(f"{type(error).__name__}: {error}"))
+            self.events.publish(event)
 
     def tick(self) -> None:
         """A sign of life, at most once a second; from the scoring thread."""
@@ -257,8 +251,7 @@ class Pipeline:
         if now_s < self._next_tick_s:
             return
         self._next_tick_s = now_s + min(1.0, self.config.stall_timeout_s / 4)
-        for listener in self.on_tick:
-            listener()
+        self.events.publish(LoopTick())
         for reader in self.readers:
             reader.check_stall(now_s)
         count = range(len(self.readers))
@@ -287,7 +280,7 @@ class Pipeline:
             try:
                 sink.close()
             except Exception as error:
-                self._count_fault(sink, error)
+                self.faults.count(sink.name, f"{type(error).__name__}: {error}")
 
     def _raise_source_error(self) -> None:
         for reader in self.readers:

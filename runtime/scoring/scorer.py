@@ -19,9 +19,9 @@ from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, StageTimes, Trace
-from edgeseg.runtime.scoring.meters import Meters
+from edgeseg.runtime.scoring.meters import StreamMeters
 from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into, look_over
-from edgeseg.runtime.scoring.verdict import Alarm, Debounce, called
+from edgeseg.runtime.scoring.verdict import Debounce, SourceAlarm, called
 from edgeseg.runtime.station.codes import Refusal
 
 
@@ -61,7 +61,7 @@ class Scorer:
         names: list[str],
         *,
         config: ScorerConfig,
-        meters: Meters,
+        meters: StreamMeters,
     ) -> None:
         self._session, self._names, self._config, self._meters = session, names, config, meters
         self._channels = session.metadata.input.channels.lower()
@@ -71,7 +71,7 @@ class Scorer:
             self.thresholds = replace(self.thresholds, foreign=None, appearance=None)
         self.trace = _trace(session, self.thresholds, config)
         self._good_scores = session.metadata.good_scores
-        self.alarms = [Alarm(config.debounce) for _ in names]
+        self.alarms = [SourceAlarm(config.debounce) for _ in names]
         self._input_nhwc = np.empty((0, *session.metadata.size_hw, 3), np.uint8)
         self._inputs = InputMaker(session.metadata, roi=config.roi)
         self._fitted_tiling = session.metadata.tiling

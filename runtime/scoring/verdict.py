@@ -35,7 +35,7 @@ class Debounce:
         return cls(k=k, n=n)
 
 
-class Alarm:
+class SourceAlarm:
     """The alarm of one source."""
 
     def __init__(self, debounce: Debounce) -> None:

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from edgeseg.contract.plain import Malformed, parse_json, record
 from edgeseg.files import write_json
-from edgeseg.runtime.records import SCHEMA, FrameResult, SourceEvent
+from edgeseg.runtime.records import SCHEMA, FrameResult, LoggedEvent, SourceEvent
 from edgeseg.runtime.sinks.shift_times import ShiftTimes
 from edgeseg.runtime.station.codes import UNAPPROVED
 from edgeseg.runtime.station.records import StationResult
-from edgeseg.runtime.station.station import Station
 
 VERDICTS = ("good", "defect", "unsure", "invalid", "not_found", "missed", "no_inspection")
 _SAVE_S = 1.0  # between savings: what a kill can cost
@@ -70,8 +69,31 @@ class Counts:
     schema: int = 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class ShiftEnd(LoggedEvent):
+    """The counters of a shift that is over."""
+
+    ended: Period
+    wall_s: float
+
+    def facts(self) -> dict[str, object]:
+        """Its line of the event log."""
+        return {
+            "schema": SCHEMA,
+            "event": "shift_end",
+            "wall_s": round(self.wall_s, 6),
+            "monotonic_s": round(time.monotonic(), 6),
+            "begun_s": round(self.ended.begun_s, 6),
+            "counts": asdict(self.ended.all),
+            "recipes": {name: asdict(tally) for name, tally in self.ended.recipes.items()},
+        }
+
+
 class Counters:
-    """Counts from any thread; a thread of its own saves."""
+    """Counts from any thread; a thread of its own saves.
+
+    Publishes a ShiftEnd. Parts are frames, unless `count_frames` is off and results are given.
+    """
 
     name = "counters"
 
@@ -81,11 +103,12 @@ class Counters:
         *,
         times: ShiftTimes,
         on_error: Callable[[str, str], None],
-        on_shift: Callable[[dict[str, object]], None] = lambda event: None,
+        publish: Callable[["ShiftEnd"], None] = lambda event: None,
+        count_frames: bool = True,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
-        self._path, self._times, self._on_error, self._on_shift = path, times, on_error, on_shift
-        self._count_frames, self._clock_s = True, clock_s
+        self._path, self._times, self._on_error, self._publish = path, times, on_error, publish
+        self._count_frames, self._clock_s = count_frames, clock_s
         self._lock = threading.Lock()
         self._changed, self._end = threading.Event(), threading.Event()
         now_s = clock_s()
@@ -120,14 +143,10 @@ class Counters:
         now_s = self._clock_s()
         with self._lock:
             ended = self._begin(now_s)
-        self._on_shift(shift_event(ended, now_s))
+        self._publish(ShiftEnd(ended=ended, wall_s=now_s))
 
-    def follow(self, station: Station) -> None:
-        """Count the results of its triggers, and no longer every frame."""
-        self._count_frames = False
-        station.subscribe(self._on_result)
-
-    def _on_result(self, result: StationResult) -> None:
+    def on_result(self, result: StationResult) -> None:
+        """Take the result of a trigger."""
         unapproved = result.error in UNAPPROVED
         missed = result.inspection is None and not unapproved
         self.count("missed" if missed else result.verdict, result.trigger.job.name)
@@ -154,7 +173,7 @@ class Counters:
                 return
             begun_s = self._times.last_before(now_s) or now_s
             ended = self._begin(begun_s)
-        self._on_shift(shift_event(ended, begun_s))
+        self._publish(ShiftEnd(ended=ended, wall_s=begun_s))
 
     def _begin(self, begun_s: float) -> Period:
         """With the lock held; returns the shift that is over."""
@@ -194,16 +213,3 @@ class Counters:
             if self._path.is_file():
                 self._path.replace(beside)
             return None
-
-
-def shift_event(ended: Period, now_s: float) -> dict[str, object]:
-    """The counters of a shift that is over, in the form of the event log."""
-    return {
-        "schema": SCHEMA,
-        "event": "shift_end",
-        "wall_s": round(now_s, 6),
-        "monotonic_s": round(time.monotonic(), 6),
-        "begun_s": round(ended.begun_s, 6),
-        "counts": asdict(ended.all),
-        "recipes": {name: asdict(tally) for name, tally in ended.recipes.items()},
-    }

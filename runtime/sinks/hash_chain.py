@@ -38,7 +38,7 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Head:
+class ChainHead:
     """The end of a log, as its writer left it."""
 
     lines: int
@@ -75,10 +75,10 @@ def head_path(log: Path) -> Path:
     return log.with_name(f"{log.name}.head")
 
 
-def read_head(path: Path) -> Head | None:
+def read_head(path: Path) -> ChainHead | None:
     """What a head says; None where there is none that can be read."""
     try:
-        return record(Head, parse_json(path.read_bytes()))
+        return record(ChainHead, parse_json(path.read_bytes()))
     except (OSError, Malformed):
         return None
 
@@ -117,7 +117,7 @@ def _begins_linked(parts: Sequence[Path]) -> bool:
     return link_of(first) is not None
 
 
-def _end_of(parts: Sequence[Path], head: Head | None) -> tuple[Link, bool]:
+def _end_of(parts: Sequence[Path], head: ChainHead | None) -> tuple[Link, bool]:
     """The end of the lines there are, and whether the head is among them."""
     wanted = None if head is None else head.link
     lines = (line for part in parts for line in lines_of(part))
@@ -151,7 +151,7 @@ class Chain:
 
     def note_size(self, size: int) -> None:
         """Write the head."""
-        head = Head(lines=self.link.lines, hash=self.link.hash, bytes=size)
+        head = ChainHead(lines=self.link.lines, hash=self.link.hash, bytes=size)
         text = json.dumps(vars(head), sort_keys=True).ljust(_HEAD_BYTES - 1) + "\n"
         os.pwrite(self._descriptor, text.encode(), 0)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgeseg.contract.plain import Malformed, parse_json
-from edgeseg.runtime.sinks.hash_chain import GENESIS, Head, Link, lines_of, link_of
+from edgeseg.runtime.sinks.hash_chain import GENESIS, ChainHead, Link, lines_of, link_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Problem:
 class LogCheck:
     """What the lines of a log say of each other, from the first to the last."""
 
-    head: Head | None
+    head: ChainHead | None
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     lines: int = 0
@@ -96,7 +96,7 @@ class LogCheck:
         return "the end is not the one in the head: a line near it was altered"
 
 
-def check_log(parts: Sequence[Path], head: Head | None) -> LogCheck:
+def check_log(parts: Sequence[Path], head: ChainHead | None) -> LogCheck:
     """Read the files of a log in their order."""
     check, number, part = LogCheck(head=head), 0, parts[0]
     for part in parts:

@@ -19,6 +19,7 @@ from edgeseg.runtime.station.codes import Check, ErrorCode, PartNote, Refusal, S
 from edgeseg.runtime.station.delivery import Delivery
 from edgeseg.runtime.station.part_ids import AnnouncedPart
 from edgeseg.runtime.station.pending import Pending, PendingTriggers
+from edgeseg.runtime.station.publisher import Publisher
 from edgeseg.runtime.station.readiness import Readiness
 from edgeseg.runtime.station.records import (
     MAX_ID,
@@ -40,7 +41,8 @@ class Station:
     Trigger ready is off while a trigger waits for its frame, and while `depth` of them are under
     way. `timeout_s` is the longest from when a trigger came to its result, wherever it waits:
     whatever is older is never inspected. `part_id_age_s` is the longest that an announced part id
-    waits for its trigger. `on_error` counts what a listener raises.
+    waits for its trigger. Publishes a TriggerEvent for every trigger that waits for a frame, from
+    the thread that triggered, and every StationResult, in order.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Station:
         depth: int = 1,
         part_id_age_s: float = 10.0,
         on_error: Callable[[str, str], None] = lambda name, message: None,
+        events: Publisher | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         if not timeout_s > 0:
@@ -61,8 +64,8 @@ class Station:
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
         self._pending = PendingTriggers()
-        self._delivery = Delivery(on_error)
-        self._on_trigger: list[Callable[[TriggerEvent], None]] = []
+        self.events = Publisher(on_error) if events is None else events
+        self._delivery = Delivery(self.events)
         self._holds: list[Callable[[], bool]] = []
         self._loader: JobLoader | None = None
         self._checker: Checker | None = None
@@ -73,15 +76,7 @@ class Station:
         self._trigger_id = self._result_id = 0
         self._unread = False
 
-    # Who listens; before the run begins.
-
-    def subscribe(self, listener: Callable[[StationResult], None]) -> None:
-        """Hand every result to this too, in order; it must return quickly."""
-        self._delivery.subscribe(listener)
-
-    def on_trigger(self, listener: Callable[[TriggerEvent], None]) -> None:
-        """Tell this of every trigger that waits for a frame, from the thread that triggered."""
-        self._on_trigger.append(listener)
+    # Whom it asks; before the run begins.
 
     def add_hold(self, full: Callable[[], bool]) -> None:
         """Refuse triggers while this is true: a reader's buffer is full."""
@@ -136,8 +131,7 @@ class Station:
                 self._end(pending, refusal=refusal)
         self._delivery.flush()
         if refusal is None and not acquired:
-            for listener in self._on_trigger:
-                self._delivery.call("trigger", listener, event)
+            self.events.publish(event)
         return event
 
     def free(self, inspection: Inspection, *, at_ns: int) -> Refusal | None:

@@ -4,9 +4,9 @@ nothing -> a part is there -> it rests: inspect now, or it passes: inspect when 
         -> and nothing more until the view was empty again
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import cv2
 import numpy as np
@@ -16,9 +16,9 @@ from edgeseg.contract.images import read_image
 from edgeseg.errors import DatasetError, UsageError
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.intake import Intake
-from edgeseg.runtime.station.records import TriggerEvent
+from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.triggers.intakes import MISSED, UNTRIGGERED, tied
-from edgeseg.runtime.triggers.part_watch import PartWatch, View
+from edgeseg.runtime.triggers.part_watch import PartView, PartWatch
 
 REST = 5  # still frames after which a part rests
 GONE = 3  # empty frames after which it has left
@@ -45,22 +45,8 @@ class _Part:
     best: list[_Candidate] = field(default_factory=list)
 
 
-class Triggered(Protocol):
-    """Who is told of a part; the station of a run, or whoever collects pictures."""
-
-    def trigger(
-        self,
-        *,
-        origin: str,
-        at_ns: int | None = None,
-        acquired: bool = False,
-        frames: int = 1,
-        needed: int = 1,
-    ) -> TriggerEvent:
-        """A part is there since that moment, with so many frames; None: since now."""
-
-    def waits_for(self, trigger_id: int) -> bool:
-        """Whether its frames are wanted."""
+# Takes the frames that answer for a part, in their order, and since when it is there; None: now.
+PartAnswer = Callable[[Sequence[Frame], int | None], None]
 
 
 class PartIntake:
@@ -69,15 +55,14 @@ class PartIntake:
     def __init__(
         self,
         buffer: Intake,
-        station: Triggered,
+        answer: PartAnswer,
         *,
         watch: PartWatch,
         area: float,
-        needed: int,
         frames: int,
     ) -> None:
-        self._buffer, self._station, self._watch = buffer, station, watch
-        self._area, self._needed, self._frames = area, needed, frames
+        self._buffer, self._answer_part, self._watch = buffer, answer, watch
+        self._area, self._frames = area, frames
         self._part: _Part | None = None
 
     def put(self, frame: Frame) -> None:
@@ -107,7 +92,7 @@ class PartIntake:
         if part.still >= REST + self._frames - 1:
             self._answer(part, at_ns=frame.grabbed_ns)
 
-    def _keep(self, part: _Part, frame: Frame, view: View) -> None:
+    def _keep(self, part: _Part, frame: Frame, view: PartView) -> None:
         """The frames that show most of the part; of one that rests, the newest."""
         resting = part.still >= REST
         rank = (True, float(part.still)) if resting else (view.whole, view.share)
@@ -132,19 +117,7 @@ class PartIntake:
         part.answered = True
         chosen = sorted((each.frame for each in part.best), key=lambda frame: frame.frame_index)
         part.best.clear()
-        event = self._station.trigger(
-            origin="part",
-            at_ns=at_ns,
-            acquired=True,
-            frames=len(chosen),
-            needed=min(self._needed, len(chosen)),
-        )
-        if self._station.waits_for(event.trigger_id):
-            for frame in chosen:
-                self._buffer.put(tied(frame, event))
-        else:
-            for frame in chosen:
-                self._buffer.count_unread(frame.source_index, MISSED)
+        self._answer_part(chosen, at_ns)
 
     def _let_go(self, frame: Frame) -> None:
         self._buffer.count_unread(frame.source_index, UNTRIGGERED)
@@ -162,7 +135,7 @@ class PartIntake:
 
 def make_intake(
     buffer: Intake,
-    station: Triggered,
+    station: Station,
     *,
     roi: str | None,
     area: float,
@@ -178,4 +151,20 @@ def make_intake(
             raise UsageError(f"part_empty={empty}: {error}") from None
     watch = PartWatch(area=area, roi=Roi.parse(roi) if roi else None, empty_hwc=empty_hwc)
     needed, frames = votes
-    return PartIntake(buffer, station, watch=watch, area=area, needed=needed, frames=frames)
+
+    def answer(chosen: Sequence[Frame], at_ns: int | None) -> None:
+        event = station.trigger(
+            origin="part",
+            at_ns=at_ns,
+            acquired=True,
+            frames=len(chosen),
+            needed=min(needed, len(chosen)),
+        )
+        wanted = station.waits_for(event.trigger_id)
+        for frame in chosen:
+            if wanted:
+                buffer.put(tied(frame, event))
+            else:
+                buffer.count_unread(frame.source_index, MISSED)
+
+    return PartIntake(buffer, answer, watch=watch, area=area, frames=frames)

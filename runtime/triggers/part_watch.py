@@ -22,7 +22,7 @@ _GAIN = (0.5, 2.0)  # what an exposure control may do when a bright part comes i
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class PartView:
     """What one frame shows."""
 
     share: float  # of the view that is not as the empty one
@@ -44,7 +44,7 @@ class PartWatch:
         self._empty_hw = None if empty_hwc is None else self._small(empty_hwc)
         self._before_hw: NDArray[np.float32] | None = None
 
-    def look(self, frame_hwc: NDArray[np.uint8]) -> View:
+    def look(self, frame_hwc: NDArray[np.uint8]) -> PartView:
         """Compare the next frame."""
         now_hw = self._small(frame_hwc)
         if self._empty_hw is None or self._empty_hw.shape != now_hw.shape:
@@ -57,7 +57,7 @@ class PartWatch:
         if share < self._area / 2:
             self._empty_hw = self._empty_hw + _FOLLOW * (now_hw - self._empty_hw)
         edges = (differs_hw[0], differs_hw[-1], differs_hw[:, 0], differs_hw[:, -1])
-        return View(
+        return PartView(
             share=share,
             whole=not any(bool(edge.any()) for edge in edges),
             still=float(moving_hw.mean()) < _MOVES,

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from edgeseg.errors import EdgesegError
-from edgeseg.runtime.capture.frame_buffer import Frame
-from edgeseg.runtime.records import FrameResult, SourceEvent
+from edgeseg.runtime.records import FrameResult, SourceEvent, UnscoredFrame
 from edgeseg.runtime.station.codes import ErrorCode, Refusal
 from edgeseg.runtime.station.records import Inspection, Job
 from edgeseg.runtime.station.station import Station
@@ -81,10 +80,10 @@ class StationSink:
             self._away.discard(event.source_index)
             self._station.source_back()
 
-    def on_unscored(self, frame: Frame, reason: str) -> None:
-        """A frame that was taken cannot be scored."""
+    def on_unscored(self, frame: UnscoredFrame) -> None:
+        """Answer the trigger of a frame that cannot be scored."""
         if frame.trigger_id is not None:
-            self._station.fail(frame.trigger_id, ErrorCode.INCOMPLETE_FRAME, reason)
+            self._station.fail(frame.trigger_id, ErrorCode.INCOMPLETE_FRAME, frame.reason)
 
     def close(self) -> None:
         """Answer what is under way while the other sinks still listen."""

@@ -1,10 +1,14 @@
-"""The page of a running stream: a sink that shows what it sees to browsers and Prometheus."""
+"""The page of a running stream: a sink that shows what it sees to browsers and Prometheus.
+
+results, events --> what is remembered, bounded (page_history, live_view)
+routes: the page, its numbers, pictures and buttons <-- remembered, the run, the station
+"""
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from importlib.resources import files
 
 from edgeseg.contract.images import encode_jpeg
@@ -15,6 +19,8 @@ from edgeseg.runtime.drift.sink import DriftSink, drift_picture
 from edgeseg.runtime.drift.watch import DriftState
 from edgeseg.runtime.records import (
     FrameResult,
+    LoggedEvent,
+    ModelChange,
     PipelineSnapshot,
     SourceEvent,
     SourceState,
@@ -28,32 +34,50 @@ from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.live_view import LiveView
 from edgeseg.runtime.web.page_history import BUCKET_S, AlarmHistory, EventHistory, ScoreHistory
-from edgeseg.runtime.web.page_routes import routes_of
 from edgeseg.runtime.web.prometheus import Exporter
+from edgeseg.runtime.web.routes import (
+    Answer,
+    Asked,
+    LivePictures,
+    Refused,
+    Route,
+    health_answer,
+    html_answer,
+    jpeg_answer,
+    json_answer,
+)
 from edgeseg.runtime.web.site_server import SiteServer
 
 _SNAPSHOT_S = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecipeChoice:
-    """What the page offers where a station has recipes."""
+class RecordingWish:
+    """What /recording takes."""
 
-    names: Sequence[str]
-    current: Callable[[], str]
-    loading: Callable[[], bool]
-    load: Callable[[str], bool]
+    active: bool
 
-    def facts(self) -> dict[str, object]:
-        """For the page."""
-        return {"names": self.names, "current": self.current(), "loading": self.loading()}
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeWish:
+    """What /recipe takes."""
+
+    recipe: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckWish:
+    """What /check takes."""
+
+    check: bool
 
 
 class PageSink:
     """Serves the page from construction until close.
 
     `view` gives the numbers of the run, `drift` the drift states, `recorder` makes the recording
-    button work; the last two may be absent. `on_error` counts what goes wrong in its threads.
+    button work, `station` tells and takes what a PLC may; these three may be absent. `recipes` can
+    be changed to. `on_error` counts what goes wrong in its threads.
     """
 
     name = "page"
@@ -71,12 +95,12 @@ class PageSink:
         title: str = "",
         drift: DriftSink | None = None,
         recorder: Recorder | None = None,
+        station: Station | None = None,
+        recipes: tuple[str, ...] = (),
     ) -> None:
-        self.access = Access(host=host, token=token)
         self._metadata, self._view, self._title = metadata, view, title
         self._drift, self._recorder = drift, recorder
-        self._recipes: RecipeChoice | None = None
-        self._station: Station | None = None
+        self._station, self._recipes = station, recipes
         self._stale_after_s = stale_after_s
         self._snapshot: tuple[float, PipelineSnapshot | None] = (0.0, None)
         self._html = files(__package__).joinpath("page.html").read_bytes()
@@ -91,7 +115,9 @@ class PageSink:
             recording=lambda: recorder is not None and recorder.active,
             station=self._words,
         )
-        self._server = SiteServer(routes_of(self), access=self.access, port=port, on_error=on_error)
+        self._server = SiteServer(
+            self._routes(), access=Access(host=host, token=token), port=port, on_error=on_error
+        )
         self._live.start()
         self._alarms.start()
         self._server.start()
@@ -101,9 +127,9 @@ class PageSink:
         """Where to point a browser; the token is not part of it."""
         return self._server.url
 
-    def change_model(self, metadata: ModelMetadata) -> None:
+    def change_model(self, change: ModelChange) -> None:
         """Show another model's figures from now on."""
-        self._metadata = metadata
+        self._metadata = change.metadata
 
     def on_frame(self, result: FrameResult) -> None:
         """Remember the score and offer the frame to viewers: some microseconds."""
@@ -120,9 +146,9 @@ class PageSink:
         """List a change of a source's state."""
         self._events.add(source_event(event))
 
-    def add_event(self, event: dict[str, object]) -> None:
+    def on_event(self, event: LoggedEvent) -> None:
         """List any other event, such as a drift warning."""
-        self._events.add(event)
+        self._events.add(event.facts())
 
     def close(self) -> None:
         """Stop serving; viewers are told by the end of their streams."""
@@ -131,9 +157,73 @@ class PageSink:
         self._alarms.close()
         self._server.stop()
 
-    def html(self) -> bytes:
-        """The page itself."""
-        return self._html
+    def _routes(self) -> tuple[Route, ...]:
+        """All that can be asked of the page."""
+        reads: dict[str, Callable[[Asked], Answer | LivePictures]] = {
+            "/": lambda asked: html_answer(self._html),
+            "/state": self._answer_state,
+            "/events": lambda asked: json_answer(self.events(after=asked.whole("after"))),
+            "/metrics": self._answer_metrics,
+            r"/stream\.mjpg": self._answer_stream,
+            r"/alarms/(\d{1,9})\.jpg": self._answer_alarm,
+            r"/drift/(\d{1,9})\.jpg": self._answer_drift,
+        }
+        actions = {
+            "/recording": self._record,
+            "/recipe": self._load_recipe,
+            "/check": self._check_now,
+        }
+        return (
+            # Open without the token: it says little.
+            Route(
+                method="GET",
+                path="/healthz",
+                public=True,
+                answer=lambda asked: health_answer(*self.health()),
+            ),
+            *(Route(method="GET", path=path, answer=answer) for path, answer in reads.items()),
+            *(Route(method="POST", path=path, answer=answer) for path, answer in actions.items()),
+        )
+
+    def _answer_state(self, asked: Asked) -> Answer:
+        source, after = asked.whole("source"), asked.whole("after")
+        return json_answer(self.state(source_index=source, after=after))
+
+    def _answer_metrics(self, asked: Asked) -> Answer:
+        return Answer(content_type=self._exporter.content_type, body=self._exporter.text())
+
+    def _answer_stream(self, asked: Asked) -> LivePictures:
+        if asked.whole("source") >= len(self._recent_snapshot().sources):
+            raise Refused(HTTPStatus.NOT_FOUND, "no such source")
+        return LivePictures(self._live.watch(asked.whole("source")))
+
+    def _answer_alarm(self, asked: Asked) -> Answer:
+        return jpeg_answer(self._alarms.picture(int(asked.caught[0])))
+
+    def _answer_drift(self, asked: Asked) -> Answer:
+        source = int(asked.caught[0])
+        newest, state = self._live.newest(source), self._drift_states().get(source)
+        if newest is None or state is None:
+            return jpeg_answer(None)
+        return jpeg_answer(encode_jpeg(drift_picture(newest.frame_hwc, state), quality=85))
+
+    def _record(self, asked: Asked) -> Answer:
+        active = asked.values(RecordingWish, '{"active": true or false}').active
+        if self._recorder is not None and active != self._recorder.active:
+            (self._recorder.start if active else self._recorder.stop)()
+        return json_answer({"active": self._recorder is not None and self._recorder.active})
+
+    def _load_recipe(self, asked: Asked) -> Answer:
+        name = asked.values(RecipeWish, '{"recipe": "NAME"}').recipe
+        if self._station is None or not self._recipes:
+            raise UsageError("this stream runs one model; start it with recipes=FOLDER")
+        return json_answer({"accepted": self._station.load_job(name)})
+
+    def _check_now(self, asked: Asked) -> Answer:
+        asked.values(CheckWish, '{"check": true}')
+        if self._station is None:
+            raise UsageError("this stream has no station to check")
+        return json_answer({"accepted": self._station.check_now()})
 
     def state(self, *, source_index: int, after: int) -> dict[str, object]:
         """Live numbers for the page; scores of one source from a bucket on."""
@@ -155,7 +245,7 @@ class PageSink:
             "stages": {name: vars(summary) for name, summary in now.stages.items()},
             "errors": dict(now.errors),
             "recording": None if self._recorder is None else self._recorder.active,
-            "recipes": None if self._recipes is None else self._recipes.facts(),
+            "recipes": self._recipe_choice(words),
             "station": None if words is None else words.facts(),
             "unapproved": words is not None and words.unapproved,
             "alarms": self._alarms.summaries(),
@@ -168,10 +258,6 @@ class PageSink:
     def events(self, *, after: int) -> list[dict[str, object]]:
         """Events with a higher number."""
         return self._events.since(after)
-
-    def metrics(self) -> tuple[str, bytes]:
-        """Content type and body for Prometheus."""
-        return self._exporter.content_type, self._exporter.text()
 
     def health(self) -> tuple[bool, str]:
         """Whether a frame was scored within the last `stale_after_s` seconds.
@@ -193,50 +279,10 @@ class PageSink:
             return False, f"lost: {', '.join(lost)}"
         return True, "starting" if lost else "ok, waits for triggers"
 
-    def alarm_picture(self, number: int) -> bytes | None:
-        """JPEG of a recent alarm."""
-        return self._alarms.picture(number)
-
-    def drift_picture(self, source_index: int) -> bytes | None:
-        """JPEG of where a source has drifted."""
-        newest, state = self._live.newest(source_index), self._drift_states().get(source_index)
-        if newest is None or state is None:
+    def _recipe_choice(self, words: StationWords | None) -> dict[str, object] | None:
+        if words is None or not self._recipes:
             return None
-        return encode_jpeg(drift_picture(newest.frame_hwc, state), quality=85)
-
-    def source_count(self) -> int:
-        """How many sources there are."""
-        return len(self._recent_snapshot().sources)
-
-    def watch(self, source_index: int) -> AbstractContextManager[Callable[[float], bytes | None]]:
-        """The next JPEG of the live view, again and again."""
-        return self._live.watch(source_index)
-
-    def record(self, *, active: bool) -> bool:
-        """Start or stop recording."""
-        if self._recorder is not None and active != self._recorder.active:
-            (self._recorder.start if active else self._recorder.stop)()
-        return self._recorder is not None and self._recorder.active
-
-    def offer_recipes(self, recipes: RecipeChoice) -> None:
-        """Let people change the recipe; before the run begins."""
-        self._recipes = recipes
-
-    def load_recipe(self, name: str) -> bool:
-        """Ask for a recipe; a stream of one model has none."""
-        if self._recipes is None:
-            raise UsageError("this stream runs one model; start it with recipes=FOLDER")
-        return self._recipes.load(name)
-
-    def follow(self, station: Station) -> None:
-        """Show what the station says of itself; before the run begins."""
-        self._station = station
-
-    def check_now(self) -> bool:
-        """Ask for the golden check."""
-        if self._station is None:
-            raise UsageError("this stream has no station to check")
-        return self._station.check_now()
+        return {"names": self._recipes, "current": words.job.name, "loading": words.job_loading}
 
     def _words(self) -> StationWords | None:
         return None if self._station is None else self._station.words()

@@ -1,4 +1,4 @@
-"""The addresses of a page as a table: who may ask for each, and what answers."""
+"""The addresses of a server as a table: who may ask for each, and what answers."""
 
 import base64
 import hashlib
@@ -34,6 +34,7 @@ class Asked:
     caught: tuple[str, ...]  # by the groups of the route's path
     query: Mapping[str, str]
     body: bytes = b""
+    came_ns: int = 0  # time.monotonic_ns() of the request's first byte
 
     def whole(self, key: str) -> int:
         """A number from the query; anything that is none counts as 0."""

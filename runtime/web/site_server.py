@@ -1,4 +1,4 @@
-"""HTTP for our pages.
+"""HTTP for our pages, and for programs that trigger a station.
 
 request -> who asks (access) -> which route -> its body, within its limit -> an answer
 """
@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from edgeseg.errors import EdgesegError
-from edgeseg.runtime.web.access import Access, Role
+from edgeseg.runtime.web.access import ACTION_HEADER, Access, Role
 from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
 from edgeseg.runtime.web.routes import (
     MAX_BODY,
@@ -28,6 +28,7 @@ from edgeseg.runtime.web.routes import (
 _NEXT_FRAME_S = 2.0
 GUESS_S = 0.5  # before a wrong token is refused
 _BOUNDARY = "edgeseg-frame"
+_TOKEN_WANTED = f"expected the token (Authorization: Bearer) and, to act, {ACTION_HEADER}: 1"
 _YEAR_S = 365 * 24 * 3600
 _LOGIN = b"""<!doctype html><meta name=viewport content="width=device-width"><title>edgeseg</title>
 <form method=post action=/login><p>This page needs a token.</p>
@@ -45,15 +46,22 @@ class SiteServer(BoundedServer):
         access: Access,
         port: int,
         on_error: Callable[[str, str], None],
+        name: str = "page",
+        setting: str = "serve",
+        for_people: bool = True,
         refusal: Callable[[dict[str, str]], object] = lambda facts: facts,
     ) -> None:
-        """`refusal` may add to {"error": sentence} what the page needs to tell it."""
+        """People may log in with a form and keep a cookie; programs send the token in a header.
+
+        `refusal` may add to {"error": sentence} what the page needs to tell it.
+        """
         self.routes, self.access, self.refusal = routes, access, refusal
+        self.for_people = for_people
         self.closing = False
         super().__init__(
             SiteHandler,
-            name="page",
-            setting="serve",
+            name=name,
+            setting=setting,
             host=access.host,
             port=port,
             on_error=on_error,
@@ -75,6 +83,7 @@ class SiteHandler(BoundedHandler):
     """One connection."""
 
     server: SiteServer
+    disable_nagle_algorithm = True  # a PLC waits for the answer
 
     def do_GET(self) -> None:
         """Answer a read."""
@@ -92,26 +101,39 @@ class SiteHandler(BoundedHandler):
         path, query = self._address()
         route, caught = self._find("GET", path)
         if route is not None and route.public:
-            return route.answer(Asked(role="operator", caught=caught, query=query))
+            return self._answer(route, "operator", caught, query)
         self._check_place()
-        role = self.server.access.role(self.headers, query_token=query.get("token"))
+        token = query.get("token") if self.server.for_people else None
+        role = self.server.access.role(self.headers, query_token=token)
         if role is None:
             return self._refusal()
-        if path == "/" and "token" in query:
-            return self._let_in(query["token"])  # and out of the address bar
-        route = _permitted(route, role)
-        return route.answer(Asked(role=role, caught=caught, query=query))
+        if path == "/" and token is not None:
+            return self._let_in(token)  # and out of the address bar
+        return self._answer(_permitted(route, role), role, caught, query)
+
+    def _answer(
+        self,
+        route: Route,
+        role: Role,
+        caught: tuple[str, ...],
+        query: Mapping[str, str],
+        body: bytes = b"",
+    ) -> Answer | LivePictures:
+        return route.answer(
+            Asked(role=role, caught=caught, query=query, body=body, came_ns=self.came_ns)
+        )
 
     def _act(self, body: bytes | None) -> Answer | LivePictures:
         """With its body, or with None where it is large and has to wait for a permission."""
         self._check_place()
         path, query = self._address()
-        if path == "/login":
+        if path == "/login" and self.server.for_people:
             return self._log_in(body or b"")
         role = self.server.access.role(self.headers)
         if role is None or not self.server.access.may_act(self.headers):
-            raise Refused(HTTPStatus.FORBIDDEN, "not from this page")
-        if path == "/logout":
+            sentence = "not from this page" if self.server.for_people else _TOKEN_WANTED
+            raise Refused(HTTPStatus.FORBIDDEN, sentence)
+        if path == "/logout" and self.server.for_people:
             name = self.server.access.cookie_name(role)  # what is left may be the operator's
             return self._see_page(f"{name}=", seconds=0)
         found, caught = self._find("POST", path)
@@ -121,7 +143,7 @@ class SiteHandler(BoundedHandler):
         with route.hold(self.client_address[0], self._unread):
             if body is None:
                 body = self._large_body(route)
-            return route.answer(Asked(role=role, caught=caught, query=query, body=body))
+            return self._answer(route, role, caught, query, body)
 
     def _respond(self, find: Callable[[], Answer | LivePictures]) -> None:
         try:
@@ -219,6 +241,8 @@ class SiteHandler(BoundedHandler):
 
     def _refusal(self) -> Answer:
         access = self.server.access
+        if not self.server.for_people:
+            raise Refused(HTTPStatus.FORBIDDEN, _TOKEN_WANTED)
         if access.token is None and access.supervisor_token is None:
             sentence = "served to this machine only: open it as localhost or 127.0.0.1"
             return json_answer({"error": sentence}, status=HTTPStatus.FORBIDDEN)

@@ -22,6 +22,7 @@ from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.evaluation.threshold import calibrate
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, succeed
 
@@ -58,7 +59,7 @@ def test_a_graph_runs_with_what_was_stored(graph: Path):
     succeed("threshold", graph, "--rate", 0.05, "--unsure-rate", 0.2)
     limit = conformal_threshold(SCORES.tolist(), false_alarm_rate=0.05).value
     lower = conformal_threshold(SCORES.tolist(), false_alarm_rate=0.2).value
-    with open_session(graph, backend="cpu") as session:
+    with open_session(graph, SessionOptions(backend="cpu")) as session:
         stored = session.metadata.threshold
     assert (stored.score, stored.pixel, stored.unsure) == (limit, limit + 10, lower)
     (decision,) = file_metadata(graph).history

@@ -18,7 +18,7 @@ from edgeseg.contract.images import write_image
 from edgeseg.contract.signature import sign
 from edgeseg.contract.signing_keys import make_keys
 from edgeseg.options import Shared
-from edgeseg.runtime.golden.install import install_model
+from edgeseg.runtime.recipes.install import install_model
 from edgeseg.runtime.recipes.versions import keep_version
 from edgeseg.typed_options import options_of
 from tests.support.brightness_model import brightness_metadata, write_brightness_model

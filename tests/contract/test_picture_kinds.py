@@ -13,7 +13,7 @@ from edgeseg.contract.picture_kinds import PictureKinds, colour_of, colour_sente
 from edgeseg.data.datasets import open_dataset
 from edgeseg.fitting.fitting import fit
 from edgeseg.runtime.capture.frame_buffer import Frame
-from edgeseg.runtime.scoring.meters import Meters
+from edgeseg.runtime.scoring.meters import StreamMeters
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
 from tests.doubles.fakes import BrightnessSession
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -126,7 +126,7 @@ def test_calibrate_says_so(tmp_path: Path):
 )
 def test_a_stream_says_so_of_its_first_frame(colour, image_hwc, odd):
     session = BrightnessSession(metadata_of(colour))
-    scorer = Scorer(session, ["camera"], config=ScorerConfig(), meters=Meters(1))
+    scorer = Scorer(session, ["camera"], config=ScorerConfig(), meters=StreamMeters(1))
     frame = Frame(
         source_index=0, frame_index=0, image_hwc=image_hwc, channels="rgb", grabbed_ns=0,
         wall_s=0.0, name="",

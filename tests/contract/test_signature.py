@@ -54,7 +54,7 @@ def test_a_signed_model_is_taken(model, keys):
     statement = check_signature(model, [public])
     assert set(statement.files) == {"m.onnx", "m.json"}
     assert statement.chain == {"artefact_sha256": "0" * 64}
-    with open_session(model, backend="cpu", options=SessionOptions(trust=(public,))) as session:
+    with open_session(model, SessionOptions(backend="cpu", trust=(public,))) as session:
         assert session.metadata.name == "brightness"
 
 
@@ -66,7 +66,7 @@ def test_a_model_without_a_signature(model, keys):
     )
     assert refusal(model, public) == sentence
     with pytest.raises(RuntimeFailure, match="not signed"):
-        open_session(model, backend="cpu", options=SessionOptions(trust=(public,)))
+        open_session(model, SessionOptions(backend="cpu", trust=(public,)))
 
 
 def test_a_key_that_nobody_trusts(model, keys, tmp_path):

@@ -19,6 +19,7 @@ from edgeseg.runtime.capture.sources import SourceSpec
 from edgeseg.runtime.line import Line
 from edgeseg.runtime.options import StreamOptions, read_options
 from edgeseg.runtime.product import Product, RecipeChanges, scorer_config
+from edgeseg.runtime.records import LoggedEvent
 from edgeseg.runtime.run import triggered_config
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline
@@ -109,7 +110,10 @@ class Rig:
         self.faults = Faults(self.note)
         self.line = Line(self.options, [spec], faults=self.faults, note=self.note)
         self.station = self.line.station
-        self.station.subscribe(self.results.append)
+        self.line.events.subscribe(StationResult, self.results.append, name="rig")
+        self.line.events.subscribe(
+            LoggedEvent, lambda event: self.events.append(event.facts()), name="rig"
+        )
         self.pipeline = Pipeline(
             self.session,
             [spec],
@@ -119,15 +123,22 @@ class Rig:
             note=ignore,
             opener=self.opener or self.camera.open,
             intake=self.line.intake,
+            decide=self.line.decide,
+            on_demand=self.line.triggered,
+            events=self.line.events,
         )
         self.line.attach(self.pipeline)
         self.run = StreamRun(
-            pipeline=self.pipeline, options=self.options.sinks, specs=[spec], note=self.note
+            pipeline=self.pipeline,
+            options=self.options.sinks,
+            specs=[spec],
+            note=self.note,
+            station=self.station,
+            recipes=self._product.recipe_names,
         )
-        self.run.listeners.append(self.events.append)
         if self.sinks:
             attach_sinks(self.run)
-        self.line.open_adapters(self.run)
+        self.line.open_adapters()
         self.changes = RecipeChanges(self._product, self.run, self.line)
         self._thread = threading.Thread(target=self._run, name="rig", daemon=True)
 

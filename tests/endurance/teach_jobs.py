@@ -31,7 +31,8 @@ def model_that_runs(folder: Path) -> Path:
     """Of a project whose pictures are all there and whose recipe passes its golden check."""
     from edgeseg.contract.images import images_in, read_image
     from edgeseg.progress import ignore
-    from edgeseg.runtime.golden.open_judge import Opening, check_recipe
+    from edgeseg.runtime.backends.session_options import DEFAULTS
+    from edgeseg.runtime.recipes.open_judge import check_recipe
     from edgeseg.runtime.recipes.recipe import read_recipe
 
     for kind in _KINDS:
@@ -43,7 +44,7 @@ def model_that_runs(folder: Path) -> Path:
         raise ValueError(f"{len(lost)} pictures are lost")
     recipe_facts(folder / "recipes" / folder.name)
     recipe = read_recipe(folder / "recipes" / folder.name)
-    record = check_recipe(recipe, Opening(), note=ignore)
+    record = check_recipe(recipe, DEFAULTS, note=ignore)
     if not record.passed:
         raise ValueError(f"golden check failed: {record.summary}")
     return recipe.model

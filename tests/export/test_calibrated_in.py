@@ -15,6 +15,7 @@ from edgeseg.export.precision.refit import EMBEDDING
 from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import BackendUnavailable, file_metadata
+from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support.commands import fail, succeed
 from tests.support.export_models import SHORT, artefact, data, names, remember_traces, saved
 
@@ -81,7 +82,7 @@ def test_good_images_go_through_the_session_that_will_run(
     assert file_metadata(out).threshold.method.endswith(f"good images, {through}")
     if kept in ("cpu", "openvino"):
         notes.clear()
-        open_session(out, backend=kept, note=notes.append).close()
+        open_session(out, SessionOptions(backend=kept), note=notes.append).close()
         assert len(notes) == 1, "which backend it is: of these very numbers nothing else is said"
 
 
@@ -104,7 +105,7 @@ def test_the_file_is_verified_in_its_own_session_first(tmp_path: Path) -> None:
 def said(model: Path, *, backend: str) -> list[str]:
     """What is said of the threshold before the first frame."""
     notes: list[str] = []
-    open_session(model, backend=backend, note=notes.append).close()
+    open_session(model, SessionOptions(backend=backend), note=notes.append).close()
     return [note for note in notes if "threshold" in note]
 
 

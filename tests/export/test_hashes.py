@@ -14,6 +14,7 @@ from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support import REPO
 from tests.support.export_models import SHORT, artefact, remember_traces, traced
 
@@ -82,7 +83,9 @@ def test_graphs_of_0_1_0_load_and_say_that_they_have_no_hash(name: str, tmp_path
     out = tmp_path / "part.onnx"
     out.write_bytes((KEPT / f"{name}.onnx").read_bytes())  # without its sidecar
     said: list[str] = []
-    open_session(out, backend="cpu", allow_random_weights=True, note=said.append).close()
+    open_session(
+        out, SessionOptions(backend="cpu", allow_random_weights=True), note=said.append
+    ).close()
     assert said[0] == (
         "part.onnx was made before hashes: damage to it may go unnoticed; export it again"
     )
@@ -102,5 +105,5 @@ def test_constants_without_a_hash_are_looked_at(tmp_path: Path, value: float, re
     factor.raw_data = np.full(shape, value, np.float32).tobytes()
     onnx.save(proto, out)
     with pytest.raises(RuntimeFailure) as caught:
-        open_session(out, backend="cpu", allow_random_weights=True)
+        open_session(out, SessionOptions(backend="cpu", allow_random_weights=True))
     assert str(caught.value) == f"{out}: damaged ({reason}); export it again"

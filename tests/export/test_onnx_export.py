@@ -24,6 +24,7 @@ from edgeseg.export.precision.makers import Candidate
 from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.files import file_sha256
 from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support.export_models import (
     SHORT,
     artefact,
@@ -238,7 +239,7 @@ def test_threshold_and_baseline_are_those_of_the_rounded_graph(tmp_path: Path) -
     (lines,) = [note.splitlines() for note in notes if "held out" in note]
     assert [line.split()[0] for line in lines] == ["threshold", "fp32", "int8"]
     # What the file says of good images is what the file itself scores them, held out or not.
-    with open_session(tmp_path / "b8.onnx", backend="cpu") as session:
+    with open_session(tmp_path / "b8.onnx", SessionOptions(backend="cpu")) as session:
         scores = [session.infer(image[None])[0].score for image in IMAGES]
     assert 0.4 * told.good_scores.mean < np.mean(scores) < 1.2 * told.good_scores.mean
 
@@ -307,7 +308,7 @@ def test_bf16_is_fitted_and_verified_in_openvino(tmp_path: Path) -> None:
     (row,) = exported.agreements
     assert (row.backend, row.passed) == ("OpenVINO", True)
     assert exported.metadata.precision == "bf16"
-    with open_session(tmp_path / "b.onnx", backend="openvino") as session:
+    with open_session(tmp_path / "b.onnx", SessionOptions(backend="openvino")) as session:
         assert session.infer(IMAGES[:1])[0].score > 0
 
 

@@ -19,7 +19,7 @@ from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import merge_models, update
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.scoring.detector import Detector
-from edgeseg.runtime.scoring.meters import Meters
+from edgeseg.runtime.scoring.meters import StreamMeters
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
 from tests.doubles.fakes import BrightnessSession
 from tests.support import REPO
@@ -129,7 +129,7 @@ def frame_of(image_hwc: np.ndarray) -> Frame:
 def test_a_stream_and_a_program_on_the_device_say_the_same(tiles):
     session = BrightnessSession(with_limits(tiles))
     detector = Detector(session)
-    scorer = Scorer(session, ["camera"], config=ScorerConfig(min_area=10), meters=Meters(1))
+    scorer = Scorer(session, ["camera"], config=ScorerConfig(min_area=10), meters=StreamMeters(1))
     for image_hwc, reason in (
         (picture(100), None),
         (picture(10), "dark"),
@@ -145,7 +145,7 @@ def test_a_stream_and_a_program_on_the_device_say_the_same(tiles):
 
 def test_tiles_that_only_a_stream_cuts_look_unlike_whole_images():
     session, config = BrightnessSession(with_limits()), ScorerConfig(tile_overlap=0.0)
-    scorer = Scorer(session, ["camera"], config=config, meters=Meters(1))
+    scorer = Scorer(session, ["camera"], config=config, meters=StreamMeters(1))
     (result,) = scorer.score([(frame_of(picture(10)), 0)])
     assert result.verdict == "good"
 

@@ -125,7 +125,7 @@ class SimulatedLine:
         self.newest = 0  # frame that the intake has seen
         self.made_by: dict[int, int] = {}  # the frame in which a trigger was seen or answered
         self.station = Station(timeout_s=TIMEOUT_S, depth=8, clock_ns=self.sim.monotonic_ns)
-        self.station.subscribe(self._take)
+        self.station.events.subscribe(StationResult, self._take, name="test")
         self.buffer = _Scored(self)
         self._sink = StationSink(self.station, sources=1)
         spec = SourceSpec(

@@ -20,6 +20,7 @@ from edgeseg.model.backbones import BACKBONES, backbone_spec
 from edgeseg.model.feature_extractor import Backbone
 from edgeseg.runtime.adapter_kinds import ADAPTERS
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
+from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.capture.sources import SOURCES, parse_source
 from edgeseg.runtime.sink_kinds import SINKS
 from tests.support.brightness_model import write_brightness_model
@@ -116,8 +117,8 @@ def test_a_backend(tmp_path):
     exec(example("Add a backend"), {})
     frames_nhwc = np.random.default_rng(0).integers(0, 255, (3, 32, 48, 3), dtype=np.uint8)
     with (
-        open_session(path, backend="toy") as ours,
-        open_session(path, backend="cpu") as theirs,
+        open_session(path, SessionOptions(backend="toy")) as ours,
+        open_session(path, SessionOptions(backend="cpu")) as theirs,
     ):
         for one, other in zip(ours.infer(frames_nhwc), theirs.infer(frames_nhwc), strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-3)
@@ -183,7 +184,7 @@ def test_a_precision(plate, tmp_path):
     exec(example("Add a precision"), {})
     model = fit(plate, preset=SMALL, options=RANDOM)
     path = model.export(tmp_path / "m.onnx", precision="toy16", allow_random_weights=True)
-    with open_session(path, backend="cpu", allow_random_weights=True) as session:
+    with open_session(path, SessionOptions(backend="cpu", allow_random_weights=True)) as session:
         assert session.metadata.precision == "toy16"
         (frame,) = frames(1)
         assert session.infer(frame[None])[0].score == pytest.approx(

@@ -20,16 +20,16 @@ from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.metrics import stored_metrics
 from edgeseg.progress import ignore
 from edgeseg.runtime import records
-from edgeseg.runtime.changeover.changeover import recipe_event
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
-from edgeseg.runtime.golden.check import approve, check_golden
-from edgeseg.runtime.golden.expected import write_expected
-from edgeseg.runtime.golden.open_judge import opened_judge
-from edgeseg.runtime.line import result_event
+from edgeseg.runtime.line import AnsweredTrigger
+from edgeseg.runtime.recipes.approval import write_expected
+from edgeseg.runtime.recipes.changeover import RecipeEvent
+from edgeseg.runtime.recipes.golden_check import approve, check_golden
+from edgeseg.runtime.recipes.open_judge import opened_judge
 from edgeseg.runtime.scoring import report
 from edgeseg.runtime.sinks import event_log
-from edgeseg.runtime.sinks.counters import Period, shift_event
+from edgeseg.runtime.sinks.counters import Period, ShiftEnd
 from edgeseg.runtime.station.records import Inspection, Job, StationResult, TriggerEvent
 from tests.support import scored_frames as runtime_frames
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -170,7 +170,7 @@ def test_event_of_a_result() -> None:
         verdict="defect", score=1.0, threshold=0.5, box_xywh=(1, 2, 3, 4), frame_index=0
     )
     result = StationResult(trigger=trigger, inspection=seen, wall_s=0.0, latency_ms=1.0)
-    assert_documented("Event result", result_event(result))
+    assert_documented("Event result", AnsweredTrigger(result).facts())
 
 
 def test_event_of_a_mended_log() -> None:
@@ -179,12 +179,11 @@ def test_event_of_a_mended_log() -> None:
 
 def test_event_of_drift() -> None:
     watch = DriftWatch(brightness_metadata().drift)
-    event = driftsink.drift_event(runtime_frames.make_result(), watch.state)
+    event = driftsink.DriftChange(result=runtime_frames.make_result(), state=watch.state).facts()
     assert_documented("Event drift_warning, drift_over", event)
 
 
-def test_events_of_recipes(tmp_path: Path) -> None:
-    recipe = new_recipe(tmp_path / "bottle", approved=False)
+def test_events_of_recipes() -> None:
     facts = (
         {"seconds": 0.1, "waited": 0.05, "warm": True},
         {"passed": True, "problems": []},
@@ -192,7 +191,10 @@ def test_events_of_recipes(tmp_path: Path) -> None:
         {"reason": "damaged"},
     )
     heading = "Event changeover, changeover_failed, golden_check, model_swapped, model_refused"
-    assert_documented(heading, *(recipe_event("changeover", recipe, each) for each in facts))
+    events = (
+        RecipeEvent(kind="changeover", recipe="bottle", number=1, details=each) for each in facts
+    )
+    assert_documented(heading, *(event.facts() for event in events))
 
 
 def test_golden_check(tmp_path: Path) -> None:
@@ -207,7 +209,7 @@ def test_golden_check(tmp_path: Path) -> None:
 
 
 def test_event_of_a_shift() -> None:
-    event = shift_event(Period(begun_s=0.0).plus("good", ""), 1.0)
+    event = ShiftEnd(ended=Period(begun_s=0.0).plus("good", ""), wall_s=1.0).facts()
     assert_documented("Event shift_end", event)
 
 

@@ -25,6 +25,7 @@ from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.options import Checkpoints, FitOptions
 from edgeseg.fitting.parallel.shards import merge_shards
 from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support import REPO
 
 KEPT = REPO / "tests" / "kept" / "0.1.0"
@@ -66,7 +67,7 @@ def test_the_artefact(artefact):
 @pytest.mark.parametrize(("name", "tolerance"), GRAPHS.items())
 def test_the_graphs(name, tolerance):
     path = KEPT / f"{name}.onnx"
-    with open_session(path, backend="cpu", allow_random_weights=True) as session:
+    with open_session(path, SessionOptions(backend="cpu", allow_random_weights=True)) as session:
         predictions = session.infer(NUMBERS["frames"])
     sidecar = ModelMetadata.from_json(path.with_suffix(".json").read_text(), source=name)
     assert replace(sidecar, onnx_sha256=None) == session.metadata

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from edgeseg.cli.stream_command import stream
 from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.options import FILE
-from edgeseg.runtime.drift.sink import DriftSink
+from edgeseg.runtime.drift.sink import DriftChange, DriftSink
 from edgeseg.runtime.records import FrameResult, SourceEvent
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
@@ -157,7 +157,7 @@ def test_drift_is_noted_logged_and_shown_on_the_page(tmp_path: Path) -> None:
     moved = replace(
         make_drift_state(np.ones((4, 6), np.float32)), level="warn", message="the light has changed"
     )
-    drift._on_change(make_result(), moved)
+    started.run.events.publish(DriftChange(result=make_result(), state=moved))
     started.close()
     assert "camera 0: the light has changed" in started.notes
     events = [json.loads(line)["event"] for line in log.read_text().splitlines()]

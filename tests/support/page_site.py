@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from edgeseg.errors import RuntimeFailure
 from edgeseg.runtime.drift.sink import DriftSink
+from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.page_sink import PageSink
 from tests.support.brightness_model import brightness_metadata
 from tests.support.scored_frames import FakeView
@@ -32,7 +33,14 @@ class FakeRecorder:
 class Site:
     """A page and a client for it."""
 
-    def __init__(self, *, token: str | None = None, stale_after_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        *,
+        token: str | None = None,
+        stale_after_s: float = 10.0,
+        station: Station | None = None,
+        recipes: tuple[str, ...] = (),
+    ) -> None:
         self.view, self.recorder, self.errors = FakeView(), FakeRecorder(), []
         metadata = brightness_metadata()
         self.drift = DriftSink(metadata)
@@ -46,6 +54,8 @@ class Site:
             drift=self.drift,
             recorder=self.recorder,
             stale_after_s=stale_after_s,
+            station=station,
+            recipes=recipes,
         )
         self.port = urlsplit(self.page.url).port or 0
 
@@ -66,9 +76,14 @@ class Site:
 
 
 @contextmanager
-def running(*, token: str | None = None) -> Iterator[Site]:
+def running(
+    *,
+    token: str | None = None,
+    station: Station | None = None,
+    recipes: tuple[str, ...] = (),
+) -> Iterator[Site]:
     """A page that is closed again; nothing may have gone wrong behind it."""
-    started = Site(token=token)
+    started = Site(token=token, station=station, recipes=recipes)
     try:
         yield started
     finally:

@@ -11,15 +11,15 @@ from edgeseg.contract.images import write_image
 from edgeseg.files import file_sha256
 from edgeseg.progress import ignore
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.golden.check import approve
-from edgeseg.runtime.golden.expected import write_expected
-from edgeseg.runtime.golden.open_judge import Opening, opened_judge
+from edgeseg.runtime.recipes.approval import write_expected
+from edgeseg.runtime.recipes.golden_check import approve
+from edgeseg.runtime.recipes.open_judge import opened_judge
 from edgeseg.runtime.recipes.recipe import Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import make_recipe
 from edgeseg.runtime.recipes.versions import put_model
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 
-CPU = Opening(backend="cpu", session=SessionOptions(threads=1))
+CPU = SessionOptions(backend="cpu", threads=1)
 OPENING = ("--backend", "cpu", "--threads", 1)
 SIZE_HW = (64, 96)
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.progress import ignore
-from edgeseg.runtime.changeover.changeover import Running
-from edgeseg.runtime.changeover.warm_sessions import WarmSessions
 from edgeseg.runtime.product import Product
+from edgeseg.runtime.recipes.changeover import Running
 from edgeseg.runtime.recipes.store import RecipeStore
+from edgeseg.runtime.recipes.warm_sessions import WarmSessions
 from tests.doubles.rig import Rig
 from tests.support.recipe_folders import CPU
 

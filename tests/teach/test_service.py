@@ -14,7 +14,7 @@ from edgeseg.contract.images import decode_image, write_image
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
 from edgeseg.leftovers import temporary_name
-from edgeseg.runtime.golden.expected import read_expected
+from edgeseg.runtime.recipes.approval import read_expected
 from edgeseg.runtime.recipes.recipe import read_recipe
 from edgeseg.teach import versions
 from edgeseg.teach.alarms import Alarm

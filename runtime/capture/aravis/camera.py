@@ -19,7 +19,7 @@ from edgeseg.runtime.capture.aravis.library import (
     AUTO_OFF,
     RANGE_CHECK,
     SUCCESS,
-    Refused,
+    CameraRefusal,
     ask,
     lent_bytes,
     library,
@@ -29,7 +29,7 @@ from edgeseg.runtime.capture.aravis.pixels import FORMATS, NAMES, picture
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.captures import Grab, Wait
 from edgeseg.runtime.capture.frame_buffer import INCOMPLETE, UNDERRUN, UNREADABLE
-from edgeseg.runtime.capture.liveness import Arrival, Reading
+from edgeseg.runtime.capture.liveness import Arrival, ReadClock
 from edgeseg.runtime.capture.stream_clock import StreamClock
 
 _BUFFERS = 8  # frames that the library may hold while the reader waits for room
@@ -45,10 +45,10 @@ def open_camera(text: str, *, wait: Wait, timeout_s: float) -> "AravisCamera":
         try:
             _configure(camera, options)
             return AravisCamera(camera, options, wait=wait, timeout_s=timeout_s)
-        except (Refused, RuntimeFailure):
+        except (CameraRefusal, RuntimeFailure):
             library().g_object_unref(camera)
             raise
-    except (Refused, RuntimeFailure) as error:
+    except (CameraRefusal, RuntimeFailure) as error:
         raise RuntimeFailure(f"{text}: {error}") from None
 
 
@@ -98,7 +98,7 @@ def _set(setting: str, function: str, target: c_void_p, value: float | str) -> N
     given = value.encode() if isinstance(value, str) else value
     try:
         ask(function, target, given)
-    except Refused as error:
+    except CameraRefusal as error:
         what = setting if "=" in setting else f"{setting}={value}"
         raise RuntimeFailure(f"{what}: the camera refuses it ({error})") from None
 
@@ -164,14 +164,14 @@ class AravisCamera:
         self._clock = StreamClock(self._opened_s, patience_s=timeout_s, **settle)
         try:
             ask("arv_camera_start_acquisition", camera)
-        except Refused:
+        except CameraRefusal:
             library().g_object_unref(self._stream)
             raise
 
     def read(self) -> Grab | None:
         """The next frame; None at the end of the run, and when it is silent for too long."""
         quiet_since_s = asked_s = time.monotonic()
-        reading = Reading()
+        reading = ReadClock()
         while not self._wait(0):
             buffer = library().arv_stream_timeout_pop_buffer(self._stream, int(_POP_S * 1e6))
             if buffer:
@@ -250,7 +250,7 @@ class AravisCamera:
             return bool(library().arv_gv_device_is_controller(device))
         try:
             ask("arv_camera_get_integer", self._camera, b"Width")
-        except Refused:
+        except CameraRefusal:
             return False
         return True
 
@@ -263,7 +263,7 @@ class AravisCamera:
                 raise RuntimeFailure("the camera was closed, so nothing was triggered")
             try:
                 ask("arv_camera_software_trigger", self._camera)
-            except Refused as error:
+            except CameraRefusal as error:
                 raise RuntimeFailure(f"the camera refuses a trigger ({error})") from None
 
     def close(self) -> None:
@@ -273,7 +273,7 @@ class AravisCamera:
         if camera is None:
             return
         if not self._gone:  # otherwise the library waits seconds for each answer
-            with suppress(Refused):
+            with suppress(CameraRefusal):
                 ask("arv_camera_stop_acquisition", camera)
         library().g_object_unref(self._stream)
         library().g_object_unref(camera)

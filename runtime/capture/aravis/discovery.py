@@ -7,7 +7,7 @@ from edgeseg.runtime.capture.aravis.library import library
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class FoundCamera:
     """A camera that answers."""
 
     id: str  # what the library opens it by
@@ -23,19 +23,19 @@ class Found:
         return f"aravis:{self.serial or self.id}"
 
 
-def discover() -> list[Found]:
+def discover() -> list[FoundCamera]:
     """Ask the network and the USB; takes about a second."""
     arv = library()
     arv.arv_update_device_list()
     return [_device(arv, index) for index in range(arv.arv_get_n_devices())]
 
 
-def _device(arv: Any, index: int) -> Found:
+def _device(arv: Any, index: int) -> FoundCamera:
     def text(name: str) -> str:
         value: bytes | None = getattr(arv, f"arv_get_device_{name}")(index)
         return (value or b"").decode("utf-8", "replace")
 
-    return Found(
+    return FoundCamera(
         id=text("id"),
         vendor=text("vendor"),
         model=text("model"),
@@ -45,7 +45,7 @@ def _device(arv: Any, index: int) -> Found:
     )
 
 
-def named(name: str, cameras: list[Found]) -> list[Found]:
+def named(name: str, cameras: list[FoundCamera]) -> list[FoundCamera]:
     """Those of that serial number, address, model or id; all of them for no name."""
     if not name:
         return cameras

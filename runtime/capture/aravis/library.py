@@ -99,7 +99,7 @@ class _Error(ctypes.Structure):
     _fields_ = (("domain", ctypes.c_uint32), ("code", c_int), ("message", c_char_p))
 
 
-class Refused(Exception):
+class CameraRefusal(Exception):
     """The library, or the camera behind it, says no; in its own words."""
 
 
@@ -122,14 +122,14 @@ def library() -> Any:
 
 
 def ask(function: str, *arguments: Any) -> Any:
-    """Call a function whose last argument is a GError, which is raised as Refused."""
+    """Call a function whose last argument is a GError, which is raised as CameraRefusal."""
     error = c_void_p()
     result = getattr(library(), function)(*arguments, ctypes.byref(error))
     if error:
         message = ctypes.cast(error, POINTER(_Error)).contents.message or b"no reason given"
         text = message.decode("utf-8", "replace")
         library().g_error_free(error)
-        raise Refused(text)
+        raise CameraRefusal(text)
     return result
 
 

@@ -165,7 +165,7 @@ def test_a_search_writes_the_best_model_and_goes_on_where_it_was(
     assert any("backend tensorrt: " in note for note in report["notes"])
     best = tmp_path / "best.onnx"
     assert file_metadata(best).precision == table[0]["precision"]
-    with open_session(best, backend="cpu", allow_random_weights=True) as session:
+    with open_session(best, SessionOptions(backend="cpu", allow_random_weights=True)) as session:
         judged = Judgement.of(session.metadata)
     assert float(table[0]["planted found"]) == judged.recall
     assert lines[-1].startswith(f"wrote {best} (")

@@ -12,14 +12,14 @@ def recipes(folder: Path) -> Iterator[Seed]:
     """The settings of a station's recipe."""
     from edgeseg.runtime.recipes.recipe import (
         DecisionSettings,
-        RegionSettings,
+        RecipeRegion,
         Settings,
         settings_text,
     )
 
     settings = Settings(
         number=3,
-        region=RegionSettings(roi="1,2,30,20"),
+        region=RecipeRegion(roi="1,2,30,20"),
         operating_point=DecisionSettings(threshold=1.5, debounce="2/3"),
     )
     yield Seed(data=settings_text(settings).encode(), name="recipe.toml")
@@ -63,8 +63,8 @@ def projects(folder: Path) -> Iterator[Seed]:
 
 def approvals(folder: Path) -> Iterator[Seed]:
     """What was approved, and a check of it."""
-    from edgeseg.runtime.golden.expected import Expected, GoldenPicture, MasterScore
-    from edgeseg.runtime.golden.record import CheckRecord, PictureCheck, Rate
+    from edgeseg.runtime.recipes.approval import Expected, GoldenPicture, MasterScore
+    from edgeseg.runtime.recipes.check_record import CheckRecord, PictureCheck, Rate
 
     when = "2026-01-02T03:04:05Z"
     picture = GoldenPicture(file="good/001.png", sha256="0" * 64, verdict="good", score=0.5)

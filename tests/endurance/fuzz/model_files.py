@@ -98,10 +98,11 @@ def read_graph(data: bytes, seed: Seed, folder: Path) -> object:
     """Without a sidecar, as `info` and a stream read it; libraries only see what has a hash."""
     from edgeseg.export.inspect_file import describe
     from edgeseg.runtime.backends.choose import open_session
+    from edgeseg.runtime.backends.session_options import SessionOptions
 
     path = write(data, folder, "alone.onnx")
     describe(path)
-    with open_session(path, backend="cpu", allow_random_weights=True) as session:
+    with open_session(path, SessionOptions(backend="cpu", allow_random_weights=True)) as session:
         return looked(session.metadata)
 
 

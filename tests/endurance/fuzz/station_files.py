@@ -30,8 +30,8 @@ def _recipe(folder: Path) -> Path:
 
 def read_golden(data: bytes, seed: Seed, folder: Path) -> object:
     """What was approved, and what the last check said."""
-    from edgeseg.runtime.golden.expected import read_expected
-    from edgeseg.runtime.golden.record import last_check
+    from edgeseg.runtime.recipes.approval import read_expected
+    from edgeseg.runtime.recipes.check_record import last_check
     from edgeseg.runtime.recipes.recipe import read_recipe
 
     item = read_recipe(_recipe(folder))

@@ -15,6 +15,7 @@ import pytest
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapter_kinds import HttpOptions
 from edgeseg.runtime.adapters.http_service import HttpService
+from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station
 from tests.doubles.fakes import BrightnessSession
 from tests.doubles.rig import Rig
@@ -127,7 +128,7 @@ def test_jobs(line: Rig) -> None:
 def test_a_result_on_its_way_is_waited_for() -> None:
     station = Station()
     late = threading.Event()  # a listener before the service, which has not returned yet
-    station.subscribe(lambda result: late.wait(30))
+    station.events.subscribe(StationResult, lambda result: late.wait(30), name="test")
     service = HttpService(
         station,
         host="127.0.0.1",

@@ -14,6 +14,7 @@ import pytest
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.adapter_kinds import MqttOptions
 from edgeseg.runtime.adapters import mqtt as adapter
+from edgeseg.runtime.station.records import TriggerEvent
 from tests.doubles.broker import Broker, mosquitto
 from tests.doubles.fakes import BrightnessSession, wait
 from tests.doubles.rig import Rig
@@ -152,7 +153,7 @@ def test_more_messages_than_can_wait_are_refused_and_triggers_answered(
         go_on.wait(30)
 
     with rig(broker) as line:
-        line.station.on_trigger(fire)
+        line.station.events.subscribe(TriggerEvent, fire, name="test")
         peer.next("state", trigger_ready=True)
         peer.send("trigger", "first")
         assert begun.wait(30)

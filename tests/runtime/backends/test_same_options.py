@@ -233,7 +233,7 @@ def test_openvino_computes_in_what_the_precision_of_the_file_says(
     """Its default is bfloat16 where a processor has it, which is not what was verified."""
     path = tmp_path / "part.onnx"
     write_brightness_model(path, metadata=replace(brightness_metadata(), precision=precision))
-    with open_session(path, backend="openvino") as session:
+    with open_session(path, SessionOptions(backend="openvino")) as session:
         computed_in = session.arithmetic
     runner = open_runner(path, backend="openvino", options=DEFAULTS)
     assert (runner.precision, runner.arithmetic, runner.spin) == (precision, computed_in, None)
@@ -271,6 +271,6 @@ def test_onnxruntime_is_told_the_cores_of_its_helping_threads(
 ) -> None:
     for threads in (None, available_cores() + 1):
         options = SessionOptions(threads=threads)
-        open_session(model, backend="cpu", options=options).close()
+        open_session(model, replace(options, backend="cpu")).close()
     own = ";".join(str(core + 1) for core in DEFAULTS.helper_cores) or None
     assert [call.get(CORES) for call in onnxruntime_calls] == [own, None]

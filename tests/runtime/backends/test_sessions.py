@@ -40,7 +40,7 @@ def test_scores_are_those_of_numpy_for_any_batch(
 ) -> None:
     path = tmp_path / "part.onnx"
     write_brightness_model(path, metadata=brightness_metadata(batch=batch))
-    with open_session(path, backend=backend, options=SessionOptions(threads=1)) as session:
+    with open_session(path, SessionOptions(backend=backend, threads=1)) as session:
         predictions = session.infer(FRAMES)
     assert len(predictions) == len(FRAMES)
     for frame, prediction in zip(FRAMES, predictions, strict=True):
@@ -53,7 +53,7 @@ def test_scores_are_those_of_numpy_for_any_batch(
 
 @pytest.mark.parametrize("backend", ["cpu", "openvino"])
 def test_predictions_survive_the_next_run(model: Path, backend: str) -> None:
-    with open_session(model, backend=backend, options=SessionOptions(threads=1)) as session:
+    with open_session(model, SessionOptions(backend=backend, threads=1)) as session:
         (first,) = session.infer(FRAMES[:1])
         kept = first.map_hw.copy(), first.grid_hw.copy()
         session.infer(FRAMES[1:2])
@@ -77,7 +77,7 @@ def test_what_is_hashed_is_what_runs(
         return data
 
     monkeypatch.setattr(Files, "read", reading)
-    with open_session(model, backend=backend) as session:
+    with open_session(model, SessionOptions(backend=backend)) as session:
         assert session.model_sha256 == hashlib.sha256(whole).hexdigest()
         assert session.infer(FRAMES[:1])
     assert sorted(read) == sorted({model, model.with_suffix(".json")})
@@ -85,12 +85,12 @@ def test_what_is_hashed_is_what_runs(
 
 def test_a_file_without_a_sidecar_has_a_hash(model: Path) -> None:
     model.with_suffix(".json").unlink()
-    with open_session(model, backend="cpu") as session:
+    with open_session(model, SessionOptions(backend="cpu")) as session:
         assert session.model_sha256 == file_sha256(model)
 
 
 def test_a_session_knows_the_hash_of_the_file_that_runs(model: Path) -> None:
-    with open_session(model, backend="cpu") as session:
+    with open_session(model, SessionOptions(backend="cpu")) as session:
         assert session.model_sha256 == file_sha256(model)
 
 
@@ -105,13 +105,13 @@ def test_a_model_without_a_grid(tmp_path: Path) -> None:
     path = tmp_path / "part.onnx"
     write_brightness_model(path, metadata=brightness_metadata(outputs=("map", "score")))
     for backend in ("cpu", "openvino"):
-        with open_session(path, backend=backend) as session:
+        with open_session(path, SessionOptions(backend=backend)) as session:
             assert session.infer(FRAMES[:1])[0].grid_hw is None
 
 
 def test_auto_says_what_it_takes_and_why(model: Path) -> None:
     notes: list[str] = []
-    with open_session(model, options=SessionOptions(threads=2), note=notes.append) as session:
+    with open_session(model, SessionOptions(threads=2), note=notes.append) as session:
         assert session.backend == "ONNX Runtime CPU, 2 threads"
     assert notes == [
         f"{model}: this ONNX Runtime has no TensorRT provider; install `edgeseg[gpu]`, "
@@ -127,7 +127,7 @@ def test_a_precision_that_is_not_computed_here_is_mentioned_before_the_first_fra
 ) -> None:
     path, notes = tmp_path / "part.onnx", []
     write_brightness_model(path, metadata=replace(brightness_metadata(), precision="bf16"))
-    with open_session(path, backend="cpu", note=notes.append):
+    with open_session(path, SessionOptions(backend="cpu"), note=notes.append):
         assert notes[-1] == (
             "part.onnx is a bf16 file, and here it is computed in float32: its threshold was "
             "found in bfloat16; run it in OpenVINO on a processor that has bfloat16, or export fp32"
@@ -146,7 +146,7 @@ def test_fp16_on_a_processor_is_mentioned_before_the_first_frame(
 ) -> None:
     path, notes = tmp_path / "part.onnx", []
     write_brightness_model(path, metadata=replace(brightness_metadata(), precision="fp16"))
-    open_session(path, backend=backend, note=notes.append).close()
+    open_session(path, SessionOptions(backend=backend), note=notes.append).close()
     assert notes[-1] == ON_A_PROCESSOR
     write_image(tmp_path / "frame.png", FRAMES[0])
     source = ("--source", str(tmp_path / "frame.png"))
@@ -160,7 +160,7 @@ def test_fp16_on_a_processor_is_mentioned_before_the_first_frame(
 def test_other_precisions_run_as_they_say(tmp_path: Path, precision: str) -> None:
     path, notes = tmp_path / "part.onnx", []
     write_brightness_model(path, metadata=replace(brightness_metadata(), precision=precision))
-    open_session(path, backend="cpu", note=notes.append).close()
+    open_session(path, SessionOptions(backend="cpu"), note=notes.append).close()
     assert len(notes) == 1
 
 
@@ -169,7 +169,7 @@ def test_int8_for_tensorrt_on_a_processor_is_mentioned(tmp_path: Path, backend: 
     path, notes = tmp_path / "part.onnx", []
     metadata = replace(brightness_metadata(), precision="int8", target="trt")
     write_brightness_model(path, metadata=metadata)
-    open_session(path, backend=backend, note=notes.append).close()
+    open_session(path, SessionOptions(backend=backend), note=notes.append).close()
     assert notes[-1] == (
         "part.onnx is an int8 file for TensorRT, and here a processor runs it, whose sums of its "
         "eight bits overflow where it has no VNNI: scores may be wrong; run it on a GPU, or export "
@@ -181,13 +181,13 @@ def test_a_gpu_rounds_as_fp16_says(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     session, notes = BrightnessSession(replace(brightness_metadata(), precision="fp16")), []
     monkeypatch.setitem(BACKENDS, "toy", lambda model, options: session)
     write_brightness_model(tmp_path / "part.onnx")
-    open_session(tmp_path / "part.onnx", backend="toy", note=notes.append).close()
+    open_session(tmp_path / "part.onnx", SessionOptions(backend="toy"), note=notes.append).close()
     assert notes == ["part.onnx runs on numpy, float32"]
 
 
 def test_a_backend_that_was_asked_for_is_not_replaced(model: Path) -> None:
     with pytest.raises(RuntimeFailure, match="no CUDA provider"):
-        open_session(model, backend="cuda")
+        open_session(model, SessionOptions(backend="cuda"))
 
 
 def test_a_provider_that_does_not_start_is_noticed(
@@ -214,9 +214,9 @@ def test_a_provider_that_does_not_start_is_noticed(
 
 
 def test_threads_are_named(model: Path) -> None:
-    with open_session(model, backend="cpu", options=SessionOptions(threads=1)) as session:
+    with open_session(model, SessionOptions(backend="cpu", threads=1)) as session:
         assert session.backend == "ONNX Runtime CPU, 1 thread"
-    with open_session(model, backend="openvino", options=SessionOptions(threads=1)) as session:
+    with open_session(model, SessionOptions(backend="openvino", threads=1)) as session:
         assert session.backend == "OpenVINO CPU, 1 thread"
 
 
@@ -225,7 +225,7 @@ def test_a_model_without_metadata_is_refused(tmp_path: Path) -> None:
     path.write_bytes(brightness_graph(None).SerializeToString())
     for backend in ("cpu", "openvino"):
         with pytest.raises(RuntimeFailure, match=r"no edgeseg metadata inside.*`edgeseg export`"):
-            open_session(path, backend=backend)
+            open_session(path, SessionOptions(backend=backend))
 
 
 @pytest.mark.parametrize("backend", ["auto", "cpu", "openvino"])
@@ -233,20 +233,20 @@ def test_a_model_that_is_not_its_sidecars_is_refused(model: Path, backend: str) 
     other = brightness_metadata(threshold=1.0)
     model.write_bytes(brightness_graph(other).SerializeToString())
     with pytest.raises(RuntimeFailure, match=r"as in part\.json; one of the two was replaced"):
-        open_session(model, backend=backend)
+        open_session(model, SessionOptions(backend=backend))
 
 
 def test_a_model_may_come_without_a_sidecar(model: Path) -> None:
     model.with_suffix(".json").unlink()
-    open_session(model, backend="cpu").close()
+    open_session(model, SessionOptions(backend="cpu")).close()
 
 
 def test_random_weights_need_permission(tmp_path: Path) -> None:
     path = tmp_path / "part.onnx"
     write_brightness_model(path, metadata=brightness_metadata(random_weights=True))
     with pytest.raises(RuntimeFailure, match=r"random weights.*allow_random_weights=True"):
-        open_session(path, backend="cpu")
-    open_session(path, backend="cpu", allow_random_weights=True).close()
+        open_session(path, SessionOptions(backend="cpu"))
+    open_session(path, SessionOptions(backend="cpu", allow_random_weights=True)).close()
 
 
 @pytest.mark.parametrize(
@@ -265,13 +265,13 @@ def test_files_that_are_no_models(
         (tmp_path / name).write_bytes(content)
     backend = "tensorrt" if name.endswith("plan") else "cpu"
     with pytest.raises(EdgesegError) as error:
-        open_session(tmp_path / name, backend=backend)
+        open_session(tmp_path / name, SessionOptions(backend=backend))
     assert message in str(error.value)
 
 
 def test_frames_of_another_size_are_refused(model: Path) -> None:
     with (
-        open_session(model, backend="cpu") as session,
+        open_session(model, SessionOptions(backend="cpu")) as session,
         pytest.raises(UsageError, match=r"expected uint8 \(N, 32, 48, 3\)"),
     ):
         session.infer(FRAMES[:, :16])

@@ -67,7 +67,7 @@ def test_a_plan_runs_as_it_was_hashed(
         return data
 
     monkeypatch.setattr(Files, "read", reading)
-    with open_session(plan, backend="tensorrt") as session:
+    with open_session(plan, SessionOptions(backend="tensorrt")) as session:
         assert session.model_sha256 == hashlib.sha256(b"plan").hexdigest()
     assert loaded == [b"plan"]
     assert trt.enqueued
@@ -137,7 +137,7 @@ def test_a_plan_that_does_not_fit_is_refused(
 ) -> None:
     fakes(**options)
     with pytest.raises(RuntimeFailure) as error:
-        open_session(write_plan(tmp_path, **plan), backend="tensorrt")
+        open_session(write_plan(tmp_path, **plan), SessionOptions(backend="tensorrt"))
     assert message in str(error.value)
 
 
@@ -177,7 +177,7 @@ def test_auto_falls_back_to_the_graph_beside_the_plan(tmp_path: Path, fakes: Any
     fakes(driver=False)
     notes: list[str] = []
     with open_session(
-        write_plan(tmp_path), options=SessionOptions(threads=1), note=notes.append
+        write_plan(tmp_path), SessionOptions(threads=1), note=notes.append
     ) as session:
         assert session.backend == "ONNX Runtime CPU, 1 thread"
     assert "cudaDeviceGetAttribute failed" in notes[0]
@@ -226,7 +226,7 @@ def test_a_real_plan_on_a_computer_without_a_gpu(tmp_path: Path, real_plan: byte
         tmp_path, content=real_plan, builder="rtx", builder_version=str(trt.__version__)
     )
     with pytest.raises(RuntimeFailure, match="CUDA: cudaDeviceGetAttribute failed"):
-        open_session(path, backend="tensorrt")
+        open_session(path, SessionOptions(backend="tensorrt"))
 
 
 def test_the_real_loader_is_reached_and_its_reason_quoted(
@@ -241,7 +241,7 @@ def test_the_real_loader_is_reached_and_its_reason_quoted(
     for content, reason in ((real_plan, "CUDA"), (b"no plan" * 999, "malformed engine")):
         path = write_plan(tmp_path, content=content, builder="rtx", builder_version=version)
         with pytest.raises(RuntimeFailure, match="this GPU, driver or version cannot run") as error:
-            open_session(path, backend="tensorrt")
+            open_session(path, SessionOptions(backend="tensorrt"))
         assert reason in str(error.value)
 
 

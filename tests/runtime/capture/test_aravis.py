@@ -12,7 +12,7 @@ from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.progress import ignore
 from edgeseg.runtime.capture.aravis import library as aravis_library
 from edgeseg.runtime.capture.aravis.camera import AravisCamera, open_camera
-from edgeseg.runtime.capture.aravis.discovery import Found, discover, named
+from edgeseg.runtime.capture.aravis.discovery import FoundCamera, discover, named
 from edgeseg.runtime.capture.aravis.pixels import FORMATS, picture
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.sources import parse_source
@@ -71,7 +71,7 @@ def test_settings_that_cannot_be_meant(text: str, message: str) -> None:
 
 def test_a_camera_is_named_by_serial_address_or_model() -> None:
     a, b = (
-        Found(
+        FoundCamera(
             id=f"Basler-acA-{n}",
             vendor="Basler",
             model="acA",

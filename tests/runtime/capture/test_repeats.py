@@ -15,6 +15,7 @@ from edgeseg.runtime.capture.repeats import Repeats
 from edgeseg.runtime.capture.sources import SourceSpec, parse_source
 from edgeseg.runtime.records import SourceEvent
 from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.triggers.intakes import HardwareIntake, SoftwareIntake
 from tests.doubles.fakes import camera, clip, grey
@@ -128,7 +129,7 @@ def test_a_trigger_waits_for_another_picture_unless_it_fired_this_one() -> None:
     for fired, waits in ((False, True), (True, False)):
         station, buffer = online()
         results = []
-        station.subscribe(results.append)
+        station.events.subscribe(StationResult, results.append, name="test")
         event = station.trigger(origin="test")
         SoftwareIntake(buffer, station, fired=fired).count_unread(0, "repeated")
         assert station.waits_for(event.trigger_id) == waits
@@ -138,6 +139,6 @@ def test_a_trigger_waits_for_another_picture_unless_it_fired_this_one() -> None:
 def test_a_line_that_triggered_and_got_the_picture_before_is_answered() -> None:
     station, buffer = online()
     results = []
-    station.subscribe(results.append)
+    station.events.subscribe(StationResult, results.append, name="test")
     HardwareIntake(buffer, station).count_unread(0, "repeated")
     assert [result.error for result in results] == [ErrorCode.INCOMPLETE_FRAME]

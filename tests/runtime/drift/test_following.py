@@ -13,7 +13,7 @@ from edgeseg.contract.places import Places
 from edgeseg.contract.pose import Pose, chained, of_centres
 from edgeseg.runtime.drift.following import FollowingWatch
 from edgeseg.runtime.drift.position import picture_of
-from edgeseg.runtime.drift.sink import DriftSink, drift_event
+from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.drift.watch import DriftState, DriftWatch
 from tests.support.brightness_model import brightness_metadata
 from tests.support.drift_distances import WINDOW, baseline, good_grid
@@ -208,7 +208,7 @@ def test_the_event_says_which() -> None:
     looks = Geometry(camera_hw=SIZE_HW, locate="blob", locator=locator)
     metadata = replace(metadata, geometry=looks, drift=baseline())
     told: list[dict[str, object]] = []
-    sink = DriftSink(metadata, window=WINDOW, on_change=lambda r, s: told.append(drift_event(r, s)))
+    sink = DriftSink(metadata, window=WINDOW, publish=lambda change: told.append(change.facts()))
     rng, ground = np.random.default_rng(0), table()
     for number in range(6 * WINDOW):
         camera = STILL if number < 2 * WINDOW else (14.0, 0.0, 0.0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgeseg.runtime.drift.sink import DriftSink
-from edgeseg.runtime.records import SourceEvent, SourceEventKind
+from edgeseg.runtime.records import ModelChange, SourceEvent, SourceEventKind
 from tests.support.brightness_model import brightness_metadata
 from tests.support.scored_frames import make_result, passing_part
 
@@ -21,12 +21,12 @@ def frames(sink: DriftSink, count: int, *, cells: tuple[int, int]) -> int:
 def test_every_model_has_a_watch_of_its_own_and_finds_it_again() -> None:
     first, second = brightness_metadata(), brightness_metadata(grid_hw=(8, 12))
     sink = DriftSink(first)
-    sink.change_model(first, key="a")
+    sink.change_model(ModelChange(metadata=first, key="a"))
     assert frames(sink, 16, cells=(4, 6)) == 16
-    sink.change_model(second, key="b")
+    sink.change_model(ModelChange(metadata=second, key="b"))
     assert (sink.states[0].level, sink.states[0].frames) == ("unseen", 0)
     assert frames(sink, 8, cells=(8, 12)) == 8
-    sink.change_model(first, key="a")
+    sink.change_model(ModelChange(metadata=first, key="a"))
     assert frames(sink, 8, cells=(4, 6)) == 24
 
 
@@ -34,10 +34,10 @@ def test_a_model_without_a_usable_baseline_is_not_watched() -> None:
     metadata = brightness_metadata()
     sink = DriftSink(metadata)
     flat = replace(metadata, drift=replace(metadata.drift, frame_std=0.0))
-    sink.change_model(flat, key="flat")
+    sink.change_model(ModelChange(metadata=flat, key="flat"))
     sink.on_frame(make_result(grid_hw=np.full((4, 6), 100.0, np.float32)))
     assert sink.states == {}
-    sink.change_model(metadata, key="a")
+    sink.change_model(ModelChange(metadata=metadata, key="a"))
     assert frames(sink, 8, cells=(4, 6)) == 8
 
 
@@ -65,7 +65,7 @@ def test_of_a_lost_camera_nothing_is_known() -> None:
     assert sink.states[0].message == "not known: the camera is lost"
     frames(sink, 1, cells=(4, 6))  # that was on its way
     assert sink.states[0].level == "lost"
-    sink.change_model(brightness_metadata(), key="other")
+    sink.change_model(ModelChange(metadata=brightness_metadata(), key="other"))
     assert sink.states[0].level == "lost"
     sink.on_source(news("source_back"))
     assert (sink.states[0].level, sink.states[0].frames) == ("unseen", 0)
@@ -74,7 +74,7 @@ def test_of_a_lost_camera_nothing_is_known() -> None:
 def test_neither_the_first_window_nor_a_loss_is_the_end_of_a_warning() -> None:
     changes: list[str] = []
     sink = DriftSink(
-        brightness_metadata(), window=32, on_change=lambda _, state: changes.append(state.level)
+        brightness_metadata(), window=32, publish=lambda change: changes.append(change.state.level)
     )
     frames(sink, 40, cells=(4, 6))
     sink.on_source(news("source_lost"))

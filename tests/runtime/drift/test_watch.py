@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.runtime.drift.sink import DriftSink, drift_event
+from edgeseg.runtime.drift.sink import DriftChange, DriftSink
 from edgeseg.runtime.drift.watch import DriftState, DriftWatch
 from tests.support.brightness_model import brightness_metadata
 from tests.support.drift_distances import GRID, WINDOW, baseline, good_grid, textured
@@ -223,7 +223,7 @@ def test_sink_watches_each_source_and_tells_changes_once() -> None:
     sink = DriftSink(
         brightness_metadata(),
         window=32,
-        on_change=lambda result, state: changes.append((result.source_index, state.level)),
+        publish=lambda each: changes.append((each.result.source_index, each.state.level)),
     )
     # Metadata: d of 100 on average with hardly any deviation.
     for index in range(200):
@@ -241,5 +241,5 @@ def test_sink_watches_each_source_and_tells_changes_once() -> None:
     assert sink.states[0].level == sink.states[1].level == "ok"
     sink.on_frame(make_result(grid_hw=None, source_index=2))  # a tiled frame has no grid
     assert 2 not in sink.states
-    event = drift_event(make_result(), sink.states[0])
+    event = DriftChange(result=make_result(), state=sink.states[0]).facts()
     assert (event["schema"], event["event"], event["kind"]) == (1, "drift_over", "none")

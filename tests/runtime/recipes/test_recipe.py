@@ -9,10 +9,11 @@ from edgeseg.contract.geometry import Roi
 from edgeseg.errors import UsageError
 from edgeseg.files import file_sha256
 from edgeseg.runtime.backends.choose import open_session
+from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.recipes.recipe import (
     DecisionSettings,
     GoldenBounds,
-    RegionSettings,
+    RecipeRegion,
     Settings,
     read_recipe,
     settings_text,
@@ -32,7 +33,7 @@ from tests.support.recipe_folders import OPENING, edit, new_recipe
         Settings(
             number=65535,
             model="model.plan",
-            region=RegionSettings(roi="1,2,30,40", tile_overlap=0.5),
+            region=RecipeRegion(roi="1,2,30,40", tile_overlap=0.5),
             operating_point=DecisionSettings(threshold=3.25, debounce="2/3"),
             golden=GoldenBounds(at_start=True, score_tolerance=0.5, repeats=1, turn=3.0),
         ),
@@ -49,7 +50,7 @@ def test_a_new_recipe_runs_like_its_model(tmp_path: Path) -> None:
     made = make_recipe(tmp_path / "all" / "bottle", tmp_path / "part.onnx", Settings(number=7))
     assert (made.name, made.model.name) == ("bottle", "model.onnx")
     assert file_sha256(made.model) == told.onnx_sha256
-    with open_session(made.model, backend="cpu") as session:
+    with open_session(made.model, SessionOptions(backend="cpu")) as session:
         assert session.metadata.threshold == told.threshold
     assert [path.name for path in (tmp_path / "all").iterdir()] == ["bottle"]
 

@@ -11,7 +11,7 @@ from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.records import FrameResult, Trace
 from edgeseg.runtime.scoring.detector import Detector
-from edgeseg.runtime.scoring.meters import Meters
+from edgeseg.runtime.scoring.meters import StreamMeters
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 from edgeseg.runtime.sinks.event_log import frame_event
@@ -31,7 +31,7 @@ def banded() -> ModelMetadata:
 
 
 def scored(config: ScorerConfig) -> list[FrameResult]:
-    scorer = Scorer(BrightnessSession(banded()), ["camera"], config=config, meters=Meters(1))
+    scorer = Scorer(BrightnessSession(banded()), ["camera"], config=config, meters=StreamMeters(1))
     results = []
     for index, level in enumerate(LEVELS):
         frame = Frame(
@@ -86,7 +86,7 @@ def test_every_result_names_what_gave_it():
     session = BrightnessSession(banded())
     session.model_sha256 = "ab" * 32
     config = ScorerConfig(recipe="bottle")
-    trace = Scorer(session, ["camera"], config=config, meters=Meters(1)).trace
+    trace = Scorer(session, ["camera"], config=config, meters=StreamMeters(1)).trace
     assert trace == Trace(
         model_sha256="ab" * 32,
         recipe="bottle",
@@ -118,7 +118,7 @@ def judged_by(scorer: Scorer, image_hwc: np.ndarray) -> FrameResult:
 
 
 def test_a_frame_that_is_bright_everywhere_is_no_defect():
-    session, meters = BrightnessSession(with_limit()), Meters(1)
+    session, meters = BrightnessSession(with_limit()), StreamMeters(1)
     scorer = Scorer(session, ["camera"], config=ScorerConfig(), meters=meters)
     spot = grey(100)
     spot[8:16, 8:16] = 250
@@ -135,7 +135,7 @@ def test_a_frame_that_is_bright_everywhere_is_no_defect():
 def test_tiles_that_only_a_stream_cuts_have_no_such_limit():
     scorer = Scorer(
         BrightnessSession(with_limit()), ["camera"], config=ScorerConfig(tile_overlap=0.0),
-        meters=Meters(1),
+        meters=StreamMeters(1),
     )  # fmt: skip
     assert scorer.thresholds.foreign is None
     assert judged_by(scorer, grey(250)).verdict == "defect"
@@ -149,7 +149,7 @@ def test_many_specks_do_not_hide_a_stain(count: int) -> None:
         picture[2 * y, 2 * x] = 255
     picture[20:28, 20:28] = 230
     config = ScorerConfig(min_area=25)
-    scorer = Scorer(BrightnessSession(banded()), ["camera"], config=config, meters=Meters(1))
+    scorer = Scorer(BrightnessSession(banded()), ["camera"], config=config, meters=StreamMeters(1))
     frame = Frame(
         source_index=0,
         frame_index=0,

@@ -12,7 +12,7 @@ from edgeseg.contract.judgement import verdict_on
 from edgeseg.contract.metadata import Thresholds
 from edgeseg.contract.prediction import MAX_REGIONS, find_regions
 from edgeseg.errors import UsageError
-from edgeseg.runtime.scoring.verdict import Alarm, Debounce
+from edgeseg.runtime.scoring.verdict import Debounce, SourceAlarm
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_verdicts(score: float, verdict: str) -> None:
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 6), st.integers(0, 5))
 def test_alarm_is_k_of_the_last_n(bad: list[bool], k: int, more: int) -> None:
     n = k + more
-    alarm = Alarm(Debounce(k=k, n=n))
+    alarm = SourceAlarm(Debounce(k=k, n=n))
     before = False
     for index in range(len(bad)):
         started = alarm.update("defect" if bad[index] else "good")
@@ -45,13 +45,13 @@ def test_alarm_is_k_of_the_last_n(bad: list[bool], k: int, more: int) -> None:
 
 
 def test_an_invalid_score_counts_towards_an_alarm() -> None:
-    alarm = Alarm(Debounce(k=2, n=2))
+    alarm = SourceAlarm(Debounce(k=2, n=2))
     alarm.update("invalid")
     assert alarm.update("invalid")
 
 
 def test_frames_before_a_lost_connection_are_forgotten() -> None:
-    alarm = Alarm(Debounce(k=2, n=3))
+    alarm = SourceAlarm(Debounce(k=2, n=3))
     alarm.update("defect")
     alarm.forget()
     alarm.update("defect")
@@ -112,7 +112,7 @@ def test_nothing_above() -> None:
 
 
 def test_a_doubt_is_never_an_alarm_and_never_ends_one() -> None:
-    alarm = Alarm(Debounce(k=2, n=3))
+    alarm = SourceAlarm(Debounce(k=2, n=3))
     assert not any(alarm.update("unsure") for _ in range(9))
     alarm.update("defect")
     alarm.update("unsure")

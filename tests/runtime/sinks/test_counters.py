@@ -12,7 +12,7 @@ from edgeseg.errors import UsageError
 from edgeseg.runtime.sinks.counters import VERDICTS, Counters, Tally
 from edgeseg.runtime.sinks.shift_times import ShiftTimes
 from edgeseg.runtime.station.codes import Check
-from edgeseg.runtime.station.records import Inspection, Job
+from edgeseg.runtime.station.records import Inspection, Job, StationResult
 from edgeseg.runtime.station.station import Station
 from tests.support.scored_frames import make_result
 
@@ -34,7 +34,7 @@ class Desk:
             path,
             times=times,
             on_error=lambda name, text: self.errors.append(text),
-            on_shift=self.events.append,
+            publish=lambda event: self.events.append(event.facts()),
             clock_s=lambda: self.now_s,
         )
 
@@ -125,10 +125,22 @@ def test_free_running_frames_are_parts(tmp_path: Path) -> None:
     assert desk.counters.counts.shift.recipes == {"": Tally(parts=2, good=1, defect=1)}
 
 
+def test_frames_of_triggers_are_no_parts_of_their_own(tmp_path: Path) -> None:
+    counters = Counters(
+        tmp_path / "c.json",
+        times=ShiftTimes(()),
+        on_error=lambda name, text: None,
+        count_frames=False,
+    )
+    counters.on_frame(make_result())
+    counters.close()
+    assert counters.counts.total.all.parts == 0
+
+
 def test_results_of_triggers_are_parts_also_without_an_inspection(tmp_path: Path) -> None:
     station = Station(depth=1)
     desk = Desk(tmp_path / "c.json", now_s=at(17, 10))
-    desk.counters.follow(station)
+    station.events.subscribe(StationResult, desk.counters.on_result, name="test")
     station.start()
     station.job_loaded(Job(number=3, name="bottle"))
     for verdict in ("good", "defect"):
@@ -139,7 +151,6 @@ def test_results_of_triggers_are_parts_also_without_an_inspection(tmp_path: Path
     station.trigger(origin="test", acquired=True)
     station.trigger(origin="test")  # too early
     station.stop()
-    desk.counters.on_frame(make_result())
     desk.counters.close()
     counted = Tally(parts=4, good=1, defect=1, missed=2)
     assert desk.counters.counts.shift.recipes == {"bottle": counted}
@@ -179,7 +190,7 @@ def test_times_that_are_none(text: str) -> None:
 
 def test_a_part_that_no_approved_model_could_judge_has_its_own_word(tmp_path: Path) -> None:
     desk, station = Desk(tmp_path / "c.json", now_s=at(17, 10)), Station()
-    desk.counters.follow(station)
+    station.events.subscribe(StationResult, desk.counters.on_result, name="test")
     station.start()
     station.set_check(Check.FAILED)
     station.trigger(origin="test")

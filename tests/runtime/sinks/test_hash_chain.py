@@ -9,7 +9,7 @@ import pytest
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
 from edgeseg.runtime.sinks.hash_chain import (
     GENESIS,
-    Head,
+    ChainHead,
     Link,
     head_path,
     link_of,
@@ -63,7 +63,9 @@ def test_a_line_carries_the_hash_of_all_before_it(log: Path) -> None:
         assert link_of(line) == link
         assert json.loads(line)["chain"] == {"line": link.lines, "prev": link.hash}
         link = link.after(line)
-    assert read_head(head_path(log)) == Head(lines=COUNT, hash=link.hash, bytes=log.stat().st_size)
+    assert read_head(head_path(log)) == ChainHead(
+        lines=COUNT, hash=link.hash, bytes=log.stat().st_size
+    )
     assert resume(log) == link
     assert checked(log).whole
     assert checked(log).notes == []

@@ -25,7 +25,7 @@ class Clock:
 
 def station(clock: Clock, *, depth: int = 1) -> tuple[Station, list[StationResult]]:
     made, results = Station(timeout_s=2.0, depth=depth, clock_ns=clock), list[StationResult]()
-    made.subscribe(results.append)
+    made.events.subscribe(StationResult, results.append, name="test")
     made.start()
     return made, results
 

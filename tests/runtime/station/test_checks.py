@@ -13,7 +13,7 @@ from edgeseg.runtime.station.station import Station
 def station() -> tuple[Station, list[StationResult]]:
     made = Station()
     results: list[StationResult] = []
-    made.subscribe(results.append)
+    made.events.subscribe(StationResult, results.append, name="test")
     made.start()
     return made, results
 

@@ -4,6 +4,7 @@ import pytest
 
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.station.codes import PartNote
+from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.trigger_kinds import HardwareOptions
 
@@ -117,7 +118,7 @@ def test_the_result_says_it() -> None:
     desk.announce("A1")
     event = desk.station.trigger(origin="hardware", acquired=True)
     results = []
-    desk.station.subscribe(results.append)
+    desk.station.events.subscribe(StationResult, results.append, name="test")
     desk.station.stop()
     facts = results[0].facts()
     assert (facts["trigger_id"], facts["part_id"], facts["part_note"]) == (

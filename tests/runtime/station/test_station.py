@@ -43,7 +43,7 @@ def station(
     clock = Clock()
     made = Station(depth=depth, timeout_s=timeout_s, clock_ns=clock)
     results: list[StationResult] = []
-    made.subscribe(results.append)
+    made.events.subscribe(StationResult, results.append, name="test")
     made.start()
     return made, clock, results
 
@@ -266,11 +266,13 @@ def test_a_listener_that_raises_or_calls_back_stops_nothing() -> None:
             line.trigger(origin="test")  # from within a delivery
         raise ValueError("x")
 
-    line.subscribe(again)
-    line.subscribe(lambda result: results.append(result.trigger.trigger_id))
+    line.events.subscribe(StationResult, again, name="test")
+    line.events.subscribe(
+        StationResult, lambda result: results.append(result.trigger.trigger_id), name="test"
+    )
     line.trigger(origin="test")
     assert results == [1, 2, 3]
-    assert counted == [("station", "a listener failed on a result (ValueError)")] * 3
+    assert counted == [("test", "ValueError: x")] * 3
 
 
 OPS = (
@@ -292,7 +294,7 @@ class Plant:
     def __post_init__(self) -> None:
         self.clock = Clock()
         self.line = Station(depth=self.depth, timeout_s=1.0, clock_ns=self.clock)
-        self.line.subscribe(self.results.append)
+        self.line.events.subscribe(StationResult, self.results.append, name="test")
         self.line.add_hold(lambda: self.full)
         self.line.attach_jobs(lambda key: key == 1)
         self.line.start()
@@ -371,7 +373,9 @@ def test_results_are_triggers_in_order_and_none_is_good_without_an_inspection(op
 def test_many_threads_trigger_and_every_result_leaves_once_and_in_order() -> None:
     line = Station(depth=4, timeout_s=60.0)
     delivered: list[int] = []
-    line.subscribe(lambda result: delivered.append(result.trigger.trigger_id))
+    line.events.subscribe(
+        StationResult, lambda result: delivered.append(result.trigger.trigger_id), name="test"
+    )
     line.start()
     done = threading.Event()
 

@@ -14,6 +14,7 @@ from edgeseg.runtime.line import Line
 from edgeseg.runtime.options import read_options
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.station.codes import ErrorCode, VerdictCode
+from edgeseg.runtime.station.records import StationResult, TriggerEvent
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.triggers.station_sink import StationSink
 from tests.doubles.fakes import BrightnessSession, Canned, camera, grey, opens, wait
@@ -74,7 +75,9 @@ def test_a_defect_and_its_place_reach_the_result() -> None:
 def test_a_damaged_frame_is_an_answer_and_not_waited_out() -> None:
     with rig(trigger_timeout=600.0) as line:
         line.camera.fps = 1.0
-        line.station.on_trigger(lambda event: setattr(line.camera, "damaged", True))
+        line.station.events.subscribe(
+            TriggerEvent, lambda event: setattr(line.camera, "damaged", True), name="test"
+        )
         trigger(line)
     assert [(r.error, r.reason) for r in line.results] == [
         (ErrorCode.INCOMPLETE_FRAME, "the frame is lost (unreadable)")
@@ -227,7 +230,7 @@ def test_what_is_under_way_is_answered_while_the_other_sinks_still_listen() -> N
     results = []
     for error in (None, RuntimeFailure("the device is gone"), ValueError("x")):
         station = Station()
-        station.subscribe(results.append)
+        station.events.subscribe(StationResult, results.append, name="test")
         sink = StationSink(station, sources=1, jobs={})
         station.start()
         station.source_back()

@@ -9,6 +9,7 @@ from edgeseg.runtime.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.sinks.event_log import frame_event
 from edgeseg.runtime.station.codes import Check, ErrorCode
+from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.web.page_sink import PageSink
 from tests.doubles.fakes import BrightnessSession
 from tests.doubles.rig import Rig
@@ -101,7 +102,9 @@ def test_a_block_after_the_decision_changes_no_word_of_it() -> None:
     rig, words = Rig(BrightnessSession(), {"trigger": "http", "http": "0"}), Words()
     rig.pipeline.add_sink(words)
     # The station tells its listeners of a result before any sink hears of the frame.
-    rig.station.subscribe(lambda result: rig.station.set_check(Check.FAILED, "too dark"))
+    rig.station.events.subscribe(
+        StationResult, lambda result: rig.station.set_check(Check.FAILED, "too dark"), name="test"
+    )
     with rig:
         rig.station.trigger(origin="test")
         rig.wait(lambda: words.frames, "the frame")
@@ -117,7 +120,7 @@ def test_a_station_that_fails_answers_for_no_frame() -> None:
     def broken(result: FrameResult) -> None:
         raise ValueError("no station")
 
-    rig.pipeline.decide = broken
+    rig.pipeline._decide = broken
     with rig:
         rig.wait(lambda: words.frames, "a frame")
     assert {frame.verdict for frame in words.frames} == {"no_inspection"}

@@ -128,7 +128,7 @@ def test_a_damaged_frame_of_several_fails_the_part() -> None:
     station = Station()
     station.start()
     found: list[StationResult] = []
-    station.subscribe(found.append)
+    station.events.subscribe(StationResult, found.append, name="test")
     event = station.trigger(origin="part", acquired=True, frames=2, needed=2)
     station.complete(event.trigger_id, seen("good", 1.0))
     station.fail(event.trigger_id, ErrorCode.INCOMPLETE_FRAME, "half of it")

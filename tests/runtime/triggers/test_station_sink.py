@@ -28,7 +28,7 @@ def test_a_frame_out_of_a_buffer_is_no_inspection_before_anybody_looks_at_the_ti
     """Its line triggered long ago, and its part is gone; no thread has ticked since."""
     station = Station(timeout_s=2.0, clock_ns=lambda: 100_000_000_000)
     results: list[StationResult] = []
-    station.subscribe(results.append)
+    station.events.subscribe(StationResult, results.append, name="test")
     sink = StationSink(station, sources=1)
     station.start()
     station.source_back()

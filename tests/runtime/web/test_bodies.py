@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from edgeseg.runtime.adapters.http_service import HttpService
+from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.connections import Connections
@@ -33,7 +34,9 @@ class Door:
 @contextmanager
 def http_service() -> Iterator[Door]:
     station, done = Station(), list[int]()
-    station.subscribe(lambda result: done.append(result.trigger.trigger_id))
+    station.events.subscribe(
+        StationResult, lambda result: done.append(result.trigger.trigger_id), name="test"
+    )
     service = HttpService(
         station,
         host="127.0.0.1",

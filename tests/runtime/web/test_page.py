@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from edgeseg.contract.prediction import Region
-from edgeseg.runtime.drift.sink import DriftSink, drift_event
+from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.station.codes import Check
 from edgeseg.runtime.station.station import Station
-from edgeseg.runtime.web.page_sink import PageSink, RecipeChoice
+from edgeseg.runtime.web.page_sink import PageSink
 from tests.doubles.chromium import Browser
 from tests.support.brightness_model import brightness_metadata
 from tests.support.scored_frames import THRESHOLD, FakeView, make_result, passing_part
@@ -42,11 +42,12 @@ class Run:
         self.view.names[0] = "camera <b>0</b>"  # a name is text, never markup
         self.view.alarm = True
         self.distance, self.errors = 100.0, []
+        self.station = Station()
         metadata = replace(brightness_metadata(), name="bottle")
         self.drift = DriftSink(
             metadata,
             window=32,
-            on_change=lambda result, state: self.page.add_event(drift_event(result, state)),
+            publish=lambda change: self.page.on_event(change),
         )
         self.page = PageSink(
             metadata=metadata,
@@ -59,6 +60,8 @@ class Run:
             title="Line 3",
             drift=self.drift,
             recorder=self.recorder,
+            station=self.station,
+            recipes=("bottle",),
         )
         self.paused, self._round, self._stop = False, threading.Lock(), threading.Event()
         self._sources = sources
@@ -214,12 +217,9 @@ def test_a_defect_says_how_bad_it_is(browser: Browser, run: Run, peak: float, sh
 def test_a_station_without_an_approved_model_shows_no_good_part(
     browser: Browser, run: Run, tmp_path: Path
 ) -> None:
-    station, asked = Station(), []
+    station, asked = run.station, []
     station.start()
     station.attach_check(lambda: asked.append(True) or station.begin_check() is None)
-    names = {"names": ["bottle"], "current": lambda: "bottle", "loading": lambda: False}
-    run.page.offer_recipes(RecipeChoice(**names, load=lambda name: True))
-    run.page.follow(station)
     tab = browser.open(run.page.url, size_wh=PHONE)
     tab.wait_for("document.getElementById('check').textContent === 'Check'")
     tab.evaluate("window.confirm = () => true")

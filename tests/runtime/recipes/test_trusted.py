@@ -18,11 +18,11 @@ from edgeseg.contract.signing_keys import make_keys
 from edgeseg.errors import RuntimeFailure
 from edgeseg.progress import ignore
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
-from edgeseg.runtime.changeover.warm_sessions import WarmSessions
-from edgeseg.runtime.golden.install import roll_back
+from edgeseg.runtime.recipes.install import roll_back
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import put_model
+from edgeseg.runtime.recipes.warm_sessions import WarmSessions
 from edgeseg.runtime.station.codes import Check, ErrorCode
 from tests.doubles.rig import Rig
 from tests.support.brightness_model import brightness_metadata, write_brightness_model

@@ -15,12 +15,11 @@ from edgeseg.errors import UsageError
 from edgeseg.files import file_sha256
 from edgeseg.progress import ignore
 from edgeseg.runtime.adapters.modbus_map import CONTROL, JOB_LOAD, Control
-from edgeseg.runtime.changeover import model_watch
-from edgeseg.runtime.golden.expected import read_expected
-from edgeseg.runtime.golden.install import roll_back
-from edgeseg.runtime.golden.open_judge import check_recipe
-from edgeseg.runtime.golden.record import records_of
-from edgeseg.runtime.product import offer_recipes
+from edgeseg.runtime.recipes import model_watch
+from edgeseg.runtime.recipes.approval import read_expected
+from edgeseg.runtime.recipes.check_record import records_of
+from edgeseg.runtime.recipes.install import roll_back
+from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import put_model, versions_of
 from edgeseg.runtime.station.codes import Check, ErrorCode
@@ -84,9 +83,7 @@ def test_a_plc_or_a_program_changes_the_recipe(
 
 
 def test_people_change_the_recipe_on_the_page(folder: Path) -> None:
-    with line(folder) as rig, page_site() as site:
-        rig.run.sinks.append(site.page)
-        offer_recipes(RecipeStore(folder=folder), rig.run, rig.line)
+    with line(folder) as rig, page_site(station=rig.station, recipes=rig.run.recipes) as site:
         asked = {"method": "POST", "X_Edgeseg": "page"}
         status, _, answer = site.ask("/recipe", body=json.dumps({"recipe": "low"}), **asked)
         assert (status, json.loads(answer)) == (200, {"accepted": True})

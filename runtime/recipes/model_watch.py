@@ -8,24 +8,18 @@ import threading
 from dataclasses import dataclass
 
 from edgeseg.errors import EdgesegError, RuntimeFailure
-from edgeseg.runtime.changeover.changeover import (
-    Changeover,
-    Running,
-    StuckError,
-    Surroundings,
-    recipe_event,
-)
-from edgeseg.runtime.changeover.warm_sessions import (
-    Signature,
-    WarmModel,
-    WarmSessions,
-    signature_of,
-)
-from edgeseg.runtime.golden.check import Judge, approve, check_golden, prove
-from edgeseg.runtime.golden.expected import Expected, read_expected, write_expected
-from edgeseg.runtime.golden.record import write_record
+from edgeseg.runtime.recipes.approval import Expected, read_expected, write_expected
+from edgeseg.runtime.recipes.changeover import Changeover, LineParts, Running, StuckError
+from edgeseg.runtime.recipes.check_record import write_record
+from edgeseg.runtime.recipes.golden_check import RecipeJudge, approve, check_golden, prove
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.versions import keep_version
+from edgeseg.runtime.recipes.warm_sessions import (
+    FileStates,
+    WarmModel,
+    WarmSessions,
+    file_states,
+)
 
 EVERY_S = 1.0  # between looks at the files, and how long they must be at rest
 
@@ -41,10 +35,10 @@ class _Proven:
 class ModelWatch:
     """Looks at the files of the recipe that runs; a thread of its own while it is started."""
 
-    def __init__(self, changeover: Changeover, warm: WarmSessions, around: Surroundings) -> None:
+    def __init__(self, changeover: Changeover, warm: WarmSessions, around: LineParts) -> None:
         self._changeover, self._warm, self._around = changeover, warm, around
-        self._seen: Signature | None = None
-        self._tried: Signature | None = None  # of the files that need no second look
+        self._seen: FileStates | None = None
+        self._tried: FileStates | None = None  # of the files that need no second look
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="model-watch", daemon=True)
 
@@ -68,9 +62,9 @@ class ModelWatch:
     def look(self) -> bool:
         """Look once; true when a new model was swapped in."""
         running = self._changeover.running
-        now = signature_of(running.recipe.model)
+        now = file_states(running.recipe.model)
         at_rest, self._seen = now == self._seen, now
-        if now in (running.model.signature, self._tried) or not (now and at_rest):
+        if now in (running.model.files, self._tried) or not (now and at_rest):
             return False
         self._tried = now  # whatever comes of it: a proof takes seconds of a station's time
         try:
@@ -86,7 +80,7 @@ class ModelWatch:
         recipe, model = loaded.recipe, loaded.model
         try:
             expected = read_expected(recipe)
-            judge = Judge(recipe, model.session)
+            judge = RecipeJudge(recipe, model.session)
             known = expected.model_sha256 == model.session.model_sha256
             if self._warm.trusting and not known:
                 raise RuntimeFailure(
@@ -127,9 +121,9 @@ class ModelWatch:
             keep_version(recipe)
         sha256 = model.session.model_sha256
         self._around.note(f"recipe {recipe.name}: its new model {str(sha256)[:12]}... runs")
-        self._around.tell(recipe_event("model_swapped", recipe, {"model_sha256": sha256}))
+        self._around.publish_event("model_swapped", recipe, {"model_sha256": sha256})
         return True
 
     def _refuse(self, recipe: Recipe, reason: str) -> None:
         self._around.note(f"recipe {recipe.name}: its new model is refused, {reason}")
-        self._around.tell(recipe_event("model_refused", recipe, {"reason": reason}))
+        self._around.publish_event("model_refused", recipe, {"reason": reason})

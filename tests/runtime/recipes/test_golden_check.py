@@ -14,11 +14,11 @@ from edgeseg.contract.images import write_image
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.progress import ignore
 from edgeseg.runtime.backends.base import Outputs
-from edgeseg.runtime.golden import record as record_module
-from edgeseg.runtime.golden.check import Judge, approve, check_golden, prove
-from edgeseg.runtime.golden.expected import read_expected, write_expected
-from edgeseg.runtime.golden.open_judge import check_recipe
-from edgeseg.runtime.golden.record import CheckRecord, records_of, write_record
+from edgeseg.runtime.recipes import check_record as record_module
+from edgeseg.runtime.recipes.approval import read_expected, write_expected
+from edgeseg.runtime.recipes.check_record import CheckRecord, records_of, write_record
+from edgeseg.runtime.recipes.golden_check import RecipeJudge, approve, check_golden, prove
+from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.recipe import Recipe
 from tests.doubles.fakes import BrightnessSession
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -124,9 +124,9 @@ class Wandering(BrightnessSession):
 
 def test_answers_that_differ_between_repeats_fail(bottle: Recipe) -> None:
     metadata = brightness_metadata()
-    write_expected(bottle, approve(Judge(bottle, BrightnessSession(metadata))))
-    assert check_golden(Judge(bottle, BrightnessSession(metadata))).passed
-    record = check_golden(Judge(edit(bottle, "= 0.01 ", "= 9.0 "), Wandering(metadata)))
+    write_expected(bottle, approve(RecipeJudge(bottle, BrightnessSession(metadata))))
+    assert check_golden(RecipeJudge(bottle, BrightnessSession(metadata))).passed
+    record = check_golden(RecipeJudge(edit(bottle, "= 0.01 ", "= 9.0 "), Wandering(metadata)))
     assert record.problems[0] == "good/150.png: scores of 3 repeats differ by 1"
     assert record.largest_spread == pytest.approx(1.0)
 
@@ -137,23 +137,23 @@ def test_a_score_that_is_no_number_fails(bottle: Recipe) -> None:
             maps, scores, grids = super()._run(frames_nhwc)
             return maps, scores * np.float32(np.nan), grids
 
-    record = check_golden(Judge(bottle, Broken(brightness_metadata())))
+    record = check_golden(RecipeJudge(bottle, Broken(brightness_metadata())))
     assert not record.passed
     assert record.pictures[0].score is None
     json.dumps(record.facts(), allow_nan=False)
     with pytest.raises(RuntimeFailure, match="gives no finite score"):
-        approve(Judge(bottle, Broken(brightness_metadata())))
+        approve(RecipeJudge(bottle, Broken(brightness_metadata())))
 
 
 def test_a_new_model_is_proven_by_its_verdicts_alone(bottle: Recipe) -> None:
     dimmer = BrightnessSession(brightness_metadata(threshold=190.0))
-    assert prove(Judge(bottle, dimmer)).passed
+    assert prove(RecipeJudge(bottle, dimmer)).passed
     worse = BrightnessSession(brightness_metadata(threshold=165.0))
-    record = prove(Judge(bottle, worse))
+    record = prove(RecipeJudge(bottle, worse))
     assert record.problems == ("good/170.png: judged defect, expected good",)
     assert (record.false_alarms.mistakes, record.misses.mistakes) == (1, 0)
     blind = BrightnessSession(brightness_metadata(threshold=230.0))
-    assert prove(Judge(bottle, blind)).problems == ("bad/220.png: judged good, expected bad",)
+    assert prove(RecipeJudge(bottle, blind)).problems == ("bad/220.png: judged good, expected bad",)
 
 
 def test_a_wrong_verdict_is_not_approved(bottle: Recipe) -> None:

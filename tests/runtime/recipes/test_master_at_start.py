@@ -10,8 +10,8 @@ import pytest
 from edgeseg.contract.images import write_image
 from edgeseg.runtime.adapters.modbus_map import STATUS, Status
 from edgeseg.runtime.capture.frame_tap import FrameTap
-from edgeseg.runtime.changeover import changeover
-from edgeseg.runtime.changeover.changeover import MASTER_WANTED
+from edgeseg.runtime.recipes import changeover
+from edgeseg.runtime.recipes.changeover import MASTER_WANTED
 from edgeseg.runtime.recipes.recipe import read_recipe
 from edgeseg.runtime.station.codes import Check, CheckAnswer
 from edgeseg.runtime.web.page_sink import PageSink

@@ -16,17 +16,17 @@ from functools import partial
 from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session
-from edgeseg.runtime.changeover.warm_sessions import WarmModel, WarmSessions
-from edgeseg.runtime.golden.check import Image, Judge, check_golden, failed_record
-from edgeseg.runtime.golden.expected import golden_files
-from edgeseg.runtime.golden.record import CheckRecord, write_record
+from edgeseg.runtime.recipes.approval import golden_files
+from edgeseg.runtime.recipes.check_record import CheckRecord, write_record
+from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, check_golden, failed_record
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import keep_version
-from edgeseg.runtime.records import SCHEMA
-from edgeseg.runtime.scoring.pipeline import Change, Pipeline
+from edgeseg.runtime.recipes.warm_sessions import WarmModel, WarmSessions
+from edgeseg.runtime.records import SCHEMA, LoggedEvent, ModelChange
+from edgeseg.runtime.scoring.pipeline import ModelSwap, Pipeline
 from edgeseg.runtime.station.codes import Check
-from edgeseg.runtime.station.records import Job
+from edgeseg.runtime.station.records import Job, StationResult
 from edgeseg.runtime.station.station import Station
 
 _SWAP_S = 60.0  # for the frame that is being scored, and the check of a model that is in use
@@ -34,20 +34,51 @@ _CAMERA_S = 60.0  # for a camera that has never delivered: it is switched on wit
 _MASTER_S = 10.0  # for the frames of a master part
 MASTER_WANTED = "put the master part under the camera and wait, or request a check"
 _CHECK_S = 600.0  # for a check on request, of however many pictures
-Event = dict[str, object]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class RecipeEvent(LoggedEvent):
+    """What happened to a recipe."""
+
+    kind: str
+    recipe: str
+    number: int
+    details: Mapping[str, object]
+    wall_s: float = field(default_factory=time.time)
+    monotonic_s: float = field(default_factory=time.monotonic)
+
+    def facts(self) -> dict[str, object]:
+        """Its line of the event log."""
+        return {
+            "schema": SCHEMA,
+            "event": self.kind,
+            "wall_s": round(self.wall_s, 6),
+            "monotonic_s": round(self.monotonic_s, 6),
+            "recipe": self.recipe,
+            "number": self.number,
+            **self.details,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineParts:
     """The run in which recipes change."""
 
     pipeline: Pipeline
     station: Station
     note: Note
-    tell: Callable[[Event], None]  # events for the log and the page
     jobs: dict[str, Job] = field(default_factory=dict)  # of recipes that have run
-    # Told from the scoring thread, before the first frame of another model.
-    on_model: tuple[Callable[[Session, str], None], ...] = ()
+
+    def publish_model(self, recipe: Recipe, session: Session) -> None:
+        """Before the first frame of another model, from the scoring thread."""
+        key = f"{recipe.name} {session.model_sha256}"
+        self.pipeline.events.publish(ModelChange(metadata=session.metadata, key=key))
+
+    def publish_event(self, kind: str, recipe: Recipe, facts: Mapping[str, object]) -> None:
+        """For the log and the page."""
+        number = recipe.settings.number
+        event = RecipeEvent(kind=kind, recipe=recipe.name, number=number, details=facts)
+        self.pipeline.events.publish(event)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +97,7 @@ class Changeover:
     """Loads recipes for a station; `load` is its JobLoader."""
 
     def __init__(
-        self, store: RecipeStore, warm: WarmSessions, running: Running, around: Surroundings
+        self, store: RecipeStore, warm: WarmSessions, running: Running, around: LineParts
     ) -> None:
         self._store, self._warm, self._around = store, warm, around
         self.running = running
@@ -76,7 +107,9 @@ class Changeover:
         self._checking = False
         self._failed: set[str] = set()  # recipes that have to pass a check before they inspect
         self._asked, self._answered, self._end = (threading.Event() for _ in range(3))
-        around.station.subscribe(lambda result: self._answered.set())
+        around.station.events.subscribe(
+            StationResult, lambda result: self._answered.set(), name="changeover"
+        )
         around.station.attach_jobs(self.load)
         around.station.attach_check(self.check)
         self._thread = threading.Thread(target=self._run, name="changeover", daemon=True)
@@ -86,8 +119,7 @@ class Changeover:
         recipe = self.running.recipe
         keep_version(recipe)
         session = self.running.model.session
-        for listener in self._around.on_model:
-            listener(session, recipe.name)
+        self._around.publish_model(recipe, session)
         record = self._check(recipe, session)
         if record is None or record.passed:
             self._warm.remember(recipe)
@@ -155,7 +187,7 @@ class Changeover:
             live = self._live_master(recipe)
 
             def check() -> CheckRecord:
-                judge = Judge(recipe, session, between=pipeline.tick)
+                judge = RecipeJudge(recipe, session, between=pipeline.tick)
                 if isinstance(live, EdgesegError):
                     raise live
                 return check_golden(judge, live=live)
@@ -166,7 +198,7 @@ class Changeover:
                     self._checking = False
                     self._announce(recipe, record)
 
-            change = Change(session=session, scorer=pipeline.scorer, then=prove)
+            change = ModelSwap(session=session, scorer=pipeline.scorer, then=prove)
             if not pipeline.change(change, timeout_s=_CHECK_S):
                 self._around.note(f"golden check: not done within {_CHECK_S:g} s")
 
@@ -197,7 +229,7 @@ class Changeover:
         how = "warm" if was_warm else "cold"
         self._around.note(f"recipe {recipe.name}: loaded in {1e3 * seconds:.0f} ms ({how})")
         facts = {"seconds": round(seconds, 4), "waited": round(waited_s, 4), "warm": was_warm}
-        self._around.tell(recipe_event("changeover", recipe, facts))
+        self._around.publish_event("changeover", recipe, facts)
 
     def swap(self, recipe: Recipe, model: WarmModel, *, then: Callable[[], None]) -> None:
         """Inspect with a model from the next frame on; with `swapping` held."""
@@ -207,11 +239,10 @@ class Changeover:
 
         def arrived() -> None:
             self.running = Running(recipe=recipe, model=model)
-            for listener in around.on_model:
-                listener(session, recipe.name)
+            around.publish_model(recipe, session)
             then()
 
-        change = Change(session=session, scorer=scorer, then=arrived)
+        change = ModelSwap(session=session, scorer=scorer, then=arrived)
         if not around.pipeline.change(change, timeout_s=_SWAP_S):
             raise StuckError(f"the frame before it was not scored within {_SWAP_S:g} s")
         self._warm.keep(recipe.name, model)
@@ -243,7 +274,7 @@ class Changeover:
 
     def _fail(self, recipe: Recipe, reason: str) -> None:
         self._around.note(f"recipe {recipe.name}: not loaded, {reason}")
-        self._around.tell(recipe_event("changeover_failed", recipe, {"reason": reason}))
+        self._around.publish_event("changeover_failed", recipe, {"reason": reason})
         with self._lock:
             if self._wanted is recipe:
                 self._wanted = None
@@ -260,7 +291,7 @@ class Changeover:
     def _check(self, recipe: Recipe, session: Session) -> CheckRecord | None:
         """At a start or changeover: if the recipe says so, or its last check failed."""
         if recipe.settings.golden.at_start or recipe.name in self._failed:
-            return self._checked(recipe, lambda: check_golden(Judge(recipe, session)))
+            return self._checked(recipe, lambda: check_golden(RecipeJudge(recipe, session)))
         return None
 
     def _live_master(self, recipe: Recipe) -> Sequence[Image] | EdgesegError:
@@ -326,22 +357,9 @@ class Changeover:
         word = "passed" if record.passed else "FAILED"
         self._around.note(f"golden check of {recipe.name} {word}: {record.summary}")
         facts = {"passed": record.passed, "problems": list(record.problems)}
-        self._around.tell(recipe_event("golden_check", recipe, facts))
+        self._around.publish_event("golden_check", recipe, facts)
 
     def _job(self, recipe: Recipe) -> Job:
         job = Job(number=recipe.settings.number, name=recipe.name)
         self._around.jobs[recipe.name] = job
         return job
-
-
-def recipe_event(kind: str, recipe: Recipe, facts: Mapping[str, object]) -> Event:
-    """What happened to a recipe, in the form of the event log."""
-    return {
-        "schema": SCHEMA,
-        "event": kind,
-        "wall_s": round(time.time(), 6),
-        "monotonic_s": round(time.monotonic(), 6),
-        "recipe": recipe.name,
-        "number": recipe.settings.number,
-        **facts,
-    }

@@ -19,14 +19,14 @@ from edgeseg.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.ran_versions import RanVersions
-from edgeseg.runtime.golden.open_judge import Opening
+from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.recipes.recipe import FILE, Recipe, read_recipe
 from edgeseg.runtime.recipes.versions import model_files
 
-Signature = tuple[tuple[str, int, int, int, int], ...]
+FileStates = tuple[tuple[str, int, int, int, int], ...]
 
 
-def signature_of(model: Path, *more: Path) -> Signature:
+def file_states(model: Path, *more: Path) -> FileStates:
     """Changes whenever a model's files, or others, are replaced; reads none of them."""
     stats = [(path.name, path.stat()) for path in (*model_files(model), *more)]
     return tuple(
@@ -40,8 +40,8 @@ class WarmModel:
     """An open model, and what it costs."""
 
     session: Session
-    signature: Signature  # of the model's files when they were opened
-    decided: Signature | str  # of all that decides: see `_decided`
+    files: FileStates  # of the model's files when they were opened
+    decided: FileStates | str  # of all that decides: see `_decided`
     bytes: int
 
 
@@ -60,8 +60,8 @@ class WarmSessions:
     What `take` gives belongs to the taker until `keep` or `drop`. One thread at a time.
     """
 
-    def __init__(self, opening: Opening, *, limit_mb: float, note: Note) -> None:
-        self._opening, self._limit_bytes, self._note = opening, int(limit_mb * 1e6), note
+    def __init__(self, options: SessionOptions, *, limit_mb: float, note: Note) -> None:
+        self._options, self._limit_bytes, self._note = options, int(limit_mb * 1e6), note
         self._models: OrderedDict[str, WarmModel] = OrderedDict()  # the most recent last
         self._ran = RanVersions()
 
@@ -73,7 +73,7 @@ class WarmSessions:
     @property
     def trusting(self) -> bool:
         """Whether only signed files are opened."""
-        return bool(self._opening.session.trust)
+        return bool(self._options.trust)
 
     def take(self, found: Recipe) -> Loaded:
         """A recipe read anew, with its model: warm, or opened if anything that decides changed."""
@@ -117,7 +117,7 @@ class WarmSessions:
 
     def _read(self, found: Recipe) -> Recipe:
         """What lies in the folder now, and only what is signed where keys are trusted."""
-        recipe = read_recipe(found.folder, trust=self._opening.session.trust)
+        recipe = read_recipe(found.folder, trust=self._options.trust)
         if recipe.settings.number != found.settings.number:
             raise RuntimeFailure(
                 f"{recipe.folder}: its number is {recipe.settings.number} now and was "
@@ -127,31 +127,27 @@ class WarmSessions:
         return recipe
 
     def _open(self, recipe: Recipe) -> Loaded:
-        signature, before = signature_of(recipe.model), _resident_bytes()
+        files, before = file_states(recipe.model), _resident_bytes()
         decided = _decided(recipe)
         session = open_session(
-            recipe.model,
-            backend=self._opening.backend,
-            options=replace(self._opening.session, files=recipe.files),
-            allow_random_weights=self._opening.allow_random_weights,
-            note=self._note,
+            recipe.model, replace(self._options, files=recipe.files), note=self._note
         )
         warm_up(session, batch=session.max_batch)
         on_disk = sum(path.stat().st_size for path in model_files(recipe.model))
         # A device's own memory is not seen from here: count at least what lies on the disk.
         cost = max(_resident_bytes() - before, on_disk)
-        model = WarmModel(session=session, signature=signature, decided=decided, bytes=cost)
+        model = WarmModel(session=session, files=files, decided=decided, bytes=cost)
         return Loaded(recipe=recipe, model=model)
 
 
-def _decided(recipe: Recipe) -> Signature | str:
+def _decided(recipe: Recipe) -> FileStates | str:
     """Changes with anything that decides: the hash of all that was signed, or the files' state.
 
     Golden pictures that nobody signed are held against their approval whenever they are used.
     """
     if recipe.statement is not None:
         return recipe.statement.sha256()
-    return signature_of(recipe.model, recipe.folder / FILE)
+    return file_states(recipe.model, recipe.folder / FILE)
 
 
 def _resident_bytes() -> int:

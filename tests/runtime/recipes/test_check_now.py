@@ -16,10 +16,10 @@ from edgeseg.runtime.adapters.modbus_map import (
     Control,
     Status,
 )
-from edgeseg.runtime.golden.record import records_of
-from edgeseg.runtime.product import offer_recipes
+from edgeseg.runtime.recipes.check_record import records_of
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.station.codes import Check, CheckAnswer, ErrorCode
+from edgeseg.runtime.station.records import StationResult
 from tests.doubles.broker import Broker, mosquitto
 from tests.doubles.opcua_peer import Peer, visit
 from tests.doubles.plc import ModbusPlc
@@ -149,10 +149,7 @@ def test_opc_ua_checks_and_loads_recipes(folder: Path) -> None:
 
 
 def test_the_page(folder: Path) -> None:
-    with line(folder) as rig, page_site() as site:
-        rig.run.sinks.append(site.page)
-        offer_recipes(RecipeStore(folder=folder), rig.run, rig.line)
-        site.page.follow(rig.station)
+    with line(folder) as rig, page_site(station=rig.station, recipes=rig.run.recipes) as site:
         asked = {"method": "POST", "body": '{"check": true}', "X_Edgeseg": "page"}
         status, _, answer = site.ask("/check", **asked)
         assert (status, json.loads(answer)) == (200, {"accepted": True})
@@ -211,7 +208,11 @@ def test_triggers_meanwhile_are_all_answered_and_none_is_good(folder: Path, pass
         spoil(folder)
     states: list[tuple[Check, str]] = []
     with line(folder, queue_size=4) as rig:
-        rig.station.subscribe(lambda r: states.append((rig.station.words().check, r.verdict)))
+        rig.station.events.subscribe(
+            StationResult,
+            lambda r: states.append((rig.station.words().check, r.verdict)),
+            name="test",
+        )
         triggers_during(rig, rig.station.check_now)
         words = rig.station.words()
     assert words.triggers == words.results == len(rig.results)

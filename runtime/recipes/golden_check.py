@@ -17,7 +17,7 @@ from edgeseg.contract.images import decode_image
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
-from edgeseg.runtime.golden.expected import (
+from edgeseg.runtime.recipes.approval import (
     Expected,
     GoldenPicture,
     MasterScore,
@@ -25,17 +25,17 @@ from edgeseg.runtime.golden.expected import (
     master_files,
     read_expected,
 )
-from edgeseg.runtime.golden.master import MasterLook, compare_master
-from edgeseg.runtime.golden.record import CheckRecord, PictureCheck, Rate, utc_now
+from edgeseg.runtime.recipes.check_record import CheckRecord, PictureCheck, Rate, utc_now
+from edgeseg.runtime.recipes.master_part import MasterLook, compare_master
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.records import FrameResult
-from edgeseg.runtime.scoring.meters import Meters
+from edgeseg.runtime.scoring.meters import StreamMeters
 from edgeseg.runtime.scoring.scorer import Scorer
 
 Image = NDArray[np.uint8]
 
 
-class Judge:
+class RecipeJudge:
     """A recipe's session, as the stream uses it, for single pictures."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Judge:
         self.recipe, self.session = recipe, session
         self._between = between  # pictures: a loop that checks in its own thread stays alive
         self.scorer = Scorer(
-            session, [recipe.name], config=recipe.scorer_config(), meters=Meters(1)
+            session, [recipe.name], config=recipe.scorer_config(), meters=StreamMeters(1)
         )
 
     def look(self, image_hwc: Image, *, name: str) -> FrameResult:
@@ -73,7 +73,7 @@ class _Finding:
     master: MasterLook | None = None
 
 
-def approve(judge: Judge, *, master: Sequence[Image] | None = None) -> Expected:
+def approve(judge: RecipeJudge, *, master: Sequence[Image] | None = None) -> Expected:
     """Take today's verdicts and scores of the golden set as right; wrong verdicts are refused."""
     pictures = []
     for name, path in golden_files(judge.recipe):
@@ -110,7 +110,7 @@ def approve(judge: Judge, *, master: Sequence[Image] | None = None) -> Expected:
     )
 
 
-def check_golden(judge: Judge, *, live: Sequence[Image] = ()) -> CheckRecord:
+def check_golden(judge: RecipeJudge, *, live: Sequence[Image] = ()) -> CheckRecord:
     """Score the golden set, and a live master part if there are frames of it."""
     expected, found = read_expected(judge.recipe), _Finding()
     found.problems += _identity(judge, expected)
@@ -122,7 +122,7 @@ def check_golden(judge: Judge, *, live: Sequence[Image] = ()) -> CheckRecord:
     return _record(judge, found)
 
 
-def prove(judge: Judge) -> CheckRecord:
+def prove(judge: RecipeJudge) -> CheckRecord:
     """What a new model has to show: the right verdict on every golden picture.
 
     Its scores may be others, since it is another model; they are approved with it.
@@ -141,7 +141,7 @@ def failed_record(recipe: Recipe, error: EdgesegError) -> CheckRecord:
     )
 
 
-def _identity(judge: Judge, expected: Expected) -> Iterator[str]:
+def _identity(judge: RecipeJudge, expected: Expected) -> Iterator[str]:
     """Another file, precision or threshold is another inspection, whatever its scores."""
     session = judge.session
     if session.model_sha256 != expected.model_sha256:
@@ -188,7 +188,7 @@ def _master_frames(recipe: Recipe) -> list[Image]:
 
 
 def _check_picture(
-    judge: Judge, picture: GoldenPicture, found: _Finding, *, same_model: bool
+    judge: RecipeJudge, picture: GoldenPicture, found: _Finding, *, same_model: bool
 ) -> None:
     image_hwc = _picture(judge.recipe, picture, found)
     if image_hwc is None:
@@ -226,7 +226,7 @@ def _verdict_problems(
 
 
 def _score_problems(
-    judge: Judge, score: float | None, spread: float, picture: GoldenPicture
+    judge: RecipeJudge, score: float | None, spread: float, picture: GoldenPicture
 ) -> Iterator[str]:
     bounds, threshold = judge.recipe.settings.golden, abs(judge.scorer.thresholds.score)
     limit = bounds.score_tolerance * threshold
@@ -236,7 +236,9 @@ def _score_problems(
         yield f"scores of {bounds.repeats} repeats differ by {spread:.4g}"
 
 
-def _check_master(judge: Judge, expected: Expected, live: Sequence[Image], found: _Finding) -> None:
+def _check_master(
+    judge: RecipeJudge, expected: Expected, live: Sequence[Image], found: _Finding
+) -> None:
     frames = _master_frames(judge.recipe)
     if not frames or expected.master is None:
         raise UsageError(
@@ -258,7 +260,7 @@ def _check_master(judge: Judge, expected: Expected, live: Sequence[Image], found
     found.problems += [f"master part: {text}" for text in problems]
 
 
-def _master_score(judge: Judge, frames: Sequence[Image]) -> MasterScore:
+def _master_score(judge: RecipeJudge, frames: Sequence[Image]) -> MasterScore:
     results = [judge.look(image_hwc, name="the master part") for image_hwc in frames]
     verdicts: set[str] = {result.verdict for result in results}
     if len(verdicts) > 1:
@@ -270,7 +272,7 @@ def _master_score(judge: Judge, frames: Sequence[Image]) -> MasterScore:
     return MasterScore(verdict=verdicts.pop(), score=float(np.mean(scores)))
 
 
-def _record(judge: Judge, found: _Finding) -> CheckRecord:
+def _record(judge: RecipeJudge, found: _Finding) -> CheckRecord:
     session, good = judge.session, [item for item in found.pictures if item.label == "good"]
     bad = [item for item in found.pictures if item.label == "bad"]
     spreads = [item.spread for item in found.pictures if item.spread is not None]
@@ -300,7 +302,7 @@ def _plain(master: MasterLook) -> dict[str, float]:
     }
 
 
-def _score(result: FrameResult, name: str | Path, judge: Judge) -> float:
+def _score(result: FrameResult, name: str | Path, judge: RecipeJudge) -> float:
     score = result.prediction.score
     if not math.isfinite(score):
         raise RuntimeFailure(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.runtime.changeover import warm_sessions as module
-from edgeseg.runtime.changeover.warm_sessions import Loaded, WarmModel, WarmSessions
+from edgeseg.runtime.recipes import warm_sessions as module
 from edgeseg.runtime.recipes.recipe import Recipe
+from edgeseg.runtime.recipes.warm_sessions import Loaded, WarmModel, WarmSessions
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.recipe_folders import CPU, new_recipe
 

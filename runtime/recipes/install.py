@@ -17,10 +17,11 @@ from edgeseg.progress import Note
 from edgeseg.runtime.backends.kept_choice import replaced_choice
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.ran_versions import RanVersions
-from edgeseg.runtime.golden.check import approve, prove
-from edgeseg.runtime.golden.expected import read_expected, stage_expected
-from edgeseg.runtime.golden.open_judge import Opening, opened_judge
-from edgeseg.runtime.golden.record import write_record
+from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.recipes.approval import read_expected, stage_expected
+from edgeseg.runtime.recipes.check_record import write_record
+from edgeseg.runtime.recipes.golden_check import approve, prove
+from edgeseg.runtime.recipes.open_judge import opened_judge
 from edgeseg.runtime.recipes.recipe import APPROVAL, Recipe
 from edgeseg.runtime.recipes.versions import (
     ALONG,
@@ -32,7 +33,7 @@ from edgeseg.runtime.recipes.versions import (
 )
 
 
-def install_model(recipe: Recipe, model: Path, opening: Opening, *, note: Note) -> None:
+def install_model(recipe: Recipe, model: Path, options: SessionOptions, *, note: Note) -> None:
     """Let a model take the place of the recipe's, if it gets every golden picture right.
 
     The one before is kept as a version. A stream that runs the recipe proves the new one again and
@@ -40,7 +41,7 @@ def install_model(recipe: Recipe, model: Path, opening: Opening, *, note: Note) 
     """
     read_expected(recipe)
     _note_choice(recipe, model, note)
-    with opened_judge(recipe, opening, note=note, model=model) as judge:
+    with opened_judge(recipe, options, note=note, model=model) as judge:
         record = prove(judge)
         write_record(recipe, record)
         if not record.passed:

@@ -13,9 +13,9 @@ from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.files import file_sha256
 from edgeseg.progress import ignore
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice, write_sidecar
-from edgeseg.runtime.golden.expected import read_expected
-from edgeseg.runtime.golden.install import install_model, roll_back
-from edgeseg.runtime.golden.open_judge import check_recipe
+from edgeseg.runtime.recipes.approval import read_expected
+from edgeseg.runtime.recipes.install import install_model, roll_back
+from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.versions import keep_version, versions_of
 from tests.support.brightness_model import brightness_metadata, write_brightness_model

@@ -1,1 +1,0 @@
-"""From one product to the next while the line runs: warm models, and swaps between frames."""
