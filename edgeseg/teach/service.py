@@ -24,12 +24,12 @@ from edgeseg.teach.fit_log import FitLog
 from edgeseg.teach.learn_service import Facts, LearnService, Mark
 from edgeseg.teach.picture_list import PAGE
 from edgeseg.teach.pictures import Limits, Pictures, stem_of_now
-from edgeseg.teach.process import CHILD, Work
 from edgeseg.teach.project import KINDS, Kind, Project, RegionSettings, check_picture_name
 from edgeseg.teach.reference import draw, view
 from edgeseg.teach.station import NO_CAMERA, STOPPED, Station
 from edgeseg.teach.thumbnails import shrunk_jpeg
 from edgeseg.teach.versions import Versions
+from edgeseg.teach.work import CHILD, Work
 
 __all__ = ["Capturing", "Facts", "Kind", "Mark", "TeachService", "Who"]
 

@@ -10,7 +10,7 @@ from edgeseg.config import AUTO, FitConfig
 from edgeseg.contract.geometry import PLAIN, Geometry
 from edgeseg.contract.images import read_image, read_mask, write_image
 from edgeseg.data.datasets import Dataset, Sample
-from edgeseg.data.following import drawn, moved
+from edgeseg.fitting.locator.following import drawn, moved
 
 # How each category is found, in shares of the picture: a mark for those that do not stand out.
 # Chosen on good images: with the transistor's body alone they are less alike than as they lie,

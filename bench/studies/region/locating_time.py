@@ -15,9 +15,9 @@ from edgeseg.bench.harness.tabular import column
 from edgeseg.config import FitConfig
 from edgeseg.contract.geometry import Geometry, Pose, View
 from edgeseg.contract.images import write_image
-from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import EdgesegError
+from edgeseg.fitting.spaces import settle_geometry
 
 _REPEATS = 200
 _FULL_HW = (1080, 1920)
@@ -65,7 +65,7 @@ def _learned(locate: str, large: NDArray[np.uint8]) -> Geometry:
         for number, move in enumerate(_MOVES):
             write_image(Path(folder) / f"{number}.png", np.roll(large, move, (0, 1)))
         config = FitConfig(geometry=Geometry(locate=locate))
-        return looked_at(config, open_dataset(Path(folder))).geometry
+        return settle_geometry(config, open_dataset(Path(folder))).geometry
 
 
 def _timed(name: str, run: Callable[[], object]) -> Step:

@@ -30,13 +30,13 @@ from edgeseg.bench.studies.region.shared_features import evaluated
 from edgeseg.config import FitConfig
 from edgeseg.contract.geometry import Geometry
 from edgeseg.contract.images import read_image
-from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset
-from edgeseg.data.following import drawn, follow_error
 from edgeseg.errors import EdgesegError
 from edgeseg.evaluation.evaluate import Evaluation
 from edgeseg.files import write_json, write_text
 from edgeseg.fitting.fitting import FitOptions
+from edgeseg.fitting.locator.following import drawn, follow_error
+from edgeseg.fitting.spaces import settle_geometry
 
 JITTERS = ",".join(f"{shift}/{turn}" for shift in (0, 16, 8, 4) for turn in (0, 10, 5))
 
@@ -125,7 +125,7 @@ def pose_errors(
     """What locators find of planted poses, on good and on defective parts."""
     for way, where in located(category, dataset).items():
         try:
-            geometry = looked_at(replace(config, geometry=where), dataset).geometry
+            geometry = settle_geometry(replace(config, geometry=where), dataset).geometry
         except EdgesegError:  # the other table says so
             continue
         rng = np.random.default_rng(seed)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
-from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import UsageError
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
@@ -20,6 +19,7 @@ from edgeseg.fitting.fitting import FitOptions, finish, fitted_data
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import Shard
 from edgeseg.fitting.pooling import resolved_pool
+from edgeseg.fitting.spaces import settle_geometry
 from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
 from edgeseg.model.predictor import Embedder, Predictor
 
@@ -28,7 +28,7 @@ def evaluated(
     dataset: Dataset, configs: Mapping[str, FitConfig], options: FitOptions
 ) -> Iterator[tuple[str, Artefact, Evaluation]]:
     """Fit and evaluate settings that differ in nothing before the moments, as `fit` does."""
-    first = looked_at(next(iter(configs.values())), dataset, note=options.note)
+    first = settle_geometry(next(iter(configs.values())), dataset, note=options.note)
     space = FeatureSpace.load(first, weights=options.weights, note=options.note)
     embed = _remembering(space.embedder())  # the test images
     done: dict[int, tuple[Artefact, Evaluation]] = {}

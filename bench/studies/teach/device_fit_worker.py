@@ -46,7 +46,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _through(graph: Path, config: Any) -> Any:
-    from edgeseg.device.backbone_graph import BackboneGraph
+    from edgeseg.fitting.graph.backbone_graph import BackboneGraph
 
     return BackboneGraph(graph).space(config)
 

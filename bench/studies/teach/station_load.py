@@ -34,9 +34,9 @@ from edgeseg.runtime.capture.image_files import ImageFiles
 from edgeseg.runtime.capture.sources import SOURCES, Source
 from edgeseg.runtime.records import FrameResult, SourceEvent
 from edgeseg.runtime.sink_kinds import SINKS, SinkKind
-from edgeseg.teach.process import CHILD
 from edgeseg.teach.project import Project, ProjectSettings
 from edgeseg.teach.service import TeachService
+from edgeseg.teach.work import CHILD
 
 Image = NDArray[np.uint8]
 ODD = "odd.png"  # the picture that is marked and learned
