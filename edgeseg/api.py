@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.artefact.header import refuse_exported
 from edgeseg.config import DEFAULT_PRESET, FitConfig
+from edgeseg.contract.anchor import check_locate
 from edgeseg.contract.appearance import appearance_of
 from edgeseg.contract.geometry import PLAIN, Geometry, Polygon, Roi
 from edgeseg.contract.group_by import GroupBy
@@ -31,7 +32,6 @@ from edgeseg.contract.picture_kinds import Colour
 from edgeseg.contract.prediction import Channels, Prediction, check_frame
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.in_memory import Data, Folder, open_data
-from edgeseg.data.locating import check_locate
 from edgeseg.errors import UsageError
 from edgeseg.evaluation.evaluate import Evaluation, Visitor
 from edgeseg.evaluation.evaluate import evaluate as evaluate_on
@@ -260,8 +260,6 @@ def fit(
         fold=fold,
         seed=config.seed,
     ) as dataset:
-        for line in dataset.notes:
-            options.note(line)
         model = Model(fit_artefact(dataset, config, options))
     if out is not None:
         model.save(out)

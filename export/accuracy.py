@@ -1,16 +1,14 @@
 """Accuracy of the reference and of the file, on a labelled data set."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgeseg.artefact.artefact import Artefact
-from edgeseg.contract.metadata import KEY, NUMERICS, AccuracyRow, ModelMetadata, Thresholds
+from edgeseg.contract.metadata import NUMERICS, AccuracyRow, ModelMetadata, Thresholds
 from edgeseg.contract.metrics import stored_metrics
 from edgeseg.contract.precisions import EXACT
 from edgeseg.data.datasets import Dataset
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
-from edgeseg.export.exported import Exported
-from edgeseg.export.onnx_export import save_described
 from edgeseg.export.sessions import installed_backends
 from edgeseg.model.predictor import Predictor, frame_predictor, torch_predictor
 from edgeseg.progress import Note
@@ -18,16 +16,29 @@ from edgeseg.runtime.backends.session_options import AUTO
 from edgeseg.tables import aligned
 
 
+@dataclass(frozen=True, kw_only=True)
+class MeasuredAccuracy:
+    """What a file's metadata and the report of its export say of its accuracy."""
+
+    rows: tuple[AccuracyRow, ...]
+    before: Evaluation
+    after: Evaluation
+
+    @property
+    def report(self) -> dict[str, float | None]:
+        """For the report of an export."""
+        return {"pro_before": self.before.pro, "pro_after": self.after.pro}
+
+
 def measure_accuracy(
-    exported: Exported, artefact: Artefact, dataset: Dataset, *, note: Note
-) -> Exported:
-    """Evaluate reference and file, each at its own threshold, and keep the figures of both.
+    file: Path, stated: ModelMetadata, artefact: Artefact, dataset: Dataset, *, note: Note
+) -> MeasuredAccuracy:
+    """Evaluate the reference and a file of which this is stated, each at its own threshold.
 
     Every row of the metadata says in which precision its figures were measured.
     """
-    stated = exported.metadata
     backends = installed_backends(
-        exported.path,
+        file,
         precision=stated.precision,
         target=stated.target,
         batch=stated.input.batch,
@@ -50,9 +61,8 @@ def measure_accuracy(
     before = run(torch_predictor(artefact.model()), artefact.calibration.thresholds)
     after = run(candidate(), stated.threshold)
     note(_table(before, after, name=f"{stated.precision}, {name}"))
-    metadata = _rewrite(exported.path, _with_rows(stated, before, after))
-    report = exported.report | {"pro_before": before.pro, "pro_after": after.pro}
-    return replace(exported, metadata=metadata, report=report)
+    rows = _with_rows(stated, before, after)
+    return MeasuredAccuracy(rows=rows, before=before, after=after)
 
 
 def _with_rows(
@@ -72,14 +82,3 @@ def _table(before: Evaluation, after: Evaluation, *, name: str) -> str:
         texts = ("-" if value is None else f"{value:.4f}" for value in figures)
         rows.append([metric.label, *texts])
     return "\n".join(aligned(rows))
-
-
-def _rewrite(path: Path, rows: tuple[AccuracyRow, ...]) -> ModelMetadata:
-    """The same graph, which says its accuracy; what was chosen of it stays in its sidecar."""
-    import onnx
-
-    proto = onnx.load(path)
-    (item,) = (item for item in proto.metadata_props if item.key == KEY)
-    metadata = replace(ModelMetadata.from_json(item.value, source=str(path)), accuracy=rows)
-    item.value = metadata.to_json()
-    return save_described(proto, path, metadata)

@@ -12,7 +12,6 @@ import torch
 from onnx import ModelProto, helper, numpy_helper
 
 from edgeseg.config import FitConfig
-from edgeseg.device.graph_facts import KEY, GraphFacts
 from edgeseg.errors import ExportError
 from edgeseg.export.graph import (
     FACTOR,
@@ -26,6 +25,7 @@ from edgeseg.export.precision.refit import centring, embedding_tensor
 from edgeseg.extras import versions
 from edgeseg.files import atomic_path
 from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.graph.graph_facts import KEY, GraphFacts
 from edgeseg.model.factors import Factors, kept_directions
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.progress import Note, ignore

@@ -11,7 +11,7 @@ from onnx import ModelProto
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.artefact.model_metadata import describe_model
-from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.contract.metadata import AccuracyRow, ModelMetadata
 from edgeseg.contract.precisions import EXACT
 from edgeseg.contract.prediction import above
 from edgeseg.data.datasets import Dataset
@@ -57,6 +57,12 @@ class Made:
     def failures(self) -> list[str]:
         """What is wrong with it, backend by backend."""
         return [f"{row.backend}: {'; '.join(row.failures)}" for row in self.rows if row.failures]
+
+    def with_accuracy(self, rows: tuple[AccuracyRow, ...]) -> "Made":
+        """Return the same candidate, whose graph says its accuracy too."""
+        metadata = replace(self.metadata, accuracy=rows)
+        set_metadata(self.graph, metadata)
+        return replace(self, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +145,7 @@ class Trial:
             self.artefact.calibration.score_threshold,
             artefact.calibration.score_threshold,
         )
-        with self._saved(graph) as path:
+        with self.saved(graph) as path:
             backends = installed_backends(
                 path,
                 precision=self.options.precision,
@@ -190,7 +196,7 @@ class Trial:
         )
 
     @contextmanager
-    def _saved(self, graph: ModelProto) -> Iterator[Path]:
+    def saved(self, graph: ModelProto) -> Iterator[Path]:
         """The graph as a file, in a folder of its own."""
         with temporary_folder(self.folder, name="export") as folder:
             path = folder / "graph.onnx"
@@ -204,7 +210,7 @@ class Trial:
         """Sessions of a look into the graph, which says its precision as the file will."""
         metadata = self._metadata(artefact, outputs=("map", "score", "grid"))
         set_metadata(probe, metadata)
-        with self._saved(probe) as path:
+        with self.saved(probe) as path:
             yield installed_runs(
                 path,
                 precision=self.options.precision,

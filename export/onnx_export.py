@@ -11,6 +11,7 @@ from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.contract.precisions import EXACT, precision_spec
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ExportError, UsageError, VerificationError
+from edgeseg.export.accuracy import measure_accuracy
 from edgeseg.export.calibration_frames import calibration_frames, synthetic_frames
 from edgeseg.export.candidates import Made, Trial
 from edgeseg.export.exported import Exported
@@ -35,13 +36,15 @@ def export_onnx(
     options: ExportOptions,
     artefact_path: Path | None = None,
     good: Dataset | None = None,
+    labelled: Dataset | None = None,
     note: Note = ignore,
     progress: Progress = silent,
 ) -> Exported:
     """Build, verify and write one graph and its sidecar; a graph that disagrees is set aside.
 
-    With good images a rounded graph is fitted again through itself. It takes its name only when it
-    is verified: until then an earlier export stays as it is.
+    With good images a rounded graph is fitted again through itself, with labelled ones its accuracy
+    is measured. It takes its name, once, when all of that is done: until then an earlier export
+    stays as it is.
     """
     _check(artefact, options, good)
     config = artefact.config
@@ -66,8 +69,23 @@ def export_onnx(
     )
     made, report = _chosen(trial, task)
     _set_aside_if_wrong(made.graph, out, made.rows)
+    if labelled is not None:
+        made, report = _measured(trial, made, report, labelled, out)
     metadata = save_described(made.graph, out, made.metadata, note=note)
     return Exported(path=out, metadata=metadata, report=report, agreements=made.rows)
+
+
+def _measured(
+    trial: Trial, made: Made, report: dict[str, Any], labelled: Dataset, out: Path
+) -> tuple[Made, dict[str, Any]]:
+    """Measure accuracy at the threshold that the file will have; graph and report then say it."""
+    stated = ModelMetadata.from_json(made.metadata.to_json(), source=str(out))
+    earlier = earlier_choice(out, note=ignore)  # whoever writes the file tells of it
+    if earlier is not None:
+        stated = earlier.carried_to(stated, note=ignore)
+    with trial.saved(made.graph) as file:
+        measured = measure_accuracy(file, stated, trial.artefact, labelled, note=trial.note)
+    return made.with_accuracy(measured.rows), report | measured.report
 
 
 def save_described(

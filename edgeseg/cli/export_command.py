@@ -18,7 +18,7 @@ from edgeseg.errors import UsageError
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import import_package
 from edgeseg.export.options import ExportOptions
-from edgeseg.files import check_writable, file_sha256, size_text
+from edgeseg.files import check_writable, size_text
 from edgeseg.options import (
     FILE,
     FOLDER,
@@ -184,22 +184,17 @@ def _written(
     artefact: Path, out: Path, graph: Path | None, options: ExportOptions, *, note: Note
 ) -> "Exported":
     """The model in a backbone's graph: neither torch nor onnx is needed."""
-    from edgeseg.artefact.artefact import load_artefact
-    from edgeseg.device.at_hand import graph_of_model
-    from edgeseg.device.model_writing import write_model
     from edgeseg.export.exported import Exported
+    from edgeseg.fitting.graph.model_writing import write_model_of_file
 
-    model = replace(load_artefact(artefact), moments=None)
-    backbone = graph_of_model(model, graph)
-    metadata = write_model(
-        model,
-        backbone,
+    through, metadata = write_model_of_file(
+        artefact,
         out,
-        artefact_sha256=file_sha256(artefact),
+        graph=graph,
         allow_random_weights=options.allow_random_weights,
         note=note,
     )
-    report = {"precision": f"all {options.precision}", "graph": str(backbone.path)}
+    report = {"precision": f"all {options.precision}", "graph": str(through)}
     return Exported(path=out, metadata=metadata, report=report, agreements=())
 
 
@@ -213,9 +208,8 @@ def _export(
     note: Note,
     progress: Progress,
 ) -> "Exported":
-    """The verified graph, and its accuracy on labelled images."""
+    """Write the verified graph, which knows its accuracy on labelled images."""
     from edgeseg.artefact.artefact import load_artefact
-    from edgeseg.export.accuracy import measure_accuracy
     from edgeseg.export.onnx_export import export_onnx
 
     # Moments are for going on fitting: of a large grid they are a gigabyte that nobody needs here.
@@ -226,14 +220,13 @@ def _export(
         options=graph,
         artefact_path=artefact,
         good=good,
+        labelled=labelled,
         note=note,
         progress=progress,
     )
     note(f"precision: {exported.report['precision']}")
     if "calibrated_in" in exported.report:
         note(_calibrated(exported.report["calibrated_in"]))
-    if labelled is not None:
-        exported = measure_accuracy(exported, loaded, labelled, note=note)
     return exported
 
 

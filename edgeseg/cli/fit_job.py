@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from edgeseg.cli.data_options import PassOptions
 from edgeseg.cli.dataset_jobs import FitOutcome
 from edgeseg.cli.fit_settings import FitPlan, FitSettings
-from edgeseg.cli.through_graph import graph_settings, space_for
-from edgeseg.data.camera import looked_at
 from edgeseg.data.samples import Sample
 from edgeseg.errors import EdgesegError
 from edgeseg.fitting.group import Group
@@ -40,7 +38,11 @@ class FitJob:
 
     def plan(self, data: Path, out: Path, *, layout: str | None, fold: int | None) -> FitPlan:
         """Look at what was asked for; a graph brings settings of its own."""
-        base = None if self.graph is None else graph_settings(self.graph)
+        base = None
+        if self.graph is not None:
+            from edgeseg.fitting.graph.backbone_graph import read_facts
+
+            base = read_facts(self.graph).settings
         return self.settings.plan(data, out, layout=layout, fold=fold, base=base)
 
     def options(self) -> FitOptions:
@@ -52,6 +54,7 @@ class FitJob:
             anomalies=self.anomalies,
             group=self.group,
             planted=self.planted,
+            graph=self.graph,
         )
 
     def run(self, plan: FitPlan, options: FitOptions, *, note: Note) -> FitOutcome:
@@ -61,47 +64,46 @@ class FitJob:
         """
         from edgeseg.artefact.artefact import save_artefact
         from edgeseg.fitting.checkpoint import discard, parts_of
-        from edgeseg.fitting.fitting import fit_in
+        from edgeseg.fitting.fitting import fit
 
         started = time.perf_counter()
         checkpoints = self.images.checkpoints(parts_of(plan.out))
-        options, dataset = replace(options, checkpoints=checkpoints), plan.dataset
-        for line in dataset.notes:
-            options.note(line)
-        config = looked_at(plan.config, dataset, note=options.note, max_pixels=options.max_pixels)
-        space = space_for(config, self.graph, options)
-        suspects = None
-        if self.robust is not None:
+        options = replace(options, checkpoints=checkpoints)
+        suspects: tuple[str, ...] | None = None
+
+        def screen(space: "FeatureSpace", dataset: "Dataset") -> "Dataset":
+            nonlocal suspects
             screening, suspects = self._screen(plan, space, options, note=note)
-            if self.robust == "drop":
-                dataset = screening.without_suspects(dataset)
-        artefact = fit_in(space, dataset, options)
+            return screening.without_suspects(dataset) if self.robust == "drop" else dataset
+
+        artefact = fit(
+            plan.dataset, plan.config, options, screen=None if self.robust is None else screen
+        )
         if self.robust == "drop":
             artefact = replace(artefact, data=artefact.data | {"left_out": sorted(suspects or ())})
         if options.group.rank == 0:
             save_artefact(artefact, plan.out)
-            self._close(artefact, space, dataset, note=options.note)
+            self._close(artefact, plan.dataset, options)
         discard(options)
         return replace(
-            FitOutcome.of(artefact.header(), plan.out, name=dataset.name),
+            FitOutcome.of(artefact.header(), plan.out, name=plan.dataset.name),
             seconds=time.perf_counter() - started,
             suspects=suspects,
         )
 
-    def _close(
-        self, artefact: "Artefact", space: "FeatureSpace", dataset: "Dataset", *, note: Note
-    ) -> None:
-        """What a user would want to know before relying on the model."""
+    def _close(self, artefact: "Artefact", dataset: "Dataset", options: FitOptions) -> None:
+        """Say what a user would want to know before relying on the model."""
         from edgeseg.cli.closing_report import closing_lines, write_report
         from edgeseg.fitting.fitting import head_predictor
+        from edgeseg.fitting.spaces import space_of
 
         if self.closing:
             for line in closing_lines(artefact):
-                note(line)
+                options.note(line)
         if self.report is not None:
-            predict = head_predictor(space, artefact.head())
+            predict = head_predictor(space_of(artefact, options), artefact.head())
             written = write_report(artefact, dataset, self.report, predict=predict)
-            note(f"wrote {' and '.join(map(str, written))}")
+            options.note(f"wrote {' and '.join(map(str, written))}")
 
     def _screen(
         self, plan: FitPlan, space: "FeatureSpace", options: FitOptions, *, note: Note

@@ -8,10 +8,10 @@ import click
 
 from edgeseg.cli.data_options import LOOK, METHOD, STUDIES, THRESHOLD
 from edgeseg.config import AUTO, CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
+from edgeseg.contract.anchor import check_locate
 from edgeseg.contract.geometry import Geometry, Roi
 from edgeseg.contract.ignored import read_regions
 from edgeseg.data.datasets import Dataset, open_dataset
-from edgeseg.data.locating import check_locate
 from edgeseg.data.samples import sample_size
 from edgeseg.errors import UsageError
 from edgeseg.files import check_writable
@@ -195,7 +195,7 @@ class FitSettings:
     ) -> FitPlan:
         """Look at settings, files and the place of the result before torch is loaded.
 
-        What a fit learns of where parts lie it says itself: see `looked_at`.
+        What a fit learns of where parts lie it says itself: see `settle_geometry`.
         """
         config = self.config(base)
         dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)

@@ -18,7 +18,6 @@ from edgeseg.cli.data_options import (
     pass_options,
 )
 from edgeseg.cli.fit_settings import FitSettings, settings_options
-from edgeseg.cli.through_graph import embedder_for
 from edgeseg.contract.signature import admit, note_stale
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.errors import UsageError
@@ -141,10 +140,7 @@ def _merged(
     if len(models) < 2:
         raise UsageError(f"{models[0]} is a whole model; name another one to join it with")
     loaded = {path.name: load_artefact(path, note=options.note) for path in models}
-    if apart is not None:  # without images nothing is embedded
-        through = embedder_for(next(iter(loaded.values())), graph)
-        options = replace(options, through=through)
-    return merge_models(loaded, apart=apart, options=options)
+    return merge_models(loaded, apart=apart, options=replace(options, graph=graph))
 
 
 @click.command()
@@ -196,10 +192,8 @@ def update(
     from edgeseg.fitting.update import update as run_update
 
     started = time.perf_counter()
-    options = images.fit_options()
-    before = load_artefact(model, note=options.note)
-    options = replace(options, through=embedder_for(before, backbone_graph))
-    changed = run_update(before, changes, options)
+    options = replace(images.fit_options(), graph=backbone_graph)
+    changed = run_update(load_artefact(model, note=options.note), changes, options)
     save_artefact(changed, out)
     note_stale(out, note)
     about = "about " if changed.moments is not None and changed.moments.decayed else ""

@@ -22,6 +22,9 @@ from edgeseg.contract.places import Places
 from edgeseg.contract.pose import Matrix, Pose, Roi, chained, warped
 from edgeseg.errors import DatasetError, UsageError
 
+LOOKING_AROUND = "blob,background=yes"  # of locate=
+BLOBS = ("blob", LOOKING_AROUND)
+_STEP = 5.0  # degrees between angles that are tried
 _FINE = 64  # pixels of a rectangle's longer side where its place is refined
 _COARSE = 16  # and of its shorter side where it is searched for
 _NEAR = 3  # pixels of that picture that angles in between are tried around the best place
@@ -251,3 +254,30 @@ def _read_png(text: str, size_hw: tuple[int, int]) -> Grey:
             f"{size_hw[1]} of its rectangle; fit the model again"
         )
     return np.ascontiguousarray(picture)
+
+
+def check_locate(text: str) -> None:
+    """Refuse what is no way to find parts."""
+    if text not in ("", *BLOBS):
+        parse_anchor(text)
+
+
+def parse_anchor(text: str) -> tuple[Roi, tuple[float, ...]]:
+    """Read `anchor:x,y,w,h`, `anchor:x,y,w,h,angles=10`: plus and minus so many degrees."""
+    kind, _, numbers = text.partition(":")
+    box, _, most = numbers.partition(",angles=")
+    try:
+        if kind != "anchor":
+            raise ValueError
+        reach = float(most or 0)
+        x, y, w, h = (int(part) for part in box.split(","))
+        if not 0 <= reach <= 180:
+            raise ValueError
+    except ValueError:
+        raise UsageError(
+            f"locate={text!r}: expected blob, {LOOKING_AROUND}, anchor:x,y,w,h or "
+            "anchor:x,y,w,h,angles=10"
+        ) from None
+    count = math.ceil(reach / _STEP)
+    angles = tuple(np.linspace(-reach, reach, 2 * count + 1).tolist()) if count else (0.0,)
+    return Roi(x=x, y=y, w=w, h=h), angles

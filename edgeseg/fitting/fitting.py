@@ -1,5 +1,6 @@
 """Good images to an artefact: one pass through the backbone, then linear algebra.
 
+settings, images -> where parts lie, backbone and W: the feature space        spaces
 images -> backbone -> W'x: embeddings; all go into moments, some are kept     image_pass
 moments -> windows of cells -> covariances, inverted: factors -> the model    model/windows
 kept embeddings -> scores by models without them -> threshold                 held_out
@@ -7,9 +8,10 @@ settings, weights, W, factors, moments, threshold -> artefact                 ar
 """
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,6 @@ from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.group_by import GroupBy
 from edgeseg.contract.operating_point import good_words, needed_images, percent
 from edgeseg.contract.part_groups import Grouping
-from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import sample_size
 from edgeseg.errors import DatasetError, EdgesegError
@@ -37,28 +38,39 @@ from edgeseg.fitting.odd_inputs import foreign_sentence
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.part_evidence import fitted_evidence, kept_evidence
 from edgeseg.fitting.pooling import resolved_pool
+from edgeseg.fitting.spaces import open_space
 from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import Embedder, Predictor, frame_predictor
 
+Screen = Callable[[FeatureSpace, Dataset], Dataset]
 _ITSELF = "the fitted image itself (no other was given)"
 
 __all__ = ["FitOptions", "finish", "fit", "fit_in"]
 
 
-def fit(dataset: Dataset, config: FitConfig, options: FitOptions | None = None) -> Artefact:
-    """Fit the Gaussian of every location on the good images of a dataset.
+def fit(
+    dataset: Dataset,
+    config: FitConfig,
+    options: FitOptions | None = None,
+    *,
+    reference: Path | None = None,
+    screen: Screen | None = None,
+) -> Artefact:
+    """Fit the Gaussian of every location on the good images of a dataset: the one way to a model.
 
     With a group of processes each goes through its share, and all return the same artefact.
+    Where parts are followed, places are named at the part of `reference`; None: of the first image.
+    `screen` chooses among the images before they are fitted on.
     """
     options = options or FitOptions()
-    config = looked_at(config, dataset, note=options.note, max_pixels=options.max_pixels)
-    space = FeatureSpace.load(config, weights=options.weights, note=options.note)
-    return fit_in(space, dataset, options)
+    space = open_space(dataset, config, options, reference=reference)
+    chosen = dataset if screen is None else screen(space, dataset)
+    return fit_in(space, chosen, options)
 
 
 def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefact:
-    """The same in a space that is there already, whose embeddings may come from elsewhere."""
+    """Fit in a space that is open already, whose embeddings may come from elsewhere."""
     train, held_out = split(dataset, space.config, options.group_by)
     options.note(f"fitting on {len(train)} good images of {dataset.name}")
     shard = Shard(index=options.group.rank, count=options.group.size)

@@ -12,11 +12,11 @@ from edgeseg.contract.ignored import hidden_of
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.evaluation.threshold import GoodImageScores, calibrate
-from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.part_evidence import kept_evidence
+from edgeseg.fitting.spaces import space_of
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.predictor import frame_scores
 from edgeseg.progress import Note
@@ -132,7 +132,7 @@ def _from_grids(head: GaussianHead, good: GoodImageScores) -> GoodImageScores:
 def _from_images(
     changed: Artefact, head: GaussianHead, good: Dataset, options: FitOptions
 ) -> GoodImageScores:
-    space = FeatureSpace.of(changed, through=options.through)
+    space = space_of(changed, options)
     scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
     with collect(space, (), good.train, shard=Shard(), options=options) as collected:
         evidence = kept_evidence(collected.seen, collected.unseen, options.group)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgeseg.contract.group_by import GroupBy
 from edgeseg.contract.picture_size import MAX_PIXELS
@@ -11,9 +10,6 @@ from edgeseg.data.samples import frames_at_once
 from edgeseg.errors import UsageError
 from edgeseg.fitting.group import ALONE, Group
 from edgeseg.progress import Note, Progress, ignore, silent
-
-if TYPE_CHECKING:
-    from edgeseg.model.predictor import Embedder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +54,7 @@ class FitOptions:
     anomalies: tuple[Sample, ...] = ()
     group_by: GroupBy = field(default_factory=GroupBy)  # which images show one part, where known
     group: Group = ALONE  # of processes that share the images
-    through: "Embedder | None" = None  # the way to embeddings of a model that is changed: a graph
+    graph: Path | None = None  # of a backbone, to go through instead of torch
     device: str = "cpu"  # of the backbone, as torch calls it, or auto; the rest is on the CPU
     checkpoints: Checkpoints | None = None
     progress: Progress = field(default=silent)

@@ -28,6 +28,7 @@ from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import Changes, FitOptions, Shard
 from edgeseg.fitting.part_evidence import fitted_evidence, kept_evidence
+from edgeseg.fitting.spaces import space_of
 from edgeseg.model.factors import with_diagonal
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Floats, Moments
@@ -42,7 +43,7 @@ CONSTANT = 1e-20  # of a squared mean: a constant pixel has no trace, only float
 
 def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefact:
     """The model of the images it had, without some of them and with others."""
-    space = FeatureSpace.of(artefact, through=options.through)
+    space = space_of(artefact, options)
     moments = moments_of(artefact, "this model")
     history = list(artefact.history)
     bad: set[str] = set()
@@ -83,7 +84,9 @@ def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefac
                 ),
             },
         )
-        return refreshed(changed, [artefact], seen=seen, apart=changes.calibrate, options=options)
+        return refreshed(
+            changed, [artefact], space=space, seen=seen, apart=changes.calibrate, options=options
+        )
 
 
 def merge_models(
@@ -117,7 +120,9 @@ def merge_models(
             "unreadable": sorted({name for model in parts for name in model.data["unreadable"]}),
         },
     )
-    return refreshed(whole, parts, seen=None, apart=apart, options=options)
+    # Without images nothing is embedded.
+    space = FeatureSpace.of(first) if apart is None else space_of(first, options)
+    return refreshed(whole, parts, space=space, seen=None, apart=apart, options=options)
 
 
 def forgotten(moments: Moments, gone: Moments, *, name: str) -> Moments:
@@ -163,6 +168,7 @@ def refreshed(
     changed: Artefact,
     earlier: Sequence[Artefact],
     *,
+    space: FeatureSpace,
     seen: Collected | None,
     apart: Dataset | None,
     options: FitOptions,
@@ -172,7 +178,6 @@ def refreshed(
     Images kept apart; else new ones, each scored by the model without its fold; else, or where
     these are too few for the false-alarm rate, with the scores of the earlier models.
     """
-    space = FeatureSpace.of(changed, through=options.through)
     moments = moments_of(changed, "this model")
     scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
     pooled = space.windows.pooled(moments)
@@ -205,7 +210,7 @@ def refreshed(
         planted=None,  # those of an earlier model say nothing of this one
         data=changed.data | {"highest": highest(good)},
         accuracy=[],
-        versions=versions(options.through),
+        versions=versions(space.through),
     )
 
 

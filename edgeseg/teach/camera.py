@@ -8,7 +8,7 @@ source --Reader's thread--> Camera.put --> newest frame, for the page and for `c
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from edgeseg.teach.meters import Meters
 
 Capturing = Literal["off", "trigger", "parts"]
 Image = NDArray[np.uint8]
+NO_CAMERA: dict[str, Any] = {"ok": False, "width": 0, "height": 0, "fps": 0.0}
 FILES_FPS = 5.0  # a folder shows its pictures at this rate, again and again
 _METERS_S = 0.1
 _STALL_S = 5.0

@@ -1,16 +1,18 @@
 """A fit of the good pictures, as the child process does it."""
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from edgeseg.contract.images import images_in
 from edgeseg.errors import UsageError
-from edgeseg.fitting.options import FitOptions
 from edgeseg.progress import Progress
 from edgeseg.teach import engine
 from edgeseg.teach.project import Project, ProjectSettings
 from edgeseg.teach.reference import reference
 from edgeseg.teach.report import write_report
+
+if TYPE_CHECKING:
+    from edgeseg.fitting.options import FitOptions
 
 FEWEST = 5  # good pictures, below which a fit says nothing
 
@@ -52,8 +54,10 @@ def fit(project: Project, folder: Path, telling: Telling) -> dict[str, Any]:
     return {"images": count}
 
 
-def fit_options(telling: Telling) -> FitOptions:
-    """Whom the fit talks to."""
+def fit_options(telling: Telling) -> "FitOptions":
+    """Let the fit talk to whoever hears of the job."""
+    from edgeseg.fitting.options import FitOptions
+
     return FitOptions(progress=telling.progress, note=telling.note)
 
 

@@ -13,10 +13,10 @@ from edgeseg.teach.feedback import Author, Feedback, MarkWord, Who
 from edgeseg.teach.learner import Learner, check_supervisor
 from edgeseg.teach.marks import Marks
 from edgeseg.teach.pictures import Pictures
-from edgeseg.teach.process import Work
 from edgeseg.teach.project import Project
 from edgeseg.teach.thumbnails import Thumbnails
 from edgeseg.teach.versions import Versions
+from edgeseg.teach.work import Work
 
 Facts = dict[str, Any]
 Mark = MarkWord

@@ -25,10 +25,10 @@ from edgeseg.teach.asked import SecondNeededError, Word, ask, confirmed, settle_
 from edgeseg.teach.feedback import Feedback, Who
 from edgeseg.teach.learning import Preview, basis_of, read_preview, version_of
 from edgeseg.teach.pictures import Pictures
-from edgeseg.teach.process import Work
 from edgeseg.teach.project import Kind, Project, ProjectSettings, corners, history_line
 from edgeseg.teach.report import read_report, store_report
 from edgeseg.teach.versions import Versions, full_name, short_name
+from edgeseg.teach.work import Work
 
 Facts = dict[str, Any]
 _EMPTY: Facts = {

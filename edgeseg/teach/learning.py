@@ -24,7 +24,6 @@ from edgeseg.files import write_json
 from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, Marked
 from edgeseg.teach.fit_job import Telling, fit_options, graph_of
-from edgeseg.teach.planted_copies import planted_copies
 from edgeseg.teach.project import Box, Project, corners
 from edgeseg.teach.quarantine import HeldBack, Sorted, sort_out, without_worst
 from edgeseg.teach.report import read_report, store_report, write_report
@@ -204,7 +203,7 @@ def _make(project: Project, folder: Path, chosen: Sorted, known: _Known, telling
     if chosen.learn:
         with _copies(folder / "more", chosen.learn, known) as more:
             artefact = engine.update_model(
-                base, graph=graph_of(settings), more=more, forget=None, options=options, out=out
+                base, graph=graph_of(settings), more=more, options=options, out=out
             )
     telling.at(0.87, "Writing the model")
     engine.write_graph(folder / "part.edgeseg", graph=graph_of(settings), out=folder / "model.onnx")
@@ -215,6 +214,8 @@ def _make(project: Project, folder: Path, chosen: Sorted, known: _Known, telling
 
 def _loss(project: Project, folder: Path, chosen: Sorted, known: _Known, telling: Telling) -> Loss:
     """What the version that was made loses of planted defects; its report has their scores."""
+    from edgeseg.teach.planted_copies import planted_copies  # the service plants none
+
     telling.at(0.99, "Trying planted defects")
     places = [corners(known.boxes[name]) for name in chosen.ignore]
     found, scores = [], []

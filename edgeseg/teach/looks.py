@@ -11,7 +11,7 @@ from edgeseg.contract.images import read_image
 from edgeseg.errors import EdgesegError
 from edgeseg.runtime.drift.appearance import Look, look_at
 from edgeseg.teach.folder_list import Entry
-from edgeseg.teach.priority import give_way_here
+from edgeseg.teach.work import give_way_here
 
 
 class Looks:

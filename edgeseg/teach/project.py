@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from edgeseg.config import FitConfig
+from edgeseg.contract.anchor import check_locate
 from edgeseg.contract.geometry import Geometry, Polygon, Roi
 from edgeseg.contract.loss import MAY_LOSE, check_may_lose
 from edgeseg.contract.operating_point import check_rate
 from edgeseg.contract.plain import Malformed, named_values, record
-from edgeseg.data.locating import check_locate
 from edgeseg.errors import UsageError
 from edgeseg.files import write_text
 from edgeseg.runtime.recipes.recipe import check_name

@@ -12,28 +12,37 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.progress import Note, ignore
 from edgeseg.teach.alarms import Alarms
 from edgeseg.teach.asked import asked_facts, settle_asked
-from edgeseg.teach.camera import Camera, Capturing, Image, rgb
+from edgeseg.teach.camera import NO_CAMERA, Camera, Capturing, Image, rgb
 from edgeseg.teach.feedback import Who
 from edgeseg.teach.fit_log import FitLog
 from edgeseg.teach.learn_service import Facts, LearnService, Mark
 from edgeseg.teach.picture_list import PAGE
 from edgeseg.teach.pictures import Limits, Pictures, stem_of_now
-from edgeseg.teach.process import CHILD, Work
 from edgeseg.teach.project import KINDS, Kind, Project, RegionSettings, check_picture_name
 from edgeseg.teach.reference import draw, view
-from edgeseg.teach.station import NO_CAMERA, STOPPED, Station
 from edgeseg.teach.thumbnails import shrunk_jpeg
 from edgeseg.teach.versions import Versions
+from edgeseg.teach.work import CHILD, Work
+
+if TYPE_CHECKING:
+    from edgeseg.teach.station import Station
 
 __all__ = ["Capturing", "Facts", "Kind", "Mark", "TeachService", "Who"]
 
 _LIVE_WIDTH = 960
+_STOPPED: dict[str, Any] = {
+    "state": "stopped",
+    "sentence": "stopped",
+    **dict.fromkeys(("verdict", "score", "p_value", "threshold")),
+    "counters": {},
+    "figures": {},
+}
 
 
 class TeachService(LearnService):
@@ -127,7 +136,7 @@ class TeachService(LearnService):
             **counts,
             "fit": self._fit.facts(),
             "model": model,
-            "run": dict(STOPPED) if station is None else station.facts(),
+            "run": dict(_STOPPED) if station is None else station.facts(),
             "feedback": self._feedback.counts(),
             "learn": self._learner.work.facts(),
             "asked": asked_facts(self.project),
@@ -269,6 +278,8 @@ class TeachService(LearnService):
 
     def run(self) -> Facts:
         """Write the recipe, check it on its golden pictures and start; the "run" of `state`."""
+        from edgeseg.teach.station import Station  # with all that a stream needs
+
         with self._lock:
             station = self._station
             running = station is not None and station.alive

@@ -27,20 +27,12 @@ from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.sinks.log_options import CounterOptions
 from edgeseg.runtime.sinks.overlay import annotate_result
 from edgeseg.teach.alarms import Alarms
-from edgeseg.teach.camera import open_as_camera
+from edgeseg.teach.camera import NO_CAMERA, open_as_camera
 from edgeseg.teach.project import Project
 
 _MAX_SIDE, _MIN_SIDE, _QUALITY = 960, 512, 80  # of the live picture
 _STOP_S = 15.0
 _SWITCH_S = 0.0005
-NO_CAMERA: dict[str, Any] = {"ok": False, "width": 0, "height": 0, "fps": 0.0}
-STOPPED: dict[str, Any] = {
-    "state": "stopped",
-    "sentence": "stopped",
-    **dict.fromkeys(("verdict", "score", "p_value", "threshold")),
-    "counters": {},
-    "figures": {},
-}
 
 
 class Watch:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.device.backbone_graph import read_facts
+from edgeseg.fitting.graph.backbone_graph import read_facts
 from tests.support.commands import fail, succeed
 from tests.support.export_models import SHORT, weights
 

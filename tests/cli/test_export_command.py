@@ -13,6 +13,7 @@ import pytest
 
 from edgeseg.contract.metadata import KEY, NUMERICS, ModelMetadata
 from edgeseg.export import candidates as api
+from edgeseg.export import onnx_export
 from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.files import file_sha256
 from edgeseg.runtime.backends.choose import open_session
@@ -163,6 +164,28 @@ def test_accuracy_before_and_after(fitted: Path) -> None:
     assert [f"accuracy on {data().name}", "fp32, as fitted", "fp32, ONNX Runtime"] in lines
     assert ["PRO", f"{row['pro']:.4f}", f"{row['pro']:.4f}"] in lines
     assert names(fitted.parent) == ["bottle.edgeseg", "bottle.json", "bottle.onnx"]
+
+
+def test_a_file_that_says_its_accuracy_is_written_once(
+    fitted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until all figures are known an earlier export stays as it is."""
+    out, seen = fitted.with_suffix(".onnx"), []
+    measure = onnx_export.measure_accuracy
+    monkeypatch.setattr(
+        onnx_export,
+        "measure_accuracy",
+        lambda *words, **named: seen.append(out.exists()) or measure(*words, **named),
+    )
+    written = []
+    announce = onnx_export.announce_sidecar
+    monkeypatch.setattr(
+        onnx_export,
+        "announce_sidecar",
+        lambda path, told: written.append(path) or announce(path, told),
+    )
+    succeed("export", fitted, "--data", data(), "--no-verify")
+    assert (seen, written) == ([False], [out])
 
 
 def test_accuracy_of_each_precision_is_marked(fitted: Path) -> None:

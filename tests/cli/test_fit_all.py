@@ -146,10 +146,10 @@ def test_a_model_is_that_of_a_fit_alone(root, tmp_path):
 
 
 def test_a_bug_on_one_dataset_keeps_its_traceback(root, tmp_path, monkeypatch):
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise RuntimeError("no memory\nfor this")
 
-    monkeypatch.setattr("edgeseg.fitting.fitting.fit_in", broken)
+    monkeypatch.setattr("edgeseg.fitting.fitting.fit", broken)
     monkeypatch.setattr("traceback.format_exc", lambda: "its trace")
     result = run("fit", root, "--all", "--out", tmp_path, *FIT_64)
     assert result.exit_code == 1

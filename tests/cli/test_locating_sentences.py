@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import edgeseg
-from edgeseg.data import camera
+from edgeseg.fitting import spaces
 from tests.support.commands import FIT, fail, succeed
 from tests.support.moving_parts import ANCHOR, folder_of, scattered
 from tests.support.small_models import RANDOM, SMALL
@@ -29,12 +29,12 @@ def sentences(folder: Path, locate: str) -> list[str]:
 def test_the_command_says_what_the_locator_has_learned(parts, tmp_path, monkeypatch, locate):
     expected = sentences(parts, locate)
     assert any("moved on purpose are found again" in line for line in expected)
-    learned = camera.learned
+    learn = spaces.learn_locator
     calls: list[str] = []
     monkeypatch.setattr(
-        camera,
-        "learned",
-        lambda geometry, *a, **k: calls.append(geometry.locate) or learned(geometry, *a, **k),
+        spaces,
+        "learn_locator",
+        lambda geometry, *a, **k: calls.append(geometry.locate) or learn(geometry, *a, **k),
     )
     result = succeed(
         "fit", parts, *FIT, "--locate", locate, "--planted", "0", "--out", tmp_path / "p.edgeseg"
@@ -45,7 +45,7 @@ def test_the_command_says_what_the_locator_has_learned(parts, tmp_path, monkeypa
 
 
 def test_the_command_warns_of_a_mark_that_moves_by_itself(parts, tmp_path, monkeypatch):
-    monkeypatch.setattr("edgeseg.data.locating.scatter_located", lambda *_: 1.7)
+    monkeypatch.setattr("edgeseg.fitting.locator.locating.scatter_located", lambda *_: 1.7)
     result = succeed(
         "fit", parts, *FIT, "--locate", ANCHOR, "--planted", "0", "--out", tmp_path / "p.edgeseg"
     )
@@ -53,7 +53,7 @@ def test_the_command_warns_of_a_mark_that_moves_by_itself(parts, tmp_path, monke
 
 
 def test_pictures_that_are_too_large_are_not_decoded_to_find_parts(parts, tmp_path, monkeypatch):
-    monkeypatch.setattr(camera, "learned", lambda *_, **__: pytest.fail("looked for parts"))
+    monkeypatch.setattr(spaces, "learn_locator", lambda *_, **__: pytest.fail("looked for parts"))
     out = tmp_path / "p.edgeseg"
     said = fail("fit", parts, *FIT, "--locate", "blob", "--max-pixels", 100, "--out", out, code=1)
     assert "000.png: 120x160 pixels by its header, more than" in said

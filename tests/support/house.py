@@ -25,7 +25,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model": ("data",),
     "evaluation": ("model",),
     "artefact": ("evaluation",),
-    "fitting": ("artefact",),
     "runtime.station": ("contract",),
     "runtime.records": ("runtime.station",),
     "runtime.backends": ("contract",),
@@ -38,10 +37,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime.triggers": ("runtime.capture",),
     "runtime.adapters": ("runtime.web",),
     "runtime": ("runtime.triggers", "runtime.adapters", "runtime.recipes"),
-    "device": ("fitting", "runtime.backends"),
-    "export": ("device",),
+    "fitting": ("artefact", "runtime.backends"),  # it fits through graphs too
+    "export": ("fitting",),
     "api": ("export",),
-    "teach": ("device", "runtime"),
+    "teach": ("fitting", "runtime"),
     "bench": ("api", "teach"),
     "cli": ("bench",),  # every command; nobody but the entry points imports it
 }
@@ -58,7 +57,7 @@ DEVICE_COMMANDS = {
 # What else loads on a device that fits its own models: these rooms need safetensors beside numpy,
 # but for the modules that hold the network itself.
 TEACHING = {"config", "data", "data.synthetic", "model", "evaluation", "artefact", "fitting"}
-TEACHING |= {"device", "teach"}
+TEACHING |= {"teach"}
 WITH_TORCH = {
     "edgeseg.model.efficientnet_lite",
     "edgeseg.model.embedding",

@@ -10,8 +10,8 @@ from edgeseg.contract.geometry import Geometry, Pose
 from edgeseg.contract.images import write_image
 from edgeseg.contract.pose import of_centres
 from edgeseg.data.datasets import open_dataset
-from edgeseg.data.locating import learned
 from edgeseg.data.samples import Sample
+from edgeseg.fitting.locator.locating import learn_locator
 
 SIZE_HW = (120, 160)
 HOME = (80.0, 60.0)
@@ -64,7 +64,7 @@ def geometry_of(
 ) -> Geometry:
     """What a fit would learn of where the parts of a folder lie."""
     note = (lambda _: None) if said is None else said.append
-    return learned(
+    return learn_locator(
         Geometry(camera_hw=SIZE_HW, locate=locate),
         open_dataset(folder).train,
         grid_hw=grid_hw,

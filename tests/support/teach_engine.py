@@ -20,12 +20,12 @@ from edgeseg.contract.ignored import drawn_regions
 from edgeseg.contract.images import images_in, read_image, resize_image, write_image
 from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.contract.seal import seal_file
-from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import open_dataset
 from edgeseg.errors import EdgesegError
 from edgeseg.evaluation.planted_scores import PlantedScores
 from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
-from edgeseg.teach import child, engine
+from edgeseg.fitting.spaces import settle_geometry
+from edgeseg.teach import engine, work
 from edgeseg.teach.project import Project, ProjectSettings
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -116,7 +116,7 @@ def _save(artefact: SimpleNamespace, out: Path) -> None:
 def fit_model(images, *, graph, config, options, out, reference=None):
     """The threshold of the pictures' own scores."""
     # It refuses as the real one does.
-    looked_at(config, open_dataset(images), reference=reference, note=options.note)
+    settle_geometry(config, open_dataset(images), reference=reference, note=options.note)
     paths = images_in(images)
     for path in options.progress(paths, length=len(paths), label="Fitting"):
         if path.stem == "slow":
@@ -153,7 +153,7 @@ def ignore_regions(artefact, *, regions, options, out):
     return changed
 
 
-def update_model(artefact, *, graph, more, forget, options, out):
+def update_model(artefact, *, graph, more, options, out):
     """New scores first, then the earlier ones, as the real update does where they are few."""
     header = read_header(artefact)
     new = _scores(images_in(more), header["data"]["ignored"])
@@ -191,4 +191,4 @@ def main() -> int:
     """The child process."""
     for each in ENGINE:
         setattr(engine, each.__name__, each)
-    return child.main()
+    return work.main()

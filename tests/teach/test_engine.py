@@ -10,9 +10,10 @@ import pytest
 
 import edgeseg.runtime
 from edgeseg.contract.images import write_image
-from edgeseg.device.at_hand import cache_path
-from edgeseg.device.backbone_graph import read_facts
 from edgeseg.errors import EdgesegError
+from edgeseg.fitting.graph import at_hand
+from edgeseg.fitting.graph.at_hand import cache_path
+from edgeseg.fitting.graph.backbone_graph import read_facts
 from edgeseg.fitting.options import FitOptions
 from edgeseg.teach import engine
 from tests.support import REPO
@@ -42,7 +43,7 @@ def test_from_pictures_to_a_model_that_runs(good: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
     for number, frame in enumerate(frames(8, size_hw=MADE_FOR.size_hw, first=20)):
         write_image(new / f"{number}.png", frame)
-    grown = engine.update_model(part, graph=GRAPH, more=new, forget=None, options=OPTIONS, out=part)
+    grown = engine.update_model(part, graph=GRAPH, more=new, options=OPTIONS, out=part)
     assert grown.moments is not None
     assert grown.moments.images == 16
     engine.write_graph(part, graph=GRAPH, out=model)
@@ -84,7 +85,7 @@ def test_one_is_made_where_torch_is(
         assert '"geometry"' not in Path(command[-1]).read_text()
         return Done()
 
-    monkeypatch.setattr(engine.subprocess, "run", run)
+    monkeypatch.setattr(at_hand.subprocess, "run", run)
     with pytest.raises(EdgesegError, match=r"^no weights for resnet18$"):
         engine.fit_model(
             good, graph=None, config=MADE_FOR, options=OPTIONS, out=tmp_path / "part.edgeseg"

@@ -17,9 +17,9 @@ from edgeseg.teach.fit_job import fit
 from edgeseg.teach.learner import Learner
 from edgeseg.teach.learning import next_version
 from edgeseg.teach.pictures import Pictures
-from edgeseg.teach.process import Work
 from edgeseg.teach.project import Project
 from edgeseg.teach.versions import Versions
+from edgeseg.teach.work import Work
 from tests.support.teach_engine import ENGINE, part, write_project
 
 TELLING = SimpleNamespace(

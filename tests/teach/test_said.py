@@ -19,6 +19,7 @@ TABLE = texts("sentences.json")
 SPEAKERS = (
     "edgeseg/teach/*.py",
     "edgeseg/fitting/*.py",
+    "edgeseg/fitting/graph/*.py",
     "edgeseg/contract/loss.py",
     "edgeseg/contract/operating_point.py",
     "runtime/web/site_server.py",
@@ -26,7 +27,6 @@ SPEAKERS = (
 # What the page never shows, or has words of its own for in texts.json.
 UNSAID = {
     "alarms.py": ("alarm {}: not kept ({})",),  # a line of the log
-    "child.py": ("pip install {}",),
     "feedback.py": (
         "mark={}: expected good, defect or ignore",  # said to programs, as all `NAME={}` are
         "who={}: expected operator or supervisor",
@@ -44,7 +44,6 @@ UNSAID = {
         "kind={}: expected good or bad",
         "max_pixels={}: expected from 1 to {}",  # an option of the command
     ),
-    "process.py": ("exit code {}",),
     "project.py": (
         "camera, folder or address, as of edgeseg stream",  # what a project.toml means
         "free, part or hardware, as of edgeseg stream",
@@ -75,6 +74,7 @@ UNSAID = {
         "expected good or bad",
         "expected good, bad or removed",
     ),
+    "work.py": ("pip install {}", "exit code {}"),
 }
 
 

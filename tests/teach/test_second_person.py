@@ -11,7 +11,7 @@ from edgeseg.contract.images import images_in
 from edgeseg.contract.loss import loss_between
 from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.runtime.backends.model_file import file_metadata
-from edgeseg.teach import engine, learning
+from edgeseg.teach import engine, planted_copies
 from edgeseg.teach import service as teach_service
 from edgeseg.teach.asked import SecondNeededError, Word, asked_for
 from edgeseg.teach.choosing import Choosing
@@ -57,7 +57,7 @@ def project(running, tmp_path, monkeypatch):
 
 def plant(monkeypatch, scores):
     copies = [part(score, seed=score) for score in scores]
-    monkeypatch.setattr(learning, "planted_copies", lambda project, **_: iter(copies))
+    monkeypatch.setattr(planted_copies, "planted_copies", lambda project, **_: iter(copies))
 
 
 def marked(project, *names):

@@ -24,7 +24,6 @@ from edgeseg.config import FitConfig
 from edgeseg.contract.appearance import GoodAppearance
 from edgeseg.contract.part_groups import Thumbnails
 from edgeseg.contract.plain import Malformed, record
-from edgeseg.data.camera import looked_at
 from edgeseg.data.datasets import Dataset
 from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.checkpoint import Collected, describe_pass, difference
@@ -33,6 +32,7 @@ from edgeseg.fitting.feature_space import FeatureSpace, check_size, largest_stri
 from edgeseg.fitting.fitting import finish, fitted_data, share_facts
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import FitOptions, Shard
+from edgeseg.fitting.spaces import settle_geometry
 from edgeseg.model.backbones import embedded_features
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights_origin import WeightsOrigin
@@ -70,11 +70,11 @@ def write_shard(
     dataset: Dataset, config: FitConfig, options: FitOptions, *, shard: Shard, path: Path
 ) -> int:
     """Go through a part of the images and write what was collected; returns how many they were."""
-    config = looked_at(config, dataset, note=options.note, max_pixels=options.max_pixels)
     if config.geometry.locate:
         raise UsageError(
             f"locate={config.geometry.locate}: shards do not keep where parts lie; fit in one go"
         )
+    config = settle_geometry(config, dataset, max_pixels=options.max_pixels)
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
     train, held_out = split(dataset, config, options.group_by)
     data = fitted_data(

@@ -43,7 +43,7 @@ def read_artefact(data: bytes, seed: Seed, folder: Path) -> object:
 
 
 def read_backbone(data: bytes, seed: Seed, folder: Path) -> object:
-    from edgeseg.device.backbone_graph import BackboneGraph
+    from edgeseg.fitting.graph.backbone_graph import BackboneGraph
 
     path = write(data, folder, "backbone.onnx")
     told_by_info(path)

@@ -99,7 +99,7 @@ def graphs(folder: Path) -> Iterator[Seed]:
 def backbones(folder: Path) -> Iterator[Seed]:
     """The graph of a backbone, made of a model's."""
     from edgeseg.artefact.artefact import load_artefact
-    from edgeseg.device.graph_facts import KEY, GraphFacts
+    from edgeseg.fitting.graph.graph_facts import KEY, GraphFacts
     from edgeseg.runtime.backends.onnx_message import with_constants, with_property
     from edgeseg.runtime.backends.onnx_properties import graph_sha256
 

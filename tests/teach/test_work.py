@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from edgeseg.errors import UsageError
-from edgeseg.teach.process import Work
 from edgeseg.teach.project import Project
+from edgeseg.teach.work import Work
 
 TELLS = "print(json.dumps({'share': 0.5, 'sentence': 'half'}), flush=True); "
 DONE = "print(json.dumps({'done': {'images': 3}}), flush=True)"
@@ -144,7 +144,7 @@ def test_a_defect_of_the_program_ends_the_job_too(project):
 def test_a_job_gives_way_to_the_station(project):
     """Its session too, where Linux shares processors among sessions."""
     code = (
-        "from edgeseg.teach.priority import give_way; give_way(); path = '/proc/self/autogroup'; "
+        "from edgeseg.teach.work import give_way; give_way(); path = '/proc/self/autogroup'; "
         "group = open(path).read().split()[-1] if os.path.exists(path) else '19'; "
         "print(json.dumps({'done': {'nice': os.nice(0), 'group': group}}), flush=True)"
     )

@@ -12,8 +12,8 @@ from edgeseg.contract.anchor import Anchor
 from edgeseg.contract.geometry import Geometry, Pose, Roi
 from edgeseg.contract.ignored import drawn_regions, hidden_of
 from edgeseg.contract.locate import Found
-from edgeseg.data.following import scatter_located
 from edgeseg.errors import UsageError
+from edgeseg.fitting.locator.following import scatter_located
 from tests.support.moving_parts import (
     ANCHOR,
     SIZE_HW,

@@ -1,19 +1,24 @@
-"""Which backbone's graph is at hand where none is named: of the package, or made here before."""
+"""Which backbone's graph is at hand where none is named: of the package, or made here."""
 
 import hashlib
 import importlib.util
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.contract.plain import Malformed
-from edgeseg.device.backbone_graph import BackboneGraph
-from edgeseg.device.graph_facts import KEY, SHAPING, GraphFacts, difference
 from edgeseg.errors import EdgesegError, RuntimeFailure
+from edgeseg.files import temporary_folder
 from edgeseg.fitting.feature_space import with_context
+from edgeseg.fitting.graph.backbone_graph import BackboneGraph
+from edgeseg.fitting.graph.graph_facts import KEY, SHAPING, GraphFacts, difference
+from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.onnx_properties import embedded_text
 
 FOLDER = "edgeseg_backbones"  # that packages of graphs install into: see release/backbones.py
@@ -43,14 +48,40 @@ def graph_of(artefact: Artefact) -> Path | None:
     return None
 
 
-def graph_of_model(artefact: Artefact, graph: Path | None) -> BackboneGraph:
-    """The graph that is named, or one at hand, if it is one of this model."""
-    path = graph or graph_of(artefact)
-    if path is None:
-        raise missing(artefact.config)
+def graph_of_model(artefact: Artefact, graph: Path | None, *, note: Note = ignore) -> BackboneGraph:
+    """Open the graph that is named, one at hand or one made now, if it is one of this model."""
+    path = graph or graph_of(artefact) or find_or_make(artefact.config, note=note)
     opened = BackboneGraph(path)
     opened.check_of(artefact)
     return opened
+
+
+def find_or_make(config: FitConfig, *, note: Note = ignore) -> Path:
+    """Return a graph of these settings: there already or, if torch is installed, made now."""
+    found = graph_for(config)
+    if found is not None:
+        return found
+    if importlib.util.find_spec("torch") is None:
+        raise missing(config)
+    path = cache_path(config)
+    note(f"making the graph of {config.backbone} for these settings, once")
+    with temporary_folder(path.parent, name=path.stem) as folder:
+        settings = folder / "settings.json"
+        settings.write_text(json.dumps(_plain(config).to_dict()), encoding="utf-8")
+        command = [sys.executable, "-m", "edgeseg", "export-backbone", str(path)]
+        done = subprocess.run(
+            [*command, "--settings", str(settings)], capture_output=True, text=True
+        )
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+        failed = f"making the graph of {config.backbone} has failed"
+        raise EdgesegError(said[-1].removeprefix("Error: ") if said else failed)
+    return path
+
+
+def _plain(config: FitConfig) -> FitConfig:
+    """The settings without where the model looks, of which a graph is not made."""
+    return replace(config, geometry=FitConfig().geometry, frame_hw=None, overlap=0)
 
 
 def missing(config: FitConfig) -> EdgesegError:

@@ -1,6 +1,6 @@
 """What a fit learns of where parts lie: from good images alone, and said in words.
 
-locate=blob, anchor:x,y,w,h --learned--> Blob or Anchor with limits of the good images
+locate=blob, anchor:x,y,w,h --learn_locator--> Blob or Anchor with limits of the good images
 locate=blob --background--> what parts lie on, to be ignored
 """
 
@@ -12,28 +12,32 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.anchor import Anchor, anchor_pictures
+from edgeseg.contract.anchor import (
+    BLOBS,
+    LOOKING_AROUND,
+    Anchor,
+    anchor_pictures,
+    parse_anchor,
+)
 from edgeseg.contract.geometry import Geometry
 from edgeseg.contract.locate import Blob, Piece, Silhouette, Turns, silhouette_of
 from edgeseg.contract.operating_point import conformal_threshold
 from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.contract.places import Places
 from edgeseg.contract.pose import Polygon, Pose, Roi, wrapped
-from edgeseg.data.background import background, share_of
-from edgeseg.data.following import (
+from edgeseg.data.samples import Sample, read_picture
+from edgeseg.errors import UsageError
+from edgeseg.fitting.locator.background import background, share_of
+from edgeseg.fitting.locator.following import (
     COMPARED,
     MOVED_AND_FOUND,
     follow_errors,
     follows,
     scatter_located,
 )
-from edgeseg.data.samples import Sample, read_picture
-from edgeseg.errors import UsageError
 from edgeseg.progress import Note
 
 Read = Callable[[Sample], NDArray[np.uint8]]
-_LOOKING_AROUND = "blob,background=yes"
-_BLOBS = ("blob", _LOOKING_AROUND)
 LOOKED_AT = 200  # good images, from all over the list
 _ROUND = 1.2  # long axis over short one: below, the axis is of no use
 _ENDS = 0.05  # skew below which the two ends of a part look alike
@@ -49,10 +53,9 @@ _LEAST_LIMIT = 0.05  # of 1 - correlation: noise and light of another day
 # judge. What is found at the wrong place is much farther off.
 _ROOM = 1.5
 _LEAST_SHIFT, _LEAST_TURN = 0.02, 2.0  # share of the longer side, degrees: a locator's own errors
-_STEP = 5.0  # degrees between angles that are tried
 
 
-def learned(
+def learn_locator(
     geometry: Geometry,
     samples: Sequence[Sample],
     *,
@@ -62,13 +65,13 @@ def learned(
     reference: Sample | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Geometry:
-    """The geometry with a locator; by their outline parts are told from what they lie on.
+    """Return the geometry with a locator; by their outline parts are told from what they lie on.
 
     Places go with the part from where it lies in `reference`, which need not be one of the samples;
     None: in the first of them.
     """
     looked, read = spaced(samples, LOOKED_AT), partial(read_picture, max_pixels=max_pixels)
-    if geometry.locate in _BLOBS:
+    if geometry.locate in BLOBS:
         outlines = [silhouette_of(read(sample)) for sample in looked]
         home = None if reference is None else _piece_of(reference, read)
         cell = _cell(geometry, grid_hw)
@@ -116,33 +119,6 @@ def _check_following(
 def _few(images: int) -> int:
     """So many good images may be odd; one always may."""
     return max(1, int(_ODD * images))
-
-
-def check_locate(text: str) -> None:
-    """Refuse what is no way to find parts."""
-    if text not in ("", *_BLOBS):
-        parse_anchor(text)
-
-
-def parse_anchor(text: str) -> tuple[Roi, tuple[float, ...]]:
-    """Read `anchor:x,y,w,h`, `anchor:x,y,w,h,angles=10`: plus and minus so many degrees."""
-    kind, _, numbers = text.partition(":")
-    box, _, most = numbers.partition(",angles=")
-    try:
-        if kind != "anchor":
-            raise ValueError
-        reach = float(most or 0)
-        x, y, w, h = (int(part) for part in box.split(","))
-        if not 0 <= reach <= 180:
-            raise ValueError
-    except ValueError:
-        raise UsageError(
-            f"locate={text!r}: expected blob, {_LOOKING_AROUND}, anchor:x,y,w,h or "
-            "anchor:x,y,w,h,angles=10"
-        ) from None
-    count = math.ceil(reach / _STEP)
-    angles = tuple(np.linspace(-reach, reach, 2 * count + 1).tolist()) if count else (0.0,)
-    return Roi(x=x, y=y, w=w, h=h), angles
 
 
 def _with_blob(
@@ -199,7 +175,7 @@ def _with_blob(
         share = share_of(around, geometry.camera_hw or seen[0].mask_hw.shape)
         note(
             f"what they lie on does not count, {share:.0%} of the picture; locate="
-            f"{_LOOKING_AROUND} looks there too"
+            f"{LOOKING_AROUND} looks there too"
         )
     locator = replace(blob, limit=limit, places=places, background=around)
     return replace(geometry, locator=locator)

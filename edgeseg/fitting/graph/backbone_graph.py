@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.contract.plain import Malformed
-from edgeseg.device.graph_facts import KERNELS, KEY, SHAPING, GraphFacts, difference
 from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.fitting.feature_space import FeatureSpace, checked_settings, with_context
+from edgeseg.fitting.graph.graph_facts import KERNELS, KEY, GraphFacts, difference
 from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import embedded_features
 from edgeseg.model.predictor import Embedder
@@ -58,10 +58,6 @@ class BackboneGraph:
             return np.ascontiguousarray(rows.swapaxes(1, 2))
 
         return embed
-
-    def adapted(self, config: FitConfig) -> FitConfig:
-        """The settings with those that this graph is made of."""
-        return config.with_options({name: getattr(self.config, name) for name in SHAPING})
 
     def space(self, config: FitConfig) -> FeatureSpace:
         """Settings with this graph as the way to embeddings; refused if it is made for others."""

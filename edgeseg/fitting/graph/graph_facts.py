@@ -48,6 +48,10 @@ class GraphFacts:
         """As `edgeseg export-backbone` was given them."""
         return FitConfig.from_dict(self.config)
 
+    def adapted(self, config: FitConfig) -> FitConfig:
+        """Return the settings with those that this graph is made of."""
+        return config.with_options({name: getattr(self.settings, name) for name in SHAPING})
+
     def to_json(self) -> str:
         """Stable text with a hash of itself."""
         return sealed_json(asdict(self))

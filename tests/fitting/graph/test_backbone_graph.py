@@ -8,12 +8,12 @@ import pytest
 
 import edgeseg.runtime
 from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact, sorted_prints
-from edgeseg.device.backbone_graph import BackboneGraph, read_facts
-from edgeseg.device.graph_facts import SHAPING, difference
 from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError, WeightsError
 from edgeseg.export.backbone_export import export_backbone
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import fit_in
+from edgeseg.fitting.graph.backbone_graph import BackboneGraph, read_facts
+from edgeseg.fitting.graph.graph_facts import SHAPING, difference
 from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import merge_models, update
 from edgeseg.progress import ignore
@@ -89,7 +89,7 @@ def test_it_goes_back_to_the_workstation(tmp_path: Path, monkeypatch: pytest.Mon
     head = graph().embed(good_frames(2)).reshape(2, -1, *SHORT.grid_hw)
     np.testing.assert_allclose(maps, loaded.head().judge(head)[0], rtol=1e-3, atol=1e-3)
     grown = update(loaded, Changes(more=good()), OPTIONS)
-    through = update(loaded, Changes(more=good()), replace(OPTIONS, through=graph().embed))
+    through = update(loaded, Changes(more=good()), replace(OPTIONS, graph=graph_path()))
     assert_alike(grown, through)
     both = {"device": loaded, "workstation": artefact(SHORT)}
     assert merge_models(both, apart=None, options=OPTIONS).moments.images == 16
@@ -115,7 +115,7 @@ def test_other_weights_on_the_workstation_are_refused(
 
 
 def test_forget_and_decay_go_through_it(tmp_path: Path) -> None:
-    options, pictures = replace(OPTIONS, through=graph().embed), good()
+    options, pictures = replace(OPTIONS, graph=graph_path()), good()
     some = replace(pictures, train=pictures.train[:2])
     without = update(taught(), Changes(forget=some), options)
     assert without.moments is not None
@@ -142,7 +142,7 @@ def test_settings_that_do_not_may_differ() -> None:
     assert graph().space(other).config.folds == 4
     with pytest.raises(UsageError, match=r"made for other settings \(k=20, and the graph has 16\)"):
         graph().space(replace(SHORT, k=20))
-    adapted = graph().adapted(replace(other, k=20, size_hw=(256, 256)))
+    adapted = graph().facts.adapted(replace(other, k=20, size_hw=(256, 256)))
     assert (adapted.k, adapted.size_hw, adapted.folds) == (16, SHORT.size_hw, 4)
 
 

@@ -7,16 +7,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.artefact.artefact import Artefact, load_artefact
 from edgeseg.artefact.model_metadata import describe_model
 from edgeseg.contract.metadata import KEY, ModelMetadata
 from edgeseg.contract.plain import Malformed
 from edgeseg.contract.precisions import EXACT
 from edgeseg.contract.versions import replacing
 from edgeseg.data.synthetic.scene import SceneGenerator
-from edgeseg.device.backbone_graph import BackboneGraph
 from edgeseg.errors import ExportError, RuntimeFailure, UsageError, VerificationError
 from edgeseg.files import file_sha256, resolved
+from edgeseg.fitting.graph.at_hand import graph_of_model
+from edgeseg.fitting.graph.backbone_graph import BackboneGraph
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.choose import open_session
@@ -74,6 +75,29 @@ def write_model(
             metadata = earlier.carried_to(metadata, note=note)
             stage_sidecar(change, out.name, metadata)
     return metadata
+
+
+def write_model_of_file(
+    artefact: Path,
+    out: Path,
+    *,
+    graph: Path | None,
+    allow_random_weights: bool = False,
+    note: Note = ignore,
+) -> tuple[Path, ModelMetadata]:
+    """Write the graph that runs a fitted model's file; the backbone's graph, and what it says."""
+    # Moments are for going on fitting: of a large grid they are a gigabyte that nobody needs here.
+    model = replace(load_artefact(artefact), moments=None)
+    backbone = graph_of_model(model, graph, note=note)
+    metadata = write_model(
+        model,
+        backbone,
+        out,
+        artefact_sha256=file_sha256(artefact),
+        allow_random_weights=allow_random_weights,
+        note=note,
+    )
+    return backbone.path, metadata
 
 
 def _filled(graph: BackboneGraph, head: GaussianHead) -> bytes:

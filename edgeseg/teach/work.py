@@ -1,9 +1,14 @@
-"""A job in a child process, seen from the service: progress, cancel, and one clear end.
+"""A job in a child process that gives way to the station: progress, cancel, and one clear end.
+
+    service: Work.start --stdin {"job": "fit", "project": FOLDER, "folder": FOLDER}--> child: main
+    child: Teller --stdout {"share": 0.4, "sentence": ...}, then {"done": ...} or {"failed": ...}-->
 
 The child works in a folder that nobody else looks at. What it made takes its place in the project
-only after it has ended well; a child that fails, is cancelled or killed leaves what was there.
+only after it has ended well; a child that fails, is cancelled or killed leaves what was there. The
+end of its standard input ends the child.
 """
 
+import importlib
 import json
 import os
 import signal
@@ -11,22 +16,30 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO, TypeVar
 
 from edgeseg.contract.plain import Malformed, named_values
 from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.extras import install_command
 from edgeseg.files import temporary_folder
-from edgeseg.teach.priority import give_way_here
+from edgeseg.memory_limit import out_of_memory
 from edgeseg.teach.project import Project
 
-CHILD = (sys.executable, "-m", "edgeseg.teach.child")
+CHILD = (sys.executable, "-m", "edgeseg.teach.work")
+# What a child can be asked to do: (Project, folder, Telling) -> what it says at its end. It loads
+# no more than its job.
+JOBS = {"fit": "edgeseg.teach.fit_job:fit", "next": "edgeseg.teach.learning:next_version"}
 _GRACE_S = 3.0  # between asking and killing
 _TAIL = 4000  # characters of what a crashed child said last
+_LOOPS_END = 0.85  # of the way: what comes after the loops of a fit
+_ORPHANED = 3  # exit code
+_LOWEST = 19  # niceness
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
+Item = TypeVar("Item")
 Finish = Callable[[Path, dict[str, Any]], str]  # takes the folder and the result; a sentence
 
 
@@ -192,3 +205,105 @@ def _why(code: int, log: IO[str]) -> str:
     lines = log.read().strip().splitlines()
     said = lines[-1][:300] if lines else f"exit code {code}"
     return f"its process has failed ({said}); what was there before stays"
+
+
+class Teller:
+    """Tells the service how far the job is; takes the progress and the notes of a fit."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self._share = out, 0.0
+        self._lock = threading.Lock()
+
+    def tell(self, **facts: Any) -> None:
+        """One line."""
+        with self._lock:
+            self._out.write(json.dumps(facts) + "\n")
+            self._out.flush()
+
+    def at(self, share: float, sentence: str) -> None:
+        """So far."""
+        self._share = share
+        self.tell(share=round(share, 3), sentence=sentence)
+
+    def note(self, text: str) -> None:
+        """A line about what is going on."""
+        self.tell(share=round(self._share, 3), sentence=text)
+
+    def progress(self, items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
+        """A loop of the fit; how many there will be nobody knows, the first is the longest."""
+        begin = self._share
+        span = 0.6 * (_LOOPS_END - begin)
+        for done, item in enumerate(items):
+            part = min(1.0, done / max(1, length))
+            self.at(begin + span * part, f"{label}: {done} of {length}")
+            yield item
+        self.at(begin + span, f"{label}: {length} of {length}")
+
+
+def _job(name: str) -> Callable[[Project, Path, Teller], dict[str, Any]]:
+    module, _, function = JOBS[name].partition(":")
+    found: Callable[[Project, Path, Teller], dict[str, Any]]
+    found = getattr(importlib.import_module(module), function)
+    return found
+
+
+def do_job(job: dict[str, Any], teller: Teller) -> int:
+    """Do one job; its exit code."""
+    try:
+        project, folder = Project.opened(Path(job["project"])), Path(job["folder"])
+        done = _job(job["job"])(project, folder, teller)
+        teller.tell(done=done)
+        return 0
+    except EdgesegError as error:
+        teller.tell(failed=str(error))
+    except ModuleNotFoundError as error:
+        install = install_command(error.name or "") or f"pip install {error.name}"
+        teller.tell(failed=f"{error.name} is not installed here; run: {install}")
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        teller.tell(failed="not enough memory; close other programs, or take fewer pictures")
+    return 1
+
+
+def main() -> int:
+    """Read the job from standard input."""
+    give_way()
+    # Libraries may print what they like: it goes to the log, and not between our lines.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    job = json.loads(sys.stdin.readline())
+    ended = threading.Event()
+    threading.Thread(target=_end_with_the_service, args=(ended,), daemon=True).start()
+    try:
+        return do_job(job, Teller(out))
+    finally:
+        ended.set()
+
+
+def _end_with_the_service(ended: threading.Event) -> None:
+    """Nobody would take the result of a service that is gone."""
+    sys.stdin.read()
+    if not ended.is_set():
+        os._exit(_ORPHANED)
+
+
+def give_way() -> None:
+    """Of this process, which is a session of its own."""
+    with suppress(OSError):
+        os.nice(_LOWEST)
+    # Linux shares processors among sessions first: within its session a niceness weighs nothing
+    # against the station.
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(f"{_LOWEST}\n", encoding="ascii")
+
+
+def give_way_here() -> None:
+    """Of this thread, and of what it starts, such as the session of a golden check."""
+    if sys.platform == "linux":  # where a thread has a niceness of its own
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

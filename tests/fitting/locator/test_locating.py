@@ -13,15 +13,15 @@ import edgeseg
 from edgeseg.api import Model
 from edgeseg.artefact.artefact import Artefact, save_artefact
 from edgeseg.config import FitConfig
+from edgeseg.contract.anchor import parse_anchor
 from edgeseg.contract.geometry import Geometry, Pose
 from edgeseg.contract.images import write_image
 from edgeseg.contract.pose import chained, wrapped
-from edgeseg.data import locating
 from edgeseg.data.datasets import open_dataset
-from edgeseg.data.following import moved
-from edgeseg.data.locating import parse_anchor
 from edgeseg.errors import UsageError
 from edgeseg.fitting.fitting import fit
+from edgeseg.fitting.locator import locating
+from edgeseg.fitting.locator.following import moved
 from tests.support.commands import succeed
 from tests.support.moving_parts import (
     ANCHOR,

@@ -1,0 +1,1 @@
+"""What a fit learns of where parts lie, from good images alone."""

@@ -1,0 +1,98 @@
+"""Where a fit looks and what embeds its images, settled before the first of them is embedded.
+
+    settings, good images --settle_geometry--> camera and locator
+    settings --by torch, or through a backbone's graph--> FeatureSpace
+
+The graph is the one that is named or, where torch is not installed, one at hand.
+"""
+
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from edgeseg.artefact.artefact import Artefact
+from edgeseg.config import FitConfig
+from edgeseg.contract.geometry import PLAIN
+from edgeseg.contract.ignored import hidden_of
+from edgeseg.contract.picture_size import MAX_PIXELS
+from edgeseg.data.datasets import Dataset
+from edgeseg.data.samples import Sample, sample_size
+from edgeseg.errors import UsageError
+from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.locator.locating import learn_locator
+from edgeseg.fitting.options import FitOptions
+from edgeseg.progress import Note, ignore
+
+
+def open_space(
+    dataset: Dataset, config: FitConfig, options: FitOptions, *, reference: Path | None = None
+) -> FeatureSpace:
+    """Take the first steps of every fit: learn where parts lie, and open what embeds them."""
+    for line in dataset.notes:
+        options.note(line)
+    config = settle_geometry(
+        config, dataset, reference=reference, note=options.note, max_pixels=options.max_pixels
+    )
+    if _by_torch(options):
+        return FeatureSpace.load(config, weights=options.weights, note=options.note)
+    from edgeseg.fitting.graph.at_hand import graph_for, missing
+    from edgeseg.fitting.graph.backbone_graph import BackboneGraph
+
+    path = options.graph or graph_for(config)
+    if path is None:
+        raise missing(config)
+    return BackboneGraph(path).space(config)
+
+
+def space_of(artefact: Artefact, options: FitOptions) -> FeatureSpace:
+    """Open the space of a model that is changed: its own backbone, or a graph of the same."""
+    if _by_torch(options):
+        return FeatureSpace.of(artefact)
+    from edgeseg.fitting.graph.at_hand import graph_of_model
+
+    return FeatureSpace.of(artefact, through=graph_of_model(artefact, options.graph).embed)
+
+
+def _by_torch(options: FitOptions) -> bool:
+    return options.graph is None and find_spec("torch") is not None
+
+
+def settle_geometry(
+    config: FitConfig,
+    dataset: Dataset,
+    *,
+    reference: Path | None = None,
+    note: Note = ignore,
+    max_pixels: int = MAX_PIXELS,
+) -> FitConfig:
+    """Return the settings with the camera that places are named in, and how its parts are found.
+
+    Places go with the part from where it lies in `reference`; None: in the first good picture.
+    """
+    geometry = config.geometry
+    if geometry == PLAIN or geometry.camera_hw is not None:
+        return config
+    named_on = dataset.train[0] if reference is None else Sample(image=reference)
+    geometry = geometry.seen_by(sample_size(named_on, max_pixels=max_pixels))
+    hidden = hidden_of(geometry, config.image_hw)
+    if hidden is None and geometry.regions:
+        raise UsageError(
+            "ignore: none of its regions lies in what the model looks at; expected places in "
+            "pixels of the images"
+        )
+    if geometry.locate:
+        if config.frame_hw is not None:
+            raise UsageError(
+                f"locate={geometry.locate}: parts are followed as a whole, and tiles are not; fit "
+                "without tiles, with a larger size"
+            )
+        geometry = learn_locator(
+            geometry,
+            dataset.train,
+            grid_hw=config.grid_hw,
+            rate=config.false_alarm_rate,
+            note=note,
+            max_pixels=max_pixels,
+            reference=None if reference is None else named_on,
+        )
+    return replace(config, geometry=geometry)
