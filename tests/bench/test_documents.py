@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.documents import DOCUMENTS
 
-
 COMMAND = re.compile(r"python -m ((?:edgeseg\.bench|tests\.endurance)\.[^`\n]+)")
 
 
