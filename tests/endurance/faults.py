@@ -4,8 +4,8 @@
 
 Every fault meets all commands that write, in turn. After each run the outputs are read as the
 next command would read them, and the command is run again without the fault. Needs root: full and
-read-only disks are mounted for it. A report that is there is continued: faults that are not tried now
-keep their rows.
+read-only disks are mounted for it. A report that is there is continued:
+faults that are not tried now keep their rows.
 """
 
 import os
