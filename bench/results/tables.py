@@ -33,13 +33,14 @@ class TrustRow(NamedTuple):
 
 def fuzz(report: dict[str, Any]) -> TrustRow:
     """Count damaged files and messages."""
-    formats = report["formats"]
-    cases = [facts["cases"] for facts in formats.values()]
-    found = sum(len(facts["findings"]) for facts in formats.values())
-    slowest = max(facts["slowest_s"] for facts in formats.values())
+    rows = report["rows"]
+    cases = [row["cases"] for row in rows]
+    found = sum(len(row["findings"]) for row in rows)
+    slowest = max(row["slowest_s"] for row in rows)
+    formats = sorted(row["format"] for row in rows)
     each = f"{min(cases):,}" if min(cases) == max(cases) else f"{min(cases):,} or more"
     return TrustRow(
-        f"damaged files and messages of {len(formats)} formats: {', '.join(sorted(formats))}",
+        f"damaged files and messages of {len(formats)} formats: {', '.join(formats)}",
         f"{each} each, {sum(cases):,} in all, in bounded time and memory",
         f"{found or 'none'} ended as none may; the slowest took {slowest:.1f} s",
         f"{_RUN}fuzz --format all --count 100000 --seed 7",
@@ -48,7 +49,7 @@ def fuzz(report: dict[str, Any]) -> TrustRow:
 
 def flips(report: dict[str, Any]) -> TrustRow:
     """Count turned bits."""
-    models = report["models"].values()
+    models = report["rows"]
     pieces = sum(len(model["refused"]) for model in models)
     tried = sum(model["flips_each"] * len(model["refused"]) for model in models)
     loaded = tried - sum(sum(model["refused"].values()) for model in models)

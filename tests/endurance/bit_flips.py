@@ -1,7 +1,7 @@
 """One bit of every tensor that decides, flipped a hundred times: how many files are refused?
 
     python -m tests.endurance.bit_flips [MODEL.edgeseg MODEL.onnx ...] \
-        --report flips.json
+        --out out
 
 Without a model those of the fuzzer are taken that have hashes: artefacts, graphs, sidecars, a plan,
 a shard, a checkpoint. Also how long the look at the hash takes when a file is opened. The exit code
@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,11 +24,10 @@ from edgeseg.artefact.header import read_artefact_file
 from edgeseg.contract.metadata import MODEL_SUFFIXES, PLAN_SUFFIXES
 from edgeseg.contract.plain import Malformed
 from edgeseg.errors import EdgesegError
-from edgeseg.files import write_json
-from edgeseg.options import note
 from edgeseg.runtime.backends.model_file import file_metadata
 from tests.endurance.fuzz import seeds
 from tests.endurance.fuzz.format import lay
+from tests.endurance.report import write_rows
 
 _KEYS = {".edgeseg": ARTEFACT, ".shard": "edgeseg-shard", ".moments": "edgeseg-checkpoint"}
 _SEEDS = (
@@ -113,34 +113,35 @@ def _models(folder: Path, given: tuple[Path, ...]) -> Iterator[Path]:
 @click.argument("models", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @click.option("--count", default=100, show_default=True, help="Flips in every tensor.")
 @click.option("--seed", default=0, show_default=True)
-@click.option("--report", type=click.Path(path_type=Path), help="Where to write JSON.")
-def main(models: tuple[Path, ...], count: int, seed: int, report: Path | None) -> None:
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the report.")
+def main(models: tuple[Path, ...], count: int, seed: int, out: Path | None) -> None:
     """Flip bits and count refusals."""
-    facts: dict[str, object] = {}
+    rows: list[dict[str, Any]] = []
     loaded = 0
     with tempfile.TemporaryDirectory(prefix="edgeseg-flips-") as place:
         for path in _models(Path(place), models):
-            dice, rows = random.Random(seed), {}
+            dice, refusals = random.Random(seed), {}
             started = time.perf_counter()
             read(path)
             opened_ms = 1000 * (time.perf_counter() - started)
             for name, span in pieces(path).items():
-                rows[name] = refused(path, span, count=count, dice=dice)
-            tried, caught = count * len(rows), sum(rows.values())
+                refusals[name] = refused(path, span, count=count, dice=dice)
+            tried, caught = count * len(refusals), sum(refusals.values())
             loaded += tried - caught
-            facts[str(path.relative_to(place))] = {
+            row = {
+                "model": str(path.relative_to(place)),
                 "bytes": path.stat().st_size,
                 "look_ms": round(opened_ms, 1),
                 "flips_each": count,
-                "refused": rows,
+                "refused": refusals,
             }
+            rows.append(row)
             click.echo(
-                f"{path.name}: {caught} of {tried} flips in {len(rows)} pieces refused; "
+                f"{path.name}: {caught} of {tried} flips in {len(refusals)} pieces refused; "
                 f"hash and header take {opened_ms:.0f} ms for {path.stat().st_size / 1e6:.1f} MB"
             )
-    if report is not None:
-        write_json(report, {"schema": 1, "models": facts})
-        note(f"wrote {report}")
+    if out is not None:
+        write_rows(out, "flips", title="A bit turned over", rows=rows)
     sys.exit(1 if loaded else 0)
 
 

@@ -4,7 +4,8 @@
 
 Every fault meets all commands that write, in turn. After each run the outputs are read as the
 next command would read them, and the command is run again without the fault. Needs root: full and
-read-only disks are mounted for it.
+read-only disks are mounted for it. A report that is there is continued:
+faults that are not tried now keep their rows.
 """
 
 import os
@@ -13,20 +14,13 @@ import resource
 import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import click
 
 from edgeseg.bench.harness.scratch import scratch
+from tests.endurance.aftermath import Aftermath, Whole
 from tests.endurance.forked import Ended, answer_forked, prepared, run_forked
-from tests.endurance.jobs import (
-    JOBS,
-    Job,
-    close_enough,
-    lay_out,
-    make_bench,
-    names_in,
-)
+from tests.endurance.jobs import JOBS, Job, lay_out, make_bench, names_in
 from tests.endurance.report import OUT, markdown, write_rows
 from tests.endurance.shortage import (
     FAULTS,
@@ -40,30 +34,16 @@ from tests.endurance.shortage import (
 )
 from tests.endurance.warm import warm
 
-# Fields of Met.
-LOSSES = ("damaged", "left_after_next_run", "not_repeatable", "traceback", "signal")
-
 
 @dataclass(kw_only=True)
-class Met:
+class Met(Aftermath):
     """What the runs under one fault came to."""
 
-    fault: str
     runs: int = 0
     went_well: int = 0
     one_sentence: int = 0
     traceback: list[str] = field(default_factory=list)
     signal: list[str] = field(default_factory=list)  # a library gave up
-    old: int = 0
-    new: int = 0
-    damaged: list[str] = field(default_factory=list)
-    left_after_next_run: list[str] = field(default_factory=list)
-    not_repeatable: list[str] = field(default_factory=list)
-
-    @property
-    def lost(self) -> int:
-        """Runs that did not end as they should, or after which something was not as it should."""
-        return sum(len(getattr(self, name)) for name in LOSSES)
 
     def judge(self, name: str, ended: Ended, *, must_succeed: bool) -> None:
         """How the run itself ended."""
@@ -82,17 +62,14 @@ class Met:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Undisturbed:
-    """A run without a fault."""
+class MeasuredRun(Whole):
+    """With what it takes, of which a fault leaves a share."""
 
-    old: Any
-    new: Any
-    names: set[str]
     need: Need
 
 
-def undisturbed(job: Job, bench: Path, folder: Path) -> Undisturbed:
-    """What a run takes and changes."""
+def run_measured(job: Job, bench: Path, folder: Path) -> MeasuredRun:
+    """Run the command to its end and see what it takes and changes."""
     with small_disk(folder):
         lay_out(bench, folder, job, made=True)
         old = answer_forked(lambda: job.facts(folder), folder=folder)
@@ -102,7 +79,7 @@ def undisturbed(job: Job, bench: Path, folder: Path) -> Undisturbed:
         new = answer_forked(lambda: job.facts(folder), folder=folder)
         disk = (before.f_bfree - after.f_bfree) * before.f_frsize
         need = Need(**taken, disk_bytes=max(disk, 0) + 2_000_000)  # what it writes beside it
-        return Undisturbed(old=old, new=new, names=names_in(folder), need=need)
+        return MeasuredRun(old=old, new=new, names=names_in(folder), need=need)
 
 
 def _measured(job: Job, folder: Path) -> dict[str, float]:
@@ -124,9 +101,9 @@ def _measured(job: Job, folder: Path) -> dict[str, float]:
 
 
 def meet_once(
-    name: str, fault: Fault, calm: Undisturbed, bench: Path, folder: Path, share: float, met: Met
+    name: str, fault: Fault, calm: MeasuredRun, bench: Path, folder: Path, share: float, met: Met
 ) -> None:
-    """One run under a fault, a look, the run again, a look again."""
+    """Run a command under a fault, and see what it left."""
     job, where = JOBS[name], f"{name} at {share:.3f}"
     with small_disk(folder):
         lay_out(bench, folder, job, made=True)
@@ -137,25 +114,7 @@ def meet_once(
         with disturbed_disk(folder, fault, calm.need, share):
             ended = run_forked(disturbed, folder=folder.parent)
         met.judge(where, ended, must_succeed=fault.succeeds)
-        try:
-            facts = answer_forked(lambda: job.facts(folder), folder=folder.parent)
-            is_new = close_enough(facts, calm.new)
-            met.new += is_new
-            met.old += not is_new
-            if not is_new and not close_enough(facts, calm.old):
-                met.damaged.append(f"{where}: neither old nor new: {facts}")
-        except RuntimeError as error:
-            met.damaged.append(f"{where}: {error}")
-        again = run_forked(lambda: job.run(folder, *job.again), folder=folder.parent)
-        if not job.ended_well(again):
-            met.not_repeatable.append(f"{where}: {again.said[-500:]}")
-            return
-        try:
-            answer_forked(lambda: job.after(folder), folder=folder.parent)
-        except RuntimeError as error:
-            met.not_repeatable.append(f"{where}: {error}")
-        left = sorted(names_in(folder) - calm.names)
-        met.left_after_next_run += [f"{where}: {path}" for path in left]
+        met.inspect(job, calm, folder, where, place=folder.parent)
 
 
 @click.command(context_settings={"show_default": True})
@@ -181,18 +140,18 @@ def main(
         if not can_mount(place):
             raise SystemExit("full and read-only disks are mounted for this: run it as root")
         bench, folder = prepared(make_bench, bench, place), place / "run"
-        calm = {name: undisturbed(JOBS[name], bench, folder) for name in jobs}
-        results = [Met(fault=fault) for fault in faults or FAULTS]
-        for met in results:
-            rng = random.Random(f"{seed} {met.fault}")
+        calm = {name: run_measured(JOBS[name], bench, folder) for name in jobs}
+        results: dict[str, Met] = {}
+        for fault in faults or FAULTS:
+            met, rng = results.setdefault(fault, Met()), random.Random(f"{seed} {fault}")
             for number in range(count):
                 name = jobs[number % len(jobs)]
-                fault = FAULTS[met.fault]
-                meet_once(name, fault, calm[name], bench, folder, rng.random(), met)
-            rows = [asdict(one) for one in results]
-            write_rows(out, "faults", title="Shortages and a clock that jumps", rows=rows)
+                meet_once(name, FAULTS[fault], calm[name], bench, folder, rng.random(), met)
+            rows = [{"fault": key, **asdict(each)} for key, each in results.items()]
+            title = "Shortages and a clock that jumps"
+            write_rows(out, "faults", title=title, rows=rows, known=FAULTS)
     click.echo(markdown(rows))
-    if any(met.lost for met in results):
+    if any(met.lost for met in results.values()):
         raise SystemExit("FAILED: something was lost")
 
 

@@ -5,60 +5,42 @@
 Every other kill strikes right before a random operation on files, where a half-done output would
 be left; the rest strike after a random time. After each one the outputs are read as the next
 command would read them, and the command is run again: nothing of the killed run may remain.
-A report that is there is gone on with: commands that are not tried now keep their rows.
+A report that is there is continued: commands that are not tried now keep their rows.
 """
 
-import json
 import random
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from edgeseg.bench.harness.scratch import scratch
+from tests.endurance.aftermath import Aftermath, Whole
 from tests.endurance.forked import Ended, answer_forked, prepared, run_forked
-from tests.endurance.jobs import (
-    JOBS,
-    Job,
-    close_enough,
-    lay_out,
-    make_bench,
-    names_in,
-)
+from tests.endurance.jobs import JOBS, Job, lay_out, make_bench, names_in
 from tests.endurance.report import OUT, markdown, write_rows
 from tests.endurance.warm import warm
 
-LOSSES = ("damaged", "left_after_next_run", "not_repeatable")  # fields of Tried
 _ROUND = 5  # the report is written after so many kills of every command
 
 
 @dataclass(kw_only=True)
-class Tried:
+class Tried(Aftermath):
     """What the kills of one command left."""
 
-    job: str
     tried: int = 0
     killed: int = 0  # the others came after its end
-    old: int = 0
-    new: int = 0
-    damaged: list[str] = field(default_factory=list)
-    left_after_next_run: list[str] = field(default_factory=list)
-    not_repeatable: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Whole:
-    """A run that nobody disturbed."""
+class WholeRun(Whole):
+    """With its time and its operations on files: between them the kills strike."""
 
-    old: Any  # before it
-    new: Any  # after it
-    names: set[str]
     ended: Ended
 
 
-def run_whole(job: Job, bench: Path, folder: Path) -> Whole:
+def run_whole(job: Job, bench: Path, folder: Path) -> WholeRun:
     """Run the command to its end and see what it changes."""
     lay_out(bench, folder, job)
     old = answer_forked(lambda: job.facts(folder), folder=folder)
@@ -66,13 +48,12 @@ def run_whole(job: Job, bench: Path, folder: Path) -> Whole:
     if ended.code != 0:
         raise SystemExit(f"the undisturbed run failed: {ended.said[-2000:]}")
     new = answer_forked(lambda: job.facts(folder), folder=folder)
-    return Whole(old=old, new=new, names=names_in(folder), ended=ended)
+    return WholeRun(old=old, new=new, names=names_in(folder), ended=ended)
 
 
-def kill_once(job: Job, whole: Whole, folder: Path, moment: float, tried: Tried) -> None:
-    """Kill one run, look, run it again, and look again."""
+def kill_once(job: Job, whole: WholeRun, folder: Path, moment: float, tried: Tried) -> None:
+    """Kill one run, and see what it left."""
     tried.tried += 1
-    where = f"{moment:.3f}"
     by_operation = tried.tried % 2 == 1
     ended = run_forked(
         lambda: job.run(folder),
@@ -81,34 +62,14 @@ def kill_once(job: Job, whole: Whole, folder: Path, moment: float, tried: Tried)
         kill_after_s=None if by_operation else moment * whole.ended.seconds,
     )
     tried.killed += ended.killed
-    try:
-        facts = answer_forked(lambda: job.facts(folder), folder=folder)
-        is_new = close_enough(facts, whole.new)
-        tried.new += is_new
-        tried.old += not is_new
-        if not is_new and not close_enough(facts, whole.old):
-            tried.damaged.append(f"{where}: neither old nor new: {facts}")
-    except RuntimeError as error:
-        tried.damaged.append(f"{where}: {error}")
-    again = run_forked(lambda: job.run(folder, *job.again), folder=folder)
-    if not job.ended_well(again):
-        tried.not_repeatable.append(f"{where}: {again.said[-500:]}")
-        return
-    try:
-        answer_forked(lambda: job.after(folder), folder=folder)
-        facts = answer_forked(lambda: job.facts(folder), folder=folder)
-        if job.repeatable and not close_enough(facts, whole.new):
-            tried.not_repeatable.append(f"{where}: another result than an undisturbed run")
-    except RuntimeError as error:
-        tried.not_repeatable.append(f"{where}: {error}")
-    tried.left_after_next_run += sorted(names_in(folder) - whole.names)
+    tried.inspect(job, whole, folder, f"{moment:.3f}", place=folder)
 
 
 class Siege:
     """All kills of one command; they may come in rounds."""
 
     def __init__(self, name: str, *, bench: Path, scratch: Path, seed: int) -> None:
-        self.job, self.tried = JOBS[name], Tried(job=name)
+        self.job, self.tried = JOBS[name], Tried()
         self._bench, self._folder = bench, scratch / "run"
         self._whole = run_whole(self.job, bench, self._folder)
         self._rng = random.Random(f"{seed} {name}")
@@ -120,14 +81,6 @@ class Siege:
             lay_out(self._bench, self._folder, self.job)
             kill_once(self.job, self._whole, self._folder, self._rng.random(), self.tried)
             shutil.rmtree(self._folder)
-
-
-def with_others(rows: list[dict[str, Any]], out: Path) -> list[dict[str, Any]]:
-    """The rows of this run among those that a report has of other commands."""
-    path, tried = out / "kills.json", {row["job"] for row in rows}
-    told = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else []
-    kept = [asdict(Tried(**row)) for row in told if row["job"] in set(JOBS) - tried]
-    return sorted([*kept, *rows], key=lambda row: list(JOBS).index(row["job"]))
 
 
 @click.command(context_settings={"show_default": True})
@@ -147,11 +100,10 @@ def main(count: int, names: tuple[str, ...], seed: int, bench: Path | None, out:
                 if name not in sieges:
                     sieges[name] = Siege(name, bench=bench, scratch=place, seed=seed)
                 sieges[name].go_on(min(_ROUND, count - done))
-                rows = [asdict(siege.tried) for siege in sieges.values()]
-                all_rows = with_others(rows, out)
-                write_rows(out, "kills", title="SIGKILL at random moments", rows=all_rows)
+                rows = [{"job": key, **asdict(each.tried)} for key, each in sieges.items()]
+                write_rows(out, "kills", title="SIGKILL at random moments", rows=rows, known=JOBS)
     click.echo(markdown(rows))
-    if any(row[key] for row in rows for key in LOSSES):
+    if any(siege.tried.lost for siege in sieges.values()):
         raise SystemExit("FAILED: something was lost")
 
 

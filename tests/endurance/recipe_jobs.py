@@ -23,19 +23,20 @@ def make_recipe_folder(folder: Path, model: Path, pictures: Path) -> None:
     from edgeseg.progress import ignore
     from edgeseg.runtime.backends.model_file import file_metadata
     from edgeseg.runtime.backends.session_options import SessionOptions
-    from edgeseg.runtime.recipes.approval import write_expected
-    from edgeseg.runtime.recipes.golden_check import approve
-    from edgeseg.runtime.recipes.open_judge import opened_judge
+    from edgeseg.runtime.golden.check import approve
+    from edgeseg.runtime.golden.expected import write_expected
+    from edgeseg.runtime.golden.open_judge import Opening, opened_judge
     from edgeseg.runtime.recipes.recipe import DecisionSettings, Settings
     from edgeseg.runtime.recipes.store import make_recipe
 
-    # So high that the golden pictures are good whatever the weights are, of the next model too.
-    highest = FARTHEST / 2 * file_metadata(model).good_scores.max
+    # So high that the golden pictures are good whatever the weights are, and still within the bound
+    # for the next model, whose good scores are somewhat lower.
+    highest = FARTHEST / 10 * file_metadata(model).good_scores.max
     settings = Settings(number=1, operating_point=DecisionSettings(threshold=highest))
     recipe = make_recipe(folder, model, settings)
     for picture in sorted(pictures.iterdir())[:2]:
         shutil.copy(picture, recipe.golden / "good" / picture.name)
-    opening = SessionOptions(backend="cpu", threads=1, allow_random_weights=True)
+    opening = Opening(backend="cpu", session=SessionOptions(threads=1), allow_random_weights=True)
     with opened_judge(recipe, opening, note=ignore) as judge:
         write_expected(recipe, approve(judge))
 
@@ -44,7 +45,7 @@ def recipe_facts(folder: Path) -> list[Any]:
     """The model as a stream would open it; the approval and all kept versions can be read."""
     from edgeseg.files import file_sha256
     from edgeseg.runtime.backends.model_file import file_metadata
-    from edgeseg.runtime.recipes.approval import read_expected
+    from edgeseg.runtime.golden.expected import read_expected
     from edgeseg.runtime.recipes.recipe import read_recipe
     from edgeseg.runtime.recipes.versions import versions_of
 
@@ -64,7 +65,7 @@ def recipe_facts(folder: Path) -> list[Any]:
 def is_approved(folder: Path) -> None:
     """What was approved is of the model that is there."""
     from edgeseg.files import file_sha256
-    from edgeseg.runtime.recipes.approval import read_expected
+    from edgeseg.runtime.golden.expected import read_expected
     from edgeseg.runtime.recipes.recipe import read_recipe
 
     recipe = read_recipe(folder)
@@ -75,7 +76,7 @@ def is_approved(folder: Path) -> None:
 @contextlib.contextmanager
 def replaced_model(folder: Path, model: Path, log: Path) -> Iterator[None]:
     """Beside a stream: replace the recipe's model once it runs, and end it when that is swapped."""
-    from edgeseg.runtime.recipes import model_watch
+    from edgeseg.runtime.changeover import model_watch
     from edgeseg.runtime.recipes.recipe import read_recipe
     from edgeseg.runtime.recipes.versions import put_model
 

@@ -17,6 +17,7 @@ from tests.endurance import jobs, kills
 from tests.endurance.faults import Met
 from tests.endurance.forked import Ended, answer_forked, run_forked
 from tests.endurance.jobs import JOBS, Job, close_enough
+from tests.endurance.report import write_rows
 from tests.endurance.shortage import FAULTS, Need, can_mount
 from tests.support import REPO
 
@@ -127,7 +128,7 @@ def test_readings_are_compared_as_numbers_and_words() -> None:
     ],
 )
 def test_how_a_run_ended(code: int, said: str, field: str, lost: int) -> None:
-    met = Met(fault="no room")
+    met = Met()
     met.judge("fit", Ended(code=code, seconds=1.0, operations=0, said=said), must_succeed=False)
     value = getattr(met, field)
     assert (value if isinstance(value, int) else len(value)) == 1
@@ -135,7 +136,7 @@ def test_how_a_run_ended(code: int, said: str, field: str, lost: int) -> None:
 
 
 def test_a_clock_that_jumps_may_not_fail_a_command() -> None:
-    met = Met(fault="clock back a day")
+    met = Met()
     met.judge("fit", Ended(code=1, seconds=1.0, operations=0, said="Error: x"), must_succeed=True)
     assert met.lost == 1
     assert FAULTS["clock back a day"].succeeds
@@ -187,15 +188,17 @@ def test_a_few_real_rounds(tmp_path: Path) -> None:
         assert [row["runs"] for row in met.values()] == [1, 1]
 
 
-def test_commands_that_are_not_tried_now_keep_their_rows(tmp_path: Path) -> None:
-    told = [{"tried": 5, "job": "export"}, {"tried": 5, "job": "stream"}, {"job": "gone"}]
-    (tmp_path / "kills.json").write_text(json.dumps({"rows": told}))
-    now = [asdict(kills.Tried(job=job, tried=1)) for job in ("stream", "fit")]
-    rows = kills.with_others(now, tmp_path)
+def test_what_is_not_tried_now_keeps_its_row(tmp_path: Path) -> None:
+    kept = [{"tried": 5, "job": "export"}, {"tried": 5, "job": "stream"}, {"job": "gone"}]
+    (tmp_path / "kills.json").write_text(json.dumps({"rows": kept}))
+    now = [{"job": job, **asdict(kills.Tried(tried=1))} for job in ("stream", "fit")]
+    write_rows(tmp_path, "kills", title="", rows=now, known=JOBS)
+    rows = json.loads((tmp_path / "kills.json").read_text())["rows"]
     assert [(row["job"], row["tried"]) for row in rows] == [
         ("fit", 1),
         ("export", 5),
         ("stream", 1),
     ]
     assert list(rows[1]) == list(rows[0]), "columns of a table"
-    assert kills.with_others(now[:1], tmp_path / "new") == now[:1]
+    write_rows(tmp_path / "new", "kills", title="", rows=now[:1], known=JOBS)
+    assert len(json.loads((tmp_path / "new/kills.json").read_text())["rows"]) == 1

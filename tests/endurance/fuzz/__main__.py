@@ -1,11 +1,11 @@
 """Damage files of one format or of all, and say what became of each.
 
-    python -m tests.endurance.fuzz --format image --count 100000 --seed 1 --report fuzz.json
+    python -m tests.endurance.fuzz --format image --count 100000 --seed 1 --out out
 
 Cases run in a process of their own with bounded memory; if it dies or hangs, that case is a
 finding, and the rest goes on. The same seed and number give the same file: --first N --count 1
-repeats one. A report that is there is gone on with: formats of this run are written anew, the
-others stay.
+repeats one. A report that is there is continued: formats of this run are written anew, the others
+stay.
 """
 
 import json
@@ -16,15 +16,15 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
 from edgeseg.bench.harness.scratch import scratch
 from edgeseg.errors import UsageError
-from edgeseg.files import write_json
-from edgeseg.options import note
 from tests.endurance.fuzz.cases import Finding, Tally, limit_memory, run_cases
 from tests.endurance.fuzz.formats import FORMATS
+from tests.endurance.report import write_rows
 
 _COUNTED = 500  # cases between two counts
 _STUCK_S = 300.0  # on one case; its own limits come long before, unless it hangs in a library
@@ -37,7 +37,7 @@ _STUCK_S = 300.0  # on one case; its own limits come long before, unless it hang
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--minutes", type=float, help="Stop each format after so long.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Folder for files that were found.")
-@click.option("--report", type=click.Path(path_type=Path), help="Where to write JSON.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the report.")
 @click.option("--worker", type=click.Path(path_type=Path), hidden=True)
 def main(
     names: str,
@@ -46,7 +46,7 @@ def main(
     seed: int,
     minutes: float | None,
     keep: Path | None,
-    report: Path | None,
+    out: Path | None,
     worker: Path | None,
 ) -> None:
     """Try damaged files; the exit code is 1 if one ended as none may."""
@@ -54,26 +54,23 @@ def main(
         cases = range(first, first + count)
         _work(names, cases, seed=seed, keep=keep, folder=worker, minutes=minutes or 1e9)
         return
-    facts: dict[str, object] = {}
-    if report is not None and report.exists():
-        facts = json.loads(report.read_text(encoding="utf-8"))["formats"]
+    rows: list[dict[str, Any]] = []
     found = 0
     for name in FORMATS if names == "all" else (names,):
         started = time.monotonic()
         tally = isolated(name, first, count, seed=seed, keep=keep, minutes=minutes)
         seconds = time.monotonic() - started
         found += len(tally.findings)
-        facts[name] = tally.facts() | {"seed": seed, "first": first, "seconds": round(seconds, 1)}
+        told = {"seed": seed, "first": first, "seconds": round(seconds, 1)}
+        rows.append({"format": name, **tally.facts(), **told})
         click.echo(
             f"{name}: {tally.cases} cases, {tally.refused} refused, {tally.loaded} loaded, "
             f"{len(tally.findings)} wrong, slowest {tally.slowest_s:.2f} s, {seconds:.0f} s"
         )
         for finding in tally.findings[:20]:
             click.echo(f"  {finding.case} {finding.seed_file} {finding.how}: {finding.what}")
-        if report is not None:
-            write_json(report, {"schema": 1, "formats": facts})
-    if report is not None:
-        note(f"wrote {report}")
+        if out is not None:
+            write_rows(out, "fuzz", title="Damaged input", rows=rows, known=FORMATS)
     sys.exit(1 if found else 0)
 
 
