@@ -97,7 +97,7 @@ def kill_once(job: Job, whole: Whole, folder: Path, moment: float, tried: Tried)
     try:
         answer_forked(lambda: job.after(folder), folder=folder)
         facts = answer_forked(lambda: job.facts(folder), folder=folder)
-        if job.repeatable and not close_enough(facts, whole.new):
+        if not close_enough(facts, whole.new):
             tried.not_repeatable.append(f"{where}: another result than an undisturbed run")
     except RuntimeError as error:
         tried.not_repeatable.append(f"{where}: {error}")
