@@ -72,7 +72,6 @@ class Job:
     prepare: tuple[str, ...]  # files of the bench to begin with, as NAME or NAME=SOURCE
     again: tuple[str, ...] = ()  # added when it is repeated after a kill
     done: str = ""  # what it says when there is nothing left to do, though it fails
-    repeatable: bool = True  # a second run gives what the first gave
     after: Callable[[Path], Any] = lambda at: None  # once the next run has ended
     beside: Callable[[Path], AbstractContextManager[None]] = lambda at: nullcontext()
 
@@ -183,7 +182,7 @@ JOBS: dict[str, Job] = {
         arguments=lambda at: ("update", at / "m.edgeseg", at / "more", "-q"),
         facts=lambda at: artefact_facts(at / "m.edgeseg"),
         prepare=("more", "m.edgeseg=old.edgeseg"),
-        repeatable=False,  # it adds the images once more
+        done="the model has all of its",
     ),
     "merge": Job(
         arguments=lambda at: (
