@@ -42,7 +42,7 @@ class Aftermath:
         try:
             answer_forked(lambda: job.after(folder), folder=place)
             facts = answer_forked(lambda: job.facts(folder), folder=place)
-            if job.repeatable and not close_enough(facts, whole.new):
+            if not close_enough(facts, whole.new):
                 self.not_repeatable.append(f"{where}: another result than an undisturbed run")
         except RuntimeError as error:
             self.not_repeatable.append(f"{where}: {error}")
