@@ -1,1 +1,1 @@
-"""Backbones x presets x precisions: accuracy of the exported files against milliseconds."""
+"""Models side by side: ours by their settings, anomalib's, and the best within a budget."""

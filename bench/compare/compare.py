@@ -1,80 +1,102 @@
-"""`edgeseg bench compare`: backbones x presets x precisions, accuracy against milliseconds.
+"""`edgeseg bench compare`, `bench peers` and `bench small`: models judged on test images."""
 
-recipes x categories x seeds -> fit -> export -> accuracy of the exported file   (units)
-the files of the first category -> timing in interleaved rounds                  (units)
-both, by their names -> Measurements -> rows -> tables, Pareto picture           (report)
--> report.md, report.json, report.html
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from edgeseg.bench.compare.options import CompareOptions, Recipe
-from edgeseg.bench.compare.report import Measurements, report_of, unit_name
-from edgeseg.bench.compare.trial import (
-    SHIPPED,
-    backends_of,
-    draw_decisions,
-    export_and_measure,
-)
-from edgeseg.bench.harness.accuracy import categories_in, fingerprint, open_limited
+from edgeseg.bench.compare.candidates import CompareOptions, OurModel, SmallOptions
+from edgeseg.bench.compare.plan import ComparisonPlan
+from edgeseg.bench.compare.record import Record
+from edgeseg.bench.compare.summary import write_summary
+from edgeseg.bench.compare.work import ComparisonWork
+from edgeseg.bench.harness.accuracy import categories_in, open_limited
 from edgeseg.bench.harness.machine import describe
-from edgeseg.bench.harness.report import Report, write_report
-from edgeseg.bench.harness.units import FAILED, Done, Result, Store, Unit, run_units
+from edgeseg.bench.harness.report import Report
+from edgeseg.bench.harness.staging import stage
+from edgeseg.bench.harness.units import Store
 from edgeseg.bench.harness.weights import available, left_out
-from edgeseg.bench.latency.report import timing_notes, timing_units
-from edgeseg.bench.latency.turns import Candidate
-from edgeseg.data.datasets import Dataset
-from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.fitting.fitting import FitOptions, fit
+from edgeseg.bench.latency.timing import timing_notes
+from edgeseg.bench.latency.turns import Schedule
+from edgeseg.data.datasets import Dataset, open_dataset
+from edgeseg.data.synthetic.scene import write_dataset
+from edgeseg.errors import EdgesegError
 from edgeseg.progress import Note, Progress, silent
 from edgeseg.runtime.backends.session_options import SessionOptions
 
+PEER_NOTES = (
+    "Peers: the same images, the same backbone weights (torchvision's ResNet-18) and the same "
+    "metric code; their own model classes, engine, defaults and export. Accuracy is of their raw "
+    "maps, before clamping; `exported PRO` is of what their ONNX file answers.",
+    "fit: seconds from images on disk to a saved model, without the start of Python; anomalib "
+    "without its validation pass. peak: of the process that fits. base: of the same process just "
+    "before, mostly imports.",
+    "Peers are exported for one frame at a time: with anomalib's default of a free batch, "
+    "PatchCore comes out with a batch fixed at two.",
+    "p50: feed on the host to outputs on the host. Our graphs take the camera's uint8 frame; "
+    "peers take float images, and the conversion (prepare ms) is not counted against them.",
+)
+
 
 def run_compare(
-    options: CompareOptions,
-    out: Path,
-    *,
-    fresh: bool,
-    note: Note,
-    progress: Progress = silent,
-    title: str = "Accuracy against milliseconds",
-    name: str = "compare",
+    options: CompareOptions, out: Path, *, fresh: bool, note: Note, progress: Progress = silent
 ) -> Report:
     """Measure everything and write the report."""
     import torch
 
     torch.set_num_threads(options.threads)
     facts = describe(threads=options.threads, seeds=tuple(range(options.seeds)))
-    comparison = Comparison(options, out)
-    recipes, notes = _usable(options)
+    models, notes = _usable(options)
     for line in notes:
         note(line)
-    store = Store(out, fresh=fresh)
-    done = run_units(list(comparison.accuracy_units(recipes)), store, note=note)
-    timed = run_units(
-        timing_units(
-            comparison.candidates(done),
-            schedule=options.schedule,
-            options=SessionOptions(threads=options.threads),
-            size_hw=options.size_hw,
-            progress=progress,
-        ),
-        store,
-        note=note,
+    work = _work(options, models, out, progress=progress)
+    record = work.measure(Store(out, fresh=fresh), schedule=options.schedule, note=note)
+    notes = [*(PEER_NOTES if options.peers else ()), *notes]
+    notes += timing_notes(record.timed, note=note)
+    facts["versions"] |= _peer_version(record)
+    return write_summary(
+        record,
+        record.rows(),
+        out,
+        name=options.name,
+        title=options.title,
+        facts=facts,
+        notes=notes,
     )
-    notes += timing_notes(timed, note=note)
-    categories = tuple(dataset.name for dataset in comparison.datasets)
-    measured = Measurements(options=options, categories=categories, done=done, timed=timed)
-    report = report_of(measured, out, facts=facts, notes=notes, title=title, name=name)
-    write_report(report, out)
-    return report
 
 
-def _usable(options: CompareOptions) -> tuple[list[Recipe], list[str]]:
-    """Recipes whose backbone has weights here, and a note on each other backbone."""
+def _work(
+    options: CompareOptions, models: Sequence[OurModel], out: Path, *, progress: Progress = silent
+) -> ComparisonWork:
+    datasets = [open_limited(path, limit=options.limit) for path in categories_in(options.data)]
+    if options.peers is not None:
+        datasets = [_staged(dataset, out, size_hw=options.size_hw) for dataset in datasets]
+    plan = ComparisonPlan(
+        categories=tuple(dataset.name for dataset in datasets),
+        models=tuple(models),
+        peers=() if options.peers is None else options.peers.names,
+        backends=options.backends,
+        seeds=options.seeds,
+    )
+    return ComparisonWork(
+        plan=plan,
+        datasets=datasets,
+        out=out,
+        session=SessionOptions(threads=options.threads),
+        peers=options.peers,
+        weights=options.weights,
+        progress=progress,
+        size_hw=options.size_hw,
+    )
+
+
+def _staged(dataset: Dataset, out: Path, *, size_hw: tuple[int, int]) -> Dataset:
+    """The copy that ours and peers read."""
+    return open_dataset(stage(dataset, out / "staged" / dataset.name, size_hw=size_hw).root)
+
+
+def _usable(options: CompareOptions) -> tuple[list[OurModel], list[str]]:
+    """Models whose backbone has weights here, and a note on each other backbone."""
     notes, missing = [], set()
-    for backbone in dict.fromkeys(recipe.backbone for recipe in options.recipes):
+    for backbone in dict.fromkeys(model.config.backbone for model in options.models):
         if available(backbone, weights=options.weights) is None:
             missing.add(backbone)
             notes.append(left_out(backbone))
@@ -82,86 +104,36 @@ def _usable(options: CompareOptions) -> tuple[list[Recipe], list[str]]:
         notes.append("Random weights: only the times mean something.")
     if options.limit is not None:
         notes.append(f"A rehearsal with --limit {options.limit}: no result.")
-    usable = [recipe for recipe in options.recipes if recipe.backbone not in missing]
-    if not usable:
+    usable = [model for model in options.models if model.config.backbone not in missing]
+    if not usable and options.peers is None:
         raise EdgesegError(f"nothing to compare: {notes[0]}")
     return usable, notes
 
 
-class Comparison:
-    """The units of a comparison, and the files they leave for timing."""
+def _peer_version(record: Record) -> dict[str, str]:
+    """The anomalib that ran, which is in an environment of its own."""
+    found = {result["version"] for result in record.done.results.values() if "version" in result}
+    return {"anomalib": ", ".join(sorted(found))} if found else {}
 
-    def __init__(self, options: CompareOptions, out: Path) -> None:
-        self.options, self.out = options, out
-        self.datasets = [
-            open_limited(path, limit=options.limit) for path in categories_in(options.data)
-        ]
 
-    def accuracy_units(self, recipes: Sequence[Recipe]) -> Iterator[Unit]:
-        """Category by category: fit, export and measure every recipe with every seed."""
-        for dataset in self.datasets:
-            for recipe in recipes:
-                for seed in range(self.options.seeds):
-                    yield self._unit(dataset, recipe, seed)
-
-    def _unit(self, dataset: Dataset, recipe: Recipe, seed: int) -> Unit:
-        options = self.options
-        config = recipe.config(seed=seed, size_hw=options.size_hw)
-        # Latency depends on the category as little as a graph does: one is kept for timing.
-        first = dataset is self.datasets[0] and seed == 0
-
-        def run() -> Result:
-            fit_options = FitOptions(weights=options.weights, keep_moments=False)
-            artefact = fit(dataset, config, fit_options)
-            folder = self.model_path(recipe, "", category=dataset.name, seed=seed).parent
-            by_precision = export_and_measure(
-                artefact,
-                dataset,
-                folder,
-                precisions=recipe.precisions,
-                threads=options.threads,
-                keep=first,
-            )
-            path = self.model_path(recipe, recipe.precisions[0], category=dataset.name)
-            if first and recipe is options.recipes[0] and path.is_file():
-                draw_decisions(artefact, path, dataset, self.out / f"examples-{dataset.name}.png")
-            return by_precision
-
-        return Unit(
-            name=unit_name(dataset.name, recipe, seed),
-            settings={
-                "data": fingerprint(dataset),
-                "config": config.to_dict(),
-                "precisions": list(recipe.precisions),
-                "weights": options.weights,
-                "kept": first,
-                "export": SHIPPED,
-            },
-            run=run,
-            weight=len(dataset.train) + len(dataset.test) * (1 + len(recipe.precisions)),
-        )
-
-    def model_path(
-        self, recipe: Recipe, precision: str, *, category: str | None = None, seed: int = 0
-    ) -> Path:
-        """Where the exported file of a recipe lies."""
-        folder = self.out / "models" / (category or self.datasets[0].name)
-        return folder / f"{recipe.name.replace(' ', '-')}-seed{seed}" / f"{precision}.onnx"
-
-    def candidates(self, done: Done) -> list[Candidate]:
-        """Every graph that was exported, on every backend."""
-        candidates = []
-        for recipe in self.options.recipes:
-            result = done.results.get(unit_name(self.datasets[0].name, recipe, 0))
-            for precision in recipe.precisions:
-                if result is None or FAILED in result.get(precision, {FAILED: ""}):
-                    continue
-                path = self.model_path(recipe, precision)
-                if not path.is_file():
-                    raise UsageError(f"{path}: deleted since it was measured; give fresh=True")
-                name = f"{recipe.name} {precision}"
-                candidates += [
-                    Candidate(name=name, path=path, backend=backend)
-                    for backend in backends_of(precision, self.options.backends)
-                ]
-        return candidates
+def run_small(
+    small: SmallOptions, out: Path, *, fresh: bool, note: Note, progress: Progress = silent
+) -> Report:
+    """Every step of a comparison on a synthetic part, in minutes."""
+    data = out / "staged" / "plate"
+    if not (data / "train" / "good").is_dir():
+        write_dataset(data, size_hw=small.size_hw, train=small.train, test_good=8, test_defective=2)
+    options = CompareOptions(
+        data=data,
+        models=tuple(
+            OurModel.of(small.backbone, preset, small.precisions, size_hw=small.size_hw)
+            for preset in small.presets
+        ),
+        size_hw=small.size_hw,
+        weights=small.weights,
+        schedule=Schedule(rounds=small.rounds),
+        threads=small.threads,
+        name="small",
+        title="A small benchmark on a synthetic part",
+    )
+    return run_compare(options, out, fresh=fresh, note=note, progress=progress)

@@ -82,7 +82,7 @@ class Demo:
         self._edgeseg("stream", "--model", self.fp32, *arguments)
 
     def report(self, *, seconds: float) -> Path:
-        from edgeseg.bench.demo.report import write_demo_report
+        from edgeseg.bench.demo.demo_page import write_demo_report
 
         return write_demo_report(
             out=self.out,

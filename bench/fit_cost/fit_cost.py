@@ -1,6 +1,6 @@
 """`edgeseg bench fit-cost`: seconds and memory of fitting one category, and of its factors.
 
-counts x recipes -> images staged as PNG -> our fits, each in its own process     (units)
+counts x models -> images staged as PNG -> our fits, each in its own process     (units)
 counts -> the same images -> anomalib's PaDiM, in its process                     (units)
 sizes k x methods -> factors of made-up covariances                               (units)
 results, by their names -> FitRow and FactorRow -> tables and a plot -> report
@@ -8,13 +8,14 @@ results, by their names -> FitRow and FactorRow -> tables and a plot -> report
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from edgeseg.bench.compare.options import Recipe
+from edgeseg.bench.compare.candidates import PEERS, OurModel
+from edgeseg.bench.compare.peer_process import PeerRequest, run_peer
+from edgeseg.bench.fit_cost.fits import FitCostOptions
 from edgeseg.bench.fit_cost.inverse_time import inverse_unit
-from edgeseg.bench.fit_cost.options import FitCostOptions
 from edgeseg.bench.harness.accuracy import fingerprint, open_limited
 from edgeseg.bench.harness.figures import Line, curves
 from edgeseg.bench.harness.fit_worker import fit_in_process
@@ -23,8 +24,6 @@ from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.staging import stage
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.harness.units import FAILED, Done, Result, Store, Unit, run_units
-from edgeseg.bench.peers.options import PEERS
-from edgeseg.bench.peers.process import PeerRequest, run_peer
 from edgeseg.computer import processor_name
 from edgeseg.data.datasets import Dataset
 from edgeseg.model.backbones import backbone_spec
@@ -83,7 +82,7 @@ def run_fit_cost(options: FitCostOptions, out: Path, *, fresh: bool, note: Note)
         *([f"While timing, {warning}."] if warning else []),
         *([] if options.python else ["anomalib was left out: give --peers-python or --install."]),
     ]
-    names = [recipe.name for recipe in options.recipes] + ([PADIM] if options.python else [])
+    names = [model.name for model in options.models] + ([PADIM] if options.python else [])
     fits = [fit_row(done, name, options.counts) for name in names]
     factors = [factor_row(done, k) for k in options.sizes]
     _draw(factors, out)
@@ -109,11 +108,11 @@ def _units(options: FitCostOptions, dataset: Dataset, out: Path) -> Iterator[Uni
         "machine": processor_name(),
     }
     for count in options.counts:
-        for recipe in options.recipes:
+        for model in options.models:
             yield Unit(
-                name=f"{recipe.name} {count} images",
-                settings=common | {"config": _config(options, recipe), "weights": options.weights},
-                run=partial(_our_fit, options, dataset, recipe, count, out),
+                name=f"{model.name} {count} images",
+                settings=common | {"config": _config(options, model), "weights": options.weights},
+                run=partial(_our_fit, options, dataset, model, count, out),
                 weight=count,
             )
         if options.python is not None:
@@ -128,18 +127,18 @@ def _units(options: FitCostOptions, dataset: Dataset, out: Path) -> Iterator[Uni
             yield inverse_unit(k, method, threads=options.threads, machine=processor_name())
 
 
-def _config(options: FitCostOptions, recipe: Recipe) -> Result:
-    return recipe.config(seed=0, size_hw=options.size_hw).to_dict()
+def _config(options: FitCostOptions, model: OurModel) -> Result:
+    return replace(model.config, size_hw=options.size_hw).to_dict()
 
 
 def _our_fit(
-    options: FitCostOptions, dataset: Dataset, recipe: Recipe, count: int, out: Path
+    options: FitCostOptions, dataset: Dataset, model: OurModel, count: int, out: Path
 ) -> Result:
     staged = stage(dataset, out / "staged" / str(count), size_hw=options.size_hw, train=count)
     artefact = staged.root.parent / "model.edgeseg"
     request = {
         "data": str(staged.root),
-        "config": _config(options, recipe),
+        "config": _config(options, model),
         "weights": options.weights,
         "threads": options.threads,
         "artefact": str(artefact),

@@ -47,15 +47,6 @@ class Line:
     dashed: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mark:
-    """One thing measured in two ways, both from 0 to 1."""
-
-    x: float
-    y: float
-    group: str  # one colour each
-
-
 @contextmanager
 def _axes(target: Path, *, size: tuple[float, float] = (8.2, 4.8)) -> "Iterator[Any]":
     import matplotlib as mpl
@@ -192,24 +183,6 @@ def curves(
             _plain_ticks(axes)
         if log_y:
             axes.set_yscale("log")
-        axes.set_xlabel(x_name)
-        axes.set_ylabel(y_name)
-        axes.legend(frameon=False, fontsize=8)
-
-
-def scattered(marks: Sequence[Mark], target: Path, *, x_name: str, y_name: str) -> None:
-    """Marks by group, with the line on which both ways agree."""
-    groups = list(dict.fromkeys(mark.group for mark in marks))
-    with _axes(target, size=(6.4, 5.6)) as axes:
-        axes.plot([0, 1], [0, 1], "--", color="#333", lw=1, label="equal")
-        for number, group in enumerate(groups):
-            own = [mark for mark in marks if mark.group == group]
-            places = [mark.x for mark in own], [mark.y for mark in own]
-            marker = "o" if number < len(COLOURS) else "s"
-            colour = COLOURS[number % len(COLOURS)]
-            axes.scatter(*places, s=26, alpha=0.75, color=colour, marker=marker, label=group)
-        axes.set_xlim(-0.03, 1.03)
-        axes.set_ylim(-0.03, 1.03)
         axes.set_xlabel(x_name)
         axes.set_ylabel(y_name)
         axes.legend(frameon=False, fontsize=8)

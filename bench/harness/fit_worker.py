@@ -6,20 +6,29 @@ settings, where the artefact goes and where the figures go.
 
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from edgeseg.bench.harness.machine import peak_mb
-from edgeseg.bench.harness.processes import in_process
+from edgeseg.bench.harness.processes import last_line
 from edgeseg.errors import EdgesegError
 from edgeseg.files import write_json
 
 
 def fit_in_process(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Start the process and return its figures."""
-    return in_process("edgeseg.bench.harness.fit_worker", request, folder)
+    asked, answer = folder / "fit_worker-request.json", folder / "fit_worker-result.json"
+    write_json(asked, request | {"result": str(answer)})
+    words = [sys.executable, "-m", "edgeseg.bench.harness.fit_worker", str(asked)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = last_line(done.stderr)
+        raise EdgesegError(f"fit_worker of {request['data']} failed in its process: {reason}")
+    figures: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+    return figures
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:

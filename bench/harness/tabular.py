@@ -98,6 +98,19 @@ class Table:
             }
         return places
 
+    def without_empty_columns(self) -> "Table":
+        """The same without columns in which nothing was measured."""
+        kept = [
+            index
+            for index in range(len(self.columns))
+            if any(row[index] is not None for row in self.rows)
+        ]
+        return replace(
+            self,
+            columns=tuple(self.columns[index] for index in kept),
+            rows=tuple(tuple(row[index] for index in kept) for row in self.rows),
+        )
+
     def texts(self) -> list[list[str]]:
         """All cells as they are printed."""
         return [

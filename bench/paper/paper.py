@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgeseg.bench.fit_cost.fits import SIZES
 from edgeseg.bench.fit_cost.inverse_time import METHODS, inverse_unit
-from edgeseg.bench.fit_cost.options import SIZES
 from edgeseg.bench.harness.accuracy import categories_in, open_limited
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report, write_report
@@ -28,7 +28,7 @@ from edgeseg.bench.paper.experiments import (
     variant_unit,
 )
 from edgeseg.bench.paper.figures import figures_of
-from edgeseg.bench.paper.options import PaperOptions
+from edgeseg.bench.paper.parts import PaperOptions
 from edgeseg.bench.paper.pictures import draw_examples
 from edgeseg.bench.paper.published import CATEGORIES
 from edgeseg.bench.paper.results import Findings
@@ -41,7 +41,7 @@ K = 100
 
 
 @dataclass
-class Plan:
+class PaperPlan:
     """What will be done, and what cannot be."""
 
     sources: list[Source]
@@ -82,7 +82,7 @@ def run_paper(
     return report
 
 
-def make_plan(options: PaperOptions, out: Path, banks: Banks) -> Plan:
+def make_plan(options: PaperOptions, out: Path, banks: Banks) -> PaperPlan:
     """List all units, ordered so that the features of a dataset are made once."""
     sources = [
         Source(
@@ -92,7 +92,7 @@ def make_plan(options: PaperOptions, out: Path, banks: Banks) -> Plan:
         )
         for path in categories_in(options.mvtec)
     ]
-    plan = Plan(sources=sources, weights={})
+    plan = PaperPlan(sources=sources, weights={})
     absent = [name for name in CATEGORIES if name not in {source.name for source in sources}]
     if absent:
         plan.notes.append(f"MVTec AD categories that are absent here: {', '.join(absent)}.")
@@ -169,7 +169,7 @@ def _looks_inside(
         )
 
 
-def _add_other_datasets(plan: Plan, options: PaperOptions, banks: Banks) -> None:
+def _add_other_datasets(plan: PaperPlan, options: PaperOptions, banks: Banks) -> None:
     """KolektorSDD, KolektorSDD2 and mSTC, or a note that they are not here."""
     if "kolektor" in options.parts and "resnet18" in plan.weights:
         sources, notes = kolektor_sources(options.kolektor, options.kolektor2, limit=options.limit)

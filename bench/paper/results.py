@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgeseg.bench.fit_cost.fits import SIZES
 from edgeseg.bench.fit_cost.inverse_time import LOCATIONS
-from edgeseg.bench.fit_cost.options import SIZES
 from edgeseg.bench.harness.accuracy import group_means
 from edgeseg.bench.harness.sampling import mean_std
 from edgeseg.bench.harness.units import Done, Result
 from edgeseg.bench.paper.distances_over_k import FULL, Variant
 from edgeseg.bench.paper.experiments import unit_name
-from edgeseg.bench.paper.options import PaperOptions
+from edgeseg.bench.paper.parts import PaperOptions
 from edgeseg.bench.paper.published import CATEGORIES, CATEGORY_PRO
 
 # model -> backbone, embedding, k

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgeseg.bench.fit_cost.fits import SIZES
 from edgeseg.bench.fit_cost.inverse_time import METHODS
-from edgeseg.bench.fit_cost.options import SIZES
 from edgeseg.bench.harness.accuracy import group_means
 from edgeseg.bench.harness.sampling import mean_std
 from edgeseg.bench.harness.tabular import Table, column, table_of

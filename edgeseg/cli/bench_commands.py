@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from edgeseg.bench.compare.options import SmallOptions
+from edgeseg.bench.compare.candidates import SmallOptions
 from edgeseg.cli.bench_dataset_commands import compare, fit_cost, paper, peers
 from edgeseg.cli.bench_options import (
     SmallRun,
@@ -82,7 +82,8 @@ def latency(
     for path in (*models, *more):
         admit(path, trust)
 
-    from edgeseg.bench.latency.report import candidates_of, run_latency, runnable
+    from edgeseg.bench.latency.latency import run_latency
+    from edgeseg.bench.latency.timing import candidates_of, runnable
 
     report = run_latency(
         candidates_of([*models, *more], runnable(backends)),
@@ -121,7 +122,7 @@ def small(
     \b
     edgeseg bench small --out out
     """
-    from edgeseg.bench.compare.small import run_small
+    from edgeseg.bench.compare.compare import run_small
 
     options = SmallOptions(
         size_hw=size_hw,

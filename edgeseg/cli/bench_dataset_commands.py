@@ -7,10 +7,15 @@ from pathlib import Path
 
 import click
 
-from edgeseg.bench.compare.options import BACKBONES, CompareOptions, Recipe
-from edgeseg.bench.fit_cost.options import FitCostOptions
-from edgeseg.bench.paper.options import PARTS, PaperOptions
-from edgeseg.bench.peers.options import PEERS, PeerOptions
+from edgeseg.bench.compare.candidates import (
+    BACKBONES,
+    PEERS,
+    CompareOptions,
+    OurModel,
+    PeerOptions,
+)
+from edgeseg.bench.fit_cost.fits import FitCostOptions
+from edgeseg.bench.paper.parts import PARTS, PaperOptions
 from edgeseg.cli.bench_options import (
     PeerPython,
     Run,
@@ -78,13 +83,13 @@ def compare(
     edgeseg bench compare mvtec_ad --backbone resnet18 --precision int8 --seeds 5 --out out
     """
     from edgeseg.bench.compare.compare import run_compare
-    from edgeseg.bench.latency.report import runnable
+    from edgeseg.bench.latency.timing import runnable
 
     use_weights(weights_folder)
     options = CompareOptions(
         data=data,
-        recipes=tuple(
-            Recipe(backbone=backbone, preset=preset, precisions=precisions)
+        models=tuple(
+            OurModel.of(backbone, preset, precisions)
             for backbone in backbones
             for preset in presets
         ),
@@ -171,7 +176,7 @@ def paper(
 
 @click.command()
 @data_argument
-@several("--peer", "peers_wanted", PeerOptions.peers, PEERS)
+@several("--peer", "peers_wanted", PeerOptions.names, PEERS)
 @several("--backbone", "backbones", BACKBONES, None, f"Of ours; peers use {PeerOptions.backbone}.")
 @several("--precision", "precisions", ("fp32", "int8"), PRECISIONS, "Of our own models.")
 @click.option(
@@ -202,22 +207,23 @@ def peers(
     edgeseg bench peers mvtec_ad --install --out out
     edgeseg bench peers mvtec_ad --peer padim --peers-python env/bin/python --out out
     """
-    from edgeseg.bench.peers.peers import run_peers
+    from edgeseg.bench.compare.compare import run_compare
 
     use_weights(weights_folder)
-    options = PeerOptions(
+    options = CompareOptions(
+        name="peers",
+        title="edgeseg beside anomalib, in one run",
         data=data,
-        python=peer_python.find(),
-        peers=peers_wanted,
-        recipes=tuple(
-            Recipe(backbone=name, preset="edge", precisions=precisions) for name in backbones
+        models=tuple(
+            OurModel.of(name, "edge", precisions, prefix="edgeseg ") for name in backbones
         ),
-        coreset=coreset,
+        peers=PeerOptions(python=peer_python.find(), names=peers_wanted, coreset=coreset),
+        backends=("cpu", "openvino"),
         limit=limit,
         threads=run.cores,
         schedule=run.schedule,
     )
-    carry_out(run_peers, options, run)
+    carry_out(run_compare, options, run)
 
 
 @click.command("fit-cost")

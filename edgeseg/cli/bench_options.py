@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgeseg.bench.compare.options import SmallOptions
+from edgeseg.bench.compare.candidates import SmallOptions
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.options import FOLDER, SIZE, Entry, note
 from edgeseg.progress import bar
@@ -128,11 +128,11 @@ class PeerPython:
 
     def find(self) -> Path:
         """The interpreter, made first if that was asked for."""
-        from edgeseg.bench.peers import environment
+        from edgeseg.bench.compare import peer_environment
 
         if self.install:
-            return environment.install(note)
-        return environment.find_python(self.peers_python)
+            return peer_environment.install(note)
+        return peer_environment.find_python(self.peers_python)
 
 
 peer_python_options = takes("peer_python", PeerPython)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from edgeseg.bench.compare.candidates import TuneOptions
+from edgeseg.bench.compare.tune import run_tune
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.bench.tune.command import run_tune
-from edgeseg.bench.tune.options import TuneOptions
 from edgeseg.cli.bench_options import TimedRun, random_option, use_weights, weights_option
 from edgeseg.config import DEFAULT_PRESET, PRESETS, FitConfig
 from edgeseg.contract.precisions import PRECISIONS
@@ -90,6 +90,7 @@ def tune(data: Path, wishes: TuneWishes, weights: str | None, weights_folder: Pa
         backbones=wishes.backbones,
         precisions=wishes.precisions,
         backends=wishes.backends,
+        preset=wishes.preset,
         config=FitConfig.preset(wishes.preset).with_options(size),
         planted=wishes.planted,
         weights=weights,

@@ -1,7 +1,4 @@
-"""The committed reports are what this code makes of the raw numbers inside them.
-
-But for their last tables, of times: later benchmarks time more than those runs did.
-"""
+"""The committed reports are what this code makes of the raw numbers inside them."""
 
 import json
 from pathlib import Path
@@ -9,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from edgeseg.bench.compare import report as compare_report
-from edgeseg.bench.compare.options import BACKBONES, CompareOptions, Recipe
+from edgeseg.bench.compare.candidates import BACKBONES, PEERS, OurModel
+from edgeseg.bench.compare.findings import findings_of
+from edgeseg.bench.compare.plan import ComparisonPlan
+from edgeseg.bench.compare.record import Record
+from edgeseg.bench.compare.summary import tables_of as compared_tables
 from edgeseg.bench.harness.report import Report, read_report
 from edgeseg.bench.harness.units import Done, Result
-from edgeseg.bench.paper.options import PaperOptions
+from edgeseg.bench.paper.parts import PaperOptions
 from edgeseg.bench.paper.results import Findings
 from edgeseg.bench.paper.tables import tables_of
-from edgeseg.bench.peers import report as peer_report
-from edgeseg.bench.peers.options import PeerOptions
 from tests.support import REPO
 
 RESULTS = REPO / "bench" / "results"
@@ -35,51 +33,42 @@ def read(name: str) -> tuple[Report, dict[str, Any]]:
     return read_report(RESULTS / name), values["tables"]
 
 
-def recipes(
-    backbones: tuple[str, ...], presets: tuple[str, ...], precisions: tuple[str, ...]
-) -> tuple[Recipe, ...]:
-    return tuple(
-        Recipe(backbone=backbone, preset=preset, precisions=precisions)
-        for backbone in backbones
-        for preset in presets
-    )
-
-
 def as_written(tables: Any) -> Any:
     return json.loads(json.dumps([table.to_dict() for table in tables]))
 
 
-def test_compare() -> None:
-    report, tables = read("compare")
-    options = CompareOptions(data=Path(), recipes=recipes(OF_COMPARE, ("edge", "paper"), ("fp32",)))
-    measured = compare_report.Measurements(
-        options=options,
+BOTH = ("cpu", "openvino")
+PLANS = {
+    "compare": ComparisonPlan(
         categories=CATEGORIES,
-        done=done(report.raw["accuracy"]),
-        timed=done(report.raw["timing"]),
-    )
-    rows = list(measured.rows())
-    assert as_written(compare_report.accuracy_tables(measured, rows)) == tables[:-1]
-    assert tuple(compare_report.findings_of(rows)) == report.findings
+        models=tuple(
+            OurModel.of(backbone, preset, ("fp32",))
+            for backbone in OF_COMPARE
+            for preset in ("edge", "paper")
+        ),
+        backends=BOTH,
+    ),
+    "peers": ComparisonPlan(
+        categories=CATEGORIES,
+        models=tuple(
+            OurModel.of(backbone, "edge", ("fp32", "int8"), prefix="edgeseg ")
+            for backbone in BACKBONES
+        ),
+        peers=tuple(PEERS),
+        backends=BOTH,
+    ),
+}
 
 
-def test_peers() -> None:
-    report, tables = read("peers")
-    options = PeerOptions(
-        data=Path(),
-        python=Path(),
-        recipes=recipes(BACKBONES, ("edge",), ("fp32", "int8")),
-        threads=2,
+@pytest.mark.parametrize("name", PLANS)
+def test_comparisons(name: str) -> None:
+    report, tables = read(name)
+    record = Record(
+        plan=PLANS[name], done=done(report.raw["accuracy"]), timed=done(report.raw["timing"])
     )
-    results = peer_report.PeerResults(
-        options=options,
-        categories=CATEGORIES,
-        done=done(report.raw["accuracy"]),
-        timed=done(report.raw["timing"]),
-    )
-    rows = list(results.rows())
-    assert as_written(peer_report.accuracy_tables(results, rows)) == tables[:-1]
-    assert tuple(peer_report.findings_of(rows)) == report.findings
+    rows = record.rows()
+    assert as_written(compared_tables(record, rows)) == tables
+    assert tuple(findings_of(rows)) == report.findings
 
 
 def test_paper() -> None:

@@ -7,7 +7,7 @@ from tests.support.house import imported, modules
 MODULES = modules()
 # Each imports only those before it.
 ROOMS = (
-    *("harness", "latency", "compare", "peers", "fit_cost", "paper", "demo", "tune"),
+    *("harness", "latency", "compare", "fit_cost", "paper", "demo"),
     *("choices", "results"),
 )
 BENCH = [name for name in MODULES if name.startswith("edgeseg.bench.")]

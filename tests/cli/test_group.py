@@ -94,7 +94,7 @@ def test_errors_of_a_command_in_a_group(monkeypatch, tmp_path):
     def refused(*_: object, **__: object) -> None:
         raise UsageError("rounds=2: expected more")
 
-    monkeypatch.setattr("edgeseg.bench.latency.report.run_latency", refused)
+    monkeypatch.setattr("edgeseg.bench.latency.latency.run_latency", refused)
     model = tmp_path / "m.onnx"
     model.touch()
     sentence = fail("bench", "latency", model, "--out", tmp_path / "out", code=2)

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import click
 
-from edgeseg.bench.harness.scratch import scratch
 from tests.endurance.aftermath import Aftermath, Whole
 from tests.endurance.forked import Ended, answer_forked, prepared, run_forked
 from tests.endurance.jobs import JOBS, Job, lay_out, make_bench, names_in
 from tests.endurance.report import OUT, markdown, write_rows
+from tests.endurance.scratch import scratch
 from tests.endurance.shortage import (
     FAULTS,
     Fault,

@@ -23,9 +23,9 @@ def make_recipe_folder(folder: Path, model: Path, pictures: Path) -> None:
     from edgeseg.progress import ignore
     from edgeseg.runtime.backends.model_file import file_metadata
     from edgeseg.runtime.backends.session_options import SessionOptions
-    from edgeseg.runtime.golden.check import approve
-    from edgeseg.runtime.golden.expected import write_expected
-    from edgeseg.runtime.golden.open_judge import Opening, opened_judge
+    from edgeseg.runtime.recipes.approval import write_expected
+    from edgeseg.runtime.recipes.golden_check import approve
+    from edgeseg.runtime.recipes.open_judge import opened_judge
     from edgeseg.runtime.recipes.recipe import DecisionSettings, Settings
     from edgeseg.runtime.recipes.store import make_recipe
 
@@ -36,8 +36,8 @@ def make_recipe_folder(folder: Path, model: Path, pictures: Path) -> None:
     recipe = make_recipe(folder, model, settings)
     for picture in sorted(pictures.iterdir())[:2]:
         shutil.copy(picture, recipe.golden / "good" / picture.name)
-    opening = Opening(backend="cpu", session=SessionOptions(threads=1), allow_random_weights=True)
-    with opened_judge(recipe, opening, note=ignore) as judge:
+    options = SessionOptions(backend="cpu", threads=1, allow_random_weights=True)
+    with opened_judge(recipe, options, note=ignore) as judge:
         write_expected(recipe, approve(judge))
 
 
@@ -45,7 +45,7 @@ def recipe_facts(folder: Path) -> list[Any]:
     """The model as a stream would open it; the approval and all kept versions can be read."""
     from edgeseg.files import file_sha256
     from edgeseg.runtime.backends.model_file import file_metadata
-    from edgeseg.runtime.golden.expected import read_expected
+    from edgeseg.runtime.recipes.approval import read_expected
     from edgeseg.runtime.recipes.recipe import read_recipe
     from edgeseg.runtime.recipes.versions import versions_of
 
@@ -65,7 +65,7 @@ def recipe_facts(folder: Path) -> list[Any]:
 def is_approved(folder: Path) -> None:
     """What was approved is of the model that is there."""
     from edgeseg.files import file_sha256
-    from edgeseg.runtime.golden.expected import read_expected
+    from edgeseg.runtime.recipes.approval import read_expected
     from edgeseg.runtime.recipes.recipe import read_recipe
 
     recipe = read_recipe(folder)
@@ -76,7 +76,7 @@ def is_approved(folder: Path) -> None:
 @contextlib.contextmanager
 def replaced_model(folder: Path, model: Path, log: Path) -> Iterator[None]:
     """Beside a stream: replace the recipe's model once it runs, and end it when that is swapped."""
-    from edgeseg.runtime.changeover import model_watch
+    from edgeseg.runtime.recipes import model_watch
     from edgeseg.runtime.recipes.recipe import read_recipe
     from edgeseg.runtime.recipes.versions import put_model
 

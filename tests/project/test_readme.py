@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.bench.harness.report import read_report
-from edgeseg.bench.peers.readme import readme_table
 from edgeseg.cli.group import COMMANDS
 from tests.support.commands import succeed
-from tests.support.documents import REPO, blocks, parse_command, section, text_of
+from tests.support.documents import REPO, blocks, parse_command, text_of
 
 README = text_of("README.md")
 # What cannot be run in a test, by the words that show it.
@@ -157,14 +155,6 @@ def test_extras_exist():
     known = set(re.findall(r"^([\w-]+) = \[", text_of("pyproject.toml"), re.M))
     asked = re.findall(r"edgeseg\[([\w,-]+)\]", README)
     assert {extra for extras in asked for extra in extras.split(",")} <= known
-
-
-def test_results_are_those_of_the_report():
-    """The table is the one that `edgeseg bench peers` wrote: every row, every number."""
-    table = read_report(REPO / "bench" / "results" / "peers").tables[0]
-    shown = [line for line in section(README, "Results").splitlines() if line.startswith("|")]
-    assert shown == readme_table(table)
-    assert len(shown) == len(table.rows) + 2, "a table without its worst rows"
 
 
 def test_figures_name_their_commands():

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from edgeseg.bench.compare.candidates import CompareOptions, OurModel
 from edgeseg.bench.compare.compare import run_compare
-from edgeseg.bench.compare.options import CompareOptions, Recipe
+from edgeseg.bench.compare.peer_environment import find_python
+from edgeseg.bench.compare.peer_process import PeerRequest, run_peer
 from edgeseg.bench.fit_cost.inverse_time import measure_inverse
 from edgeseg.bench.harness.accuracy import (
     categories_in,
@@ -20,23 +22,21 @@ from edgeseg.bench.harness.accuracy import (
 from edgeseg.bench.harness.fit_worker import fit_in_process
 from edgeseg.bench.harness.staging import stage
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.bench.paper.options import PaperOptions
 from edgeseg.bench.paper.paper import make_plan, run_paper
+from edgeseg.bench.paper.parts import PaperOptions
 from edgeseg.bench.paper.results import ABLATION
-from edgeseg.bench.peers.environment import find_python
-from edgeseg.bench.peers.process import PeerRequest, run_peer
 from edgeseg.data.datasets import open_dataset, read_sample
 from edgeseg.data.synthetic.scene import KINDS
 from edgeseg.errors import DatasetError, EdgesegError, UsageError
 from tests.support.bench_tables import by_column
 
-RECIPE = Recipe(backbone="mobilenet_v3_small", preset="edge", precisions=("fp32",))
+MODEL = OurModel.of("mobilenet_v3_small", "edge", ("fp32",), size_hw=(64, 64))
 
 
 def test_compare_end_to_end_and_again(plate: Path, tmp_path: Path) -> None:
     options = CompareOptions(
         data=plate,
-        recipes=(RECIPE,),
+        models=(MODEL,),
         size_hw=(64, 64),
         seeds=2,
         limit=3,
@@ -47,12 +47,13 @@ def test_compare_end_to_end_and_again(plate: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     report = run_compare(options, tmp_path, fresh=False, note=lines.append)
     row = by_column(report.tables[0])[0]
-    names = [row.pop(name) for name in ("backbone", "preset", "precision", "backend")]
-    assert names == ["mobilenet_v3_small", "edge", "fp32", "cpu"]
+    names = [row.pop(name) for name in ("model", "precision", "backend")]
+    assert names == ["mobilenet_v3_small edge", "fp32", "cpu"]
     assert [row.pop(name) for name in ("arithmetic", "spin")] == ["float32", "no"]
     assert list(row) == [
         *("PRO", "PRO 0.05", "pixel AUROC", "image AUROC", "F1", "recall", "false alarms"),
-        *("std of PRO", "p50 ms", "streamed p50 ms", "processor ms", "MB"),
+        *("std of PRO", "p50 ms", "p99 ms", "streamed p50 ms", "streamed p95 ms"),
+        *("streamed p99 ms", "processor ms", "MB"),
     ]
     assert all(isinstance(cell, float) for cell in row.values())
     names = {path.name for path in tmp_path.iterdir()}
@@ -61,7 +62,7 @@ def test_compare_end_to_end_and_again(plate: Path, tmp_path: Path) -> None:
     assert any("rehearsal" in note for note in report.notes)
     lines.clear()
     again = run_compare(options, tmp_path, fresh=False, note=lines.append)
-    assert "2 of 2 results are there already" in lines
+    assert "4 of 4 results are there already" in lines  # a fit and a file of each seed
     assert not any(line.startswith("[") for line in lines)
     assert again.tables == report.tables
 
@@ -141,7 +142,7 @@ def test_staged_images_have_the_pixels_the_product_sees(plate: Path, tmp_path: P
 def test_a_fit_in_its_own_process_reports_time_and_memory(plate: Path, tmp_path: Path) -> None:
     request = {
         "data": str(plate),
-        "config": replace(RECIPE.config(seed=0, size_hw=(64, 64)), k=8, folds=2).to_dict(),
+        "config": replace(MODEL.config, k=8, folds=2).to_dict(),
         "weights": "random",
         "threads": 1,
         "artefact": str(tmp_path / "m.edgeseg"),

@@ -31,8 +31,8 @@ def test_make_bench(tmp_path: Path) -> None:
     assert (tmp_path / "asked").read_text() == "bench small --out bench-out\n"
     report = read_report(tmp_path / "bench-out")
     (row,) = by_column(report.tables[0])
-    names = [row[name] for name in ("backbone", "preset", "precision", "backend")]
-    assert names == ["efficientnet_lite0", "edge", "fp32", "cpu"]
+    names = [row[name] for name in ("model", "precision", "backend")]
+    assert names == ["efficientnet_lite0 edge", "fp32", "cpu"]
     assert isinstance(row["PRO"], float)
     assert (tmp_path / "bench-out" / "report.html").is_file()
     assert "### Summary" in done.stdout

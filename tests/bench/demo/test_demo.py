@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgeseg.bench.demo.demo import Demo
-from edgeseg.bench.demo.report import MOST_KINDS, write_demo_report
+from edgeseg.bench.demo.demo_page import MOST_KINDS, write_demo_report
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
 from tests.support.documents import parse_command

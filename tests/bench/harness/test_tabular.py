@@ -82,6 +82,14 @@ def test_a_mean_of_nothing_was_not_measured() -> None:
     json.dumps(table.to_dict(), allow_nan=False)
 
 
+def test_columns_in_which_nothing_was_measured_can_go() -> None:
+    columns = tuple(Column(name=name) for name in "abc")
+    table = Table(title="t", columns=columns, rows=((1, None, 2.0), (0, None, None)))
+    shorter = table.without_empty_columns()
+    assert [each.name for each in shorter.columns] == ["a", "c"]
+    assert shorter.rows == ((1, 2.0), (0, None))
+
+
 def test_mistakes_are_named() -> None:
     with pytest.raises(UsageError, match="a row of 1 cells under 2 columns"):
         Table(title="t", columns=(Column(name="a"), Column(name="b")), rows=(("x",),))

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 
 from edgeseg.bench.latency import turns
 from edgeseg.bench.latency.cold_start import cold_start
-from edgeseg.bench.latency.report import candidates_of
 from edgeseg.bench.latency.runners import open_runner, size_on_disk
+from edgeseg.bench.latency.timing import candidates_of
 from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
 from edgeseg.cli.bench_commands import bench
 from edgeseg.errors import RuntimeFailure, UsageError
@@ -222,9 +222,9 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
             open_runner(path, backend=backend, options=ONE_THREAD)
 
 
-@pytest.mark.parametrize("module", ["cli.bench_commands", "bench.latency.report"])
+@pytest.mark.parametrize("module", ["cli.bench_commands", "bench.latency.latency"])
 def test_light_to_import(module: str) -> None:
-    # latency.report runs on devices that have neither torch nor matplotlib.
+    # latency.latency runs on devices that have neither torch nor matplotlib.
     code = (
         f"import sys, edgeseg.{module};"
         "heavy = {'torch', 'onnx', 'onnxruntime', 'matplotlib', 'openvino'} & set(sys.modules);"

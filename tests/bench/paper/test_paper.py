@@ -7,7 +7,7 @@ import pytest
 from edgeseg.bench.harness.units import Done
 from edgeseg.bench.paper.distances_over_k import Variant
 from edgeseg.bench.paper.experiments import unit_name
-from edgeseg.bench.paper.options import PaperOptions
+from edgeseg.bench.paper.parts import PaperOptions
 from edgeseg.bench.paper.results import Findings
 
 SIZES = (10, 100)

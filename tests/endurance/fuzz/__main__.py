@@ -20,11 +20,11 @@ from typing import Any
 
 import click
 
-from edgeseg.bench.harness.scratch import scratch
 from edgeseg.errors import UsageError
 from tests.endurance.fuzz.cases import Finding, Tally, limit_memory, run_cases
 from tests.endurance.fuzz.formats import FORMATS
 from tests.endurance.report import write_rows
+from tests.endurance.scratch import scratch
 
 _COUNTED = 500  # cases between two counts
 _STUCK_S = 300.0  # on one case; its own limits come long before, unless it hangs in a library

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from edgeseg.bench.harness.scratch import scratch
 from edgeseg.errors import EdgesegError
 from tests.endurance.fuzz.format import Format
 from tests.endurance.fuzz.formats import FORMATS
 from tests.endurance.fuzz.mutators import BLIND, change_json, sealed_again
 from tests.endurance.fuzz.seeds import Seed
+from tests.endurance.scratch import scratch
 
 LONGEST_S = 5.0  # of the processor, for one case
 _WAITING = 20.0  # times as long by the clock

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import edgeseg.runtime
-from edgeseg.bench.latency import report
+from edgeseg.bench.latency import timing
 from edgeseg.bench.latency.runners import open_runner
 from edgeseg.cli.bench_commands import bench
 from edgeseg.cli.stream_command import stream
@@ -172,7 +172,7 @@ def told(user: User, calls: Written) -> dict[str, Any]:
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """No fresh process, where nobody writes down what is told; no copies on a GPU, without one."""
     seconds = {"load_s": 1.0, "to_first_answer_s": 1.0, "memory_mb": 1.0}
-    monkeypatch.setattr(report, "cold_start", lambda *_, **__: seconds)
+    monkeypatch.setattr(timing, "cold_start", lambda *_, **__: seconds)
     monkeypatch.setattr("edgeseg.bench.latency.runners.OrtRunner.on_device", lambda *_: None)
 
 

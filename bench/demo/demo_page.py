@@ -11,7 +11,7 @@ from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.sampling import percentiles
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.bench.latency.report import SPIN, candidates_of
+from edgeseg.bench.latency.timing import SPIN, candidates_of
 from edgeseg.bench.latency.turns import Schedule, Timing, measure_latency
 from edgeseg.contract.images import read_image, write_image
 from edgeseg.contract.metadata import ModelMetadata

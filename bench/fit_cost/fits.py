@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeseg.bench.compare.options import Recipe
+from edgeseg.bench.compare.candidates import OurModel
 
 SIZES = (25, 50, 100, 150, 200, 300, 448)  # k
 _PRESETS = ("edge", "paper")
@@ -15,9 +15,7 @@ class FitCostOptions:
 
     data: Path
     python: Path | None  # with anomalib; None leaves it out
-    recipes: tuple[Recipe, ...] = tuple(
-        Recipe(backbone="resnet18", preset=preset, precisions=()) for preset in _PRESETS
-    )
+    models: tuple[OurModel, ...] = tuple(OurModel.of("resnet18", name, ()) for name in _PRESETS)
     counts: tuple[int, ...] = (50, 400)  # images: memory must not grow with them
     sizes: tuple[int, ...] = SIZES
     size_hw: tuple[int, int] = (256, 256)

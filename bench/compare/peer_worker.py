@@ -1,6 +1,6 @@
 """One peer in its own process and, if need be, its own environment: fit, predict, export.
 
-Run as `python worker.py REQUEST.json`; needs anomalib and torch, and nothing of edgeseg.
+Run as `python peer_worker.py REQUEST.json`; needs anomalib and torch, and nothing of edgeseg.
 What is done is written to the file named by the request after every step, so that a peer that
 fails while exporting still has the figures of its fit.
 """

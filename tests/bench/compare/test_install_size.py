@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from edgeseg.bench.peers.install_size import installed, main
+from edgeseg.bench.compare.install_size import installed, main
 from edgeseg.errors import EdgesegError
 
 

@@ -6,28 +6,28 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from edgeseg.bench.compare.candidates import PEERS, CompareOptions, PeerOptions
 from edgeseg.bench.harness.processes import last_line
 from edgeseg.bench.harness.units import Result
-from edgeseg.bench.peers.options import PEERS, PeerOptions
 from edgeseg.errors import UsageError
 from edgeseg.files import write_json
 
-_WORKER = Path(__file__).resolve().parent / "worker.py"
+_WORKER = Path(__file__).resolve().parent / "peer_worker.py"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PeerRequest:
-    """What a peer is to do; worker.py reads it as JSON."""
+    """What a peer is to do; peer_worker.py reads it as JSON."""
 
     peer: str
     data: Path  # staged, MVTec AD's layout
     weights: Path | None
     test_images: tuple[Path, ...] = ()
     backbone: str = PeerOptions.backbone
-    size_hw: tuple[int, int] = PeerOptions.size_hw
-    seed: int = PeerOptions.seed
+    size_hw: tuple[int, int] = CompareOptions.size_hw
+    seed: int = 0
     coreset: float = PeerOptions.coreset
-    threads: int = PeerOptions.threads
+    threads: int = CompareOptions.threads
     workers: int = 2  # of its data loader
     fit_only: bool = False
 

@@ -1,11 +1,11 @@
 """What this computer has of backbones, precisions and backends, and a sentence on what it lacks."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 
-from edgeseg.bench.latency.report import runnable
-from edgeseg.bench.tune.options import TuneOptions
-from edgeseg.bench.tune.search import Grid
+from edgeseg.bench.compare.candidates import TuneOptions
+from edgeseg.bench.latency.timing import runnable
 from edgeseg.contract.precisions import PRECISIONS, precision_spec
 from edgeseg.errors import EdgesegError, ExportError, UsageError
 from edgeseg.export.sessions import check_arithmetic
@@ -14,6 +14,16 @@ from edgeseg.model.weights import local_weights
 from edgeseg.runtime.backends.choose import BACKENDS
 
 _GPUS = ("cuda", "tensorrt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """What is tried, and why the rest is not."""
+
+    backbones: tuple[str, ...]
+    precisions: tuple[str, ...]
+    backends: tuple[str, ...]
+    left_out: tuple[str, ...]  # a sentence each
 
 
 def grid_here(options: TuneOptions) -> Grid:

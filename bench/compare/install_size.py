@@ -1,6 +1,6 @@
 """How much disk a package takes together with everything it needs.
 
-python -m edgeseg.bench.peers.install_size 'edgeseg[cpu,web]' anomalib
+python -m edgeseg.bench.compare.install_size 'edgeseg[cpu,web]' anomalib
 
 Sizes are those of the files that are installed in the environment of this interpreter, bytecode
 included, so both sides are counted alike whether or not they share packages.

@@ -7,22 +7,23 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from onnx import ModelProto
 from torch import nn
 
+from edgeseg.bench.compare import grid
+from edgeseg.bench.compare.candidates import TuneOptions
+from edgeseg.bench.compare.choice import BEST, SLOW, WITHIN, choose
+from edgeseg.bench.compare.files import Judgement
+from edgeseg.bench.compare.grid import grid_here
+from edgeseg.bench.compare.record import ComparedFile
+from edgeseg.bench.compare.tune import run_tune
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.bench.tune import command, here, search
-from edgeseg.bench.tune.choice import BEST, SLOW, WITHIN, Judgement, Row, chosen
-from edgeseg.bench.tune.here import grid_here
-from edgeseg.bench.tune.options import TuneOptions
 from edgeseg.cli.tune_command import tune
 from edgeseg.config import FitConfig
 from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.score_statistics import ScoreStatistics
-from edgeseg.errors import DatasetError, EdgesegError, ExportError, UsageError
+from edgeseg.errors import EdgesegError, ExportError, UsageError
 from edgeseg.export import candidates, onnx_export
 from edgeseg.export.graph import GraphOptions, build_graph
 from edgeseg.export.precision.tolerances import Tolerance
@@ -32,7 +33,6 @@ from edgeseg.progress import silent
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.session_options import SessionOptions
-from tests.support.brightness_model import brightness_metadata
 from tests.support.commands import fail
 
 QUICK = Schedule(rounds=2, turn=1, warmup=1, streamed=1, fps=1000)
@@ -55,22 +55,16 @@ TOY = BackboneSpec(
 )
 
 
-def row(backbone: str, *, recall: float, auroc: float, ms: float, planted: int = 100) -> Row:
-    return Row(
-        backbone=backbone,
+def row(
+    backbone: str, *, recall: float, auroc: float, ms: float, planted: int = 100
+) -> ComparedFile:
+    return ComparedFile(
+        model=backbone,
         precision="int8",
         backend="cpu",
-        recall=recall,
-        auroc=auroc,
-        streamed_p50_ms=ms,
+        planted_found=recall,
+        planted_auroc=auroc,
         streamed_p95_ms=ms,
-        p50_ms=ms,
-        processor_ms=ms,
-        megabytes=1.0,
-        arithmetic="float32",
-        spin="no",
-        form="all",
-        state="",
         planted=planted,
     )
 
@@ -81,21 +75,21 @@ def test_the_best_is_within_the_budget() -> None:
         row("poor", recall=0.2, auroc=0.99, ms=1.0),
         row("good", recall=0.8, auroc=0.9, ms=5.0),
     ]
-    states = {each.backbone: each.state for each in chosen(rows, budget_ms=5.0)}
+    states = {each.model: each.state for each in choose(rows, budget_ms=5.0)}
     assert states == {"good": BEST, "poor": WITHIN, "slow": SLOW}
-    assert [each.backbone for each in chosen(rows, budget_ms=5.0)] == ["good", "poor", "slow"]
-    assert {each.state for each in chosen(rows, budget_ms=0.5)} == {SLOW}
-    assert chosen([], budget_ms=1.0) == []
+    assert [each.model for each in choose(rows, budget_ms=5.0)] == ["good", "poor", "slow"]
+    assert {each.state for each in choose(rows, budget_ms=0.5)} == {SLOW}
+    assert choose([], budget_ms=1.0) == []
 
 
 def test_what_so_few_defects_do_not_tell_apart_is_told_by_auroc() -> None:
     first = row("a", recall=0.80, auroc=0.90, ms=1.0)
     second = row("b", recall=0.77, auroc=0.95, ms=2.0)
-    assert chosen([first, second], budget_ms=5)[0].backbone == "b", "0.80 +- 0.04"
+    assert choose([first, second], budget_ms=5)[0].model == "b", "0.80 +- 0.04"
     many = [replace(each, planted=10_000) for each in (first, second)]
-    assert chosen(many, budget_ms=5)[0].backbone == "a", "0.800 +- 0.004"
+    assert choose(many, budget_ms=5)[0].model == "a", "0.800 +- 0.004"
     equal = [row("a", recall=0.8, auroc=0.9, ms=2.0), row("b", recall=0.8, auroc=0.9, ms=1.0)]
-    assert chosen(equal, budget_ms=5)[0].backbone == "b", "the faster of equals"
+    assert choose(equal, budget_ms=5)[0].model == "b", "the faster of equals"
 
 
 @cache
@@ -146,11 +140,11 @@ def test_a_search_writes_the_best_model_and_goes_on_where_it_was(
 ) -> None:
     lines: list[str] = []
 
-    def tune(wanted: TuneOptions) -> None:
+    def search(wanted: TuneOptions) -> None:
         lines.clear()
-        command.run_tune(wanted, tmp_path, fresh=False, note=lines.append, progress=silent)
+        run_tune(wanted, tmp_path, fresh=False, note=lines.append, progress=silent)
 
-    tune(options(plate))
+    search(options(plate))
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[:3] for line in printed[1:]] == [
         ["toy", precision, "cpu"] for precision in (re.split(" +", line)[1] for line in printed[1:])
@@ -171,19 +165,19 @@ def test_a_search_writes_the_best_model_and_goes_on_where_it_was(
     assert lines[-1].startswith(f"wrote {best} (")
     assert lines[-1].endswith(f"edgeseg stream --model {best} --backend cpu --source 0")
 
-    tune(options(plate))
+    search(options(plate))
     assert not any(line.startswith("[") for line in lines), "nothing is done twice"
-    tune(options(plate, precisions=("fp32",)))
+    search(options(plate, precisions=("fp32",)))
     made = [line for line in lines if line.startswith("[")]
     assert [line.partition(":")[0] for line in made] == ["[1 of 1] rounds"], "among fewer files"
 
     with pytest.raises(EdgesegError) as caught:
-        tune(options(plate, budget_ms=1e-6, precisions=("fp32",)))
+        search(options(plate, budget_ms=1e-6, precisions=("fp32",)))
     assert "budget_ms=1e-06: no model is fast enough" in str(caught.value)
     assert any("toy: not fitted, " in line and "4 times the budget" in line for line in lines)
-    (tmp_path / "models" / "toy-fp32.onnx").unlink()
-    with pytest.raises(UsageError, match=r"toy-fp32.onnx: deleted since it was made"):
-        tune(options(plate, precisions=("fp32",), backends=("openvino",)))
+    (tmp_path / "models" / plate.name / "toy-seed0" / "fp32.onnx").unlink()
+    with pytest.raises(UsageError, match=r"fp32.onnx: deleted since it was made"):
+        search(options(plate, precisions=("fp32",), backends=("openvino",)))
 
 
 def test_a_rounded_model_is_judged_in_each_backends_own_session(
@@ -196,10 +190,10 @@ def test_a_rounded_model_is_judged_in_each_backends_own_session(
         recall = recalls[metadata.calibrated_in]
         return Judgement(recall=recall, auroc=0.9, planted=100, good=3)
 
-    monkeypatch.setattr(search.Judgement, "of", judged)
+    monkeypatch.setattr(Judgement, "of", judged)
     lines: list[str] = []
     both = options(plate, backends=("cpu", "openvino"))
-    command.run_tune(both, tmp_path, fresh=False, note=lines.append, progress=silent)
+    run_tune(both, tmp_path, fresh=False, note=lines.append, progress=silent)
     with (tmp_path / "table.csv").open(newline="") as file:
         table = {
             (row["precision"], row["backend"]): float(row["planted found"])
@@ -215,29 +209,15 @@ def test_a_rounded_model_is_judged_in_each_backends_own_session(
     assert lines[-1].endswith("best.onnx --backend openvino --source 0")
 
 
-@pytest.mark.parametrize(
-    ("precision", "backend", "session"),
-    [
-        ("fp32", "openvino", "auto"),
-        ("int8", "openvino", "openvino"),
-        ("fp16", "cpu", "cpu"),
-        ("fp16", "cuda", "auto"),
-        ("int8", "tensorrt", "auto"),
-    ],
-)
-def test_which_session_calibrates(precision: str, backend: str, session: str) -> None:
-    assert search.calibrating(precision, backend) == session
-
-
 def test_what_the_verification_refuses_is_said(
     plate: Path, toy: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strict = Tolerance(max_error=0, mean_error=0, min_rank_correlation=2, max_flips=1, max_loss=1)
     monkeypatch.setitem(candidates.TOLERANCES, "int8", strict)
     lines: list[str] = []
-    command.run_tune(options(plate), tmp_path, fresh=False, note=lines.append, progress=silent)
+    run_tune(options(plate), tmp_path, fresh=False, note=lines.append, progress=silent)
     said = "\n".join(lines)
-    refusal = "toy int8 for cpu: refused, toy-int8-cpu.onnx: disagrees with the reference in ONNX"
+    refusal = "toy int8 for cpu: refused, int8-cpu.onnx: disagrees with the reference in ONNX"
     assert refusal in said
     assert str(tmp_path) not in (tmp_path / "report.json").read_text()
 
@@ -245,7 +225,7 @@ def test_what_the_verification_refuses_is_said(
 def test_what_is_not_here_is_named(
     tmp_path: Path, toy: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(here, "BACKBONES", {"toy": TOY})
+    monkeypatch.setattr(grid, "BACKBONES", {"toy": TOY})
     monkeypatch.setenv("EDGESEG_WEIGHTS", str(tmp_path))
     everything = options(tmp_path, weights=None, backbones=(), precisions=(), backends=("cpu",))
     with pytest.raises(EdgesegError, match="backbones toy: no weights here; name one to fetch it"):
@@ -256,37 +236,20 @@ def test_what_is_not_here_is_named(
         if getattr(spec, "arithmetic", "") != "float32":
             raise ExportError("precision=bf16: this processor has no bfloat16; export elsewhere")
 
-    monkeypatch.setattr(here, "check_arithmetic", no_bfloat)
-    grid = grid_here(everything)
-    assert (grid.backbones, grid.precisions, grid.backends) == (
+    monkeypatch.setattr(grid, "check_arithmetic", no_bfloat)
+    found = grid_here(everything)
+    assert (found.backbones, found.precisions, found.backends) == (
         ("toy",),
         ("fp32", "int8"),
         ("cpu",),
     )
-    assert set(grid.left_out) == {
+    assert set(found.left_out) == {
         "backend tensorrt: not installed.",
         "backend cuda: needs a GPU; not tried.",
         "backend openvino: not asked for.",
         "precision fp16: only GPUs gain by it, and none is tried.",
         "precision bf16: this processor has no bfloat16; export elsewhere.",
     }
-
-
-def test_a_file_without_planted_defects_cannot_be_judged() -> None:
-    metadata = replace(judged_metadata(), planted_scores=())
-    with pytest.raises(DatasetError, match="3 held-out good images and 0 planted defects to judge"):
-        Judgement.of(metadata)
-    judged = Judgement.of(judged_metadata())
-    assert (judged.recall, judged.auroc) == (0.5, pytest.approx(5 / 6))
-    assert (judged.planted, judged.good) == (2, 3)
-
-
-def judged_metadata() -> ModelMetadata:
-    whole = brightness_metadata()
-    scores = np.array([1.0, 2.0, 3.0])
-    statistics = ScoreStatistics.of(scores, scores)
-    threshold = replace(whole.threshold, requested_rate=0.25, false_alarm_rate=0.25)
-    return replace(whole, good_scores=statistics, planted_scores=(2.5, 4.0), threshold=threshold)
 
 
 def test_mistakes_end_in_one_sentence(tmp_path: Path) -> None:

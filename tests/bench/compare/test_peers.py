@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgeseg.bench.compare.candidates import CompareOptions, PeerOptions
+from edgeseg.bench.compare.compare import run_compare
+from edgeseg.bench.compare.record import UNTRAINED
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.bench.peers.options import PeerOptions
-from edgeseg.bench.peers.peers import PeerRun, run_peers
-from edgeseg.bench.peers.report import TIMED_ONLY
 from edgeseg.data.datasets import open_dataset, read_sample
 from tests.support.bench_tables import by_column
 
@@ -77,49 +77,41 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_rows_say_what_was_measured_and_what_failed(
     plate: Path, stub: Path, tmp_path: Path
 ) -> None:
-    options = PeerOptions(
+    options = CompareOptions(
         data=plate,
-        python=stub,
+        models=(),
+        peers=PeerOptions(python=stub),
+        backends=("cpu", "openvino"),
         size_hw=(64, 64),
         threads=1,
         schedule=Schedule(rounds=2, turn=2, warmup=1),
     )
     lines: list[str] = []
-    report = run_peers(options, tmp_path / "out", fresh=False, note=lines.append)
-    rows = {row["model"]: row for row in by_column(report.tables[0])}
-    padim = rows["anomalib PaDiM"]
+    report = run_compare(options, tmp_path / "out", fresh=False, note=lines.append)
+    padim, patchcore, efficientad = by_column(report.tables[0])  # none runs in OpenVINO
+    assert (padim["model"], padim["backend"]) == ("anomalib PaDiM", "cpu")
     assert padim["PRO"] == pytest.approx(0.15, abs=0.08)  # PRO of noise: half of the limit
     assert isinstance(padim["exported PRO"], float)  # PRO of what its graph answers
     assert (padim["fit s"], padim["peak MB"]) == (2.0, 300.0)
     assert isinstance(padim["p50 ms"], float)
-    assert padim["p50 ms OpenVINO"] is None
     assert padim["state"] == "failed on 1 of 1 at export to OpenVINO: OpError: no such op"
-    patchcore = rows["anomalib PatchCore"]
     figures = {name: cell for name, cell in patchcore.items() if name not in ("model", "state")}
     assert "PRO 0.05" in figures
     assert all(cell is None for cell in figures.values())
     assert patchcore["state"] == "failed on 1 of 1 at fit: MemoryError: 40 GB"
-    efficientad = rows["anomalib EfficientAD-S"]
     assert efficientad["PRO"] is None
     assert isinstance(efficientad["p50 ms"], float)
-    assert efficientad["state"] == TIMED_ONLY
+    assert efficientad["state"] == UNTRAINED
     assert "anomalib 2.7.0" in report.markdown()
     assert str(tmp_path) not in json.dumps(report.raw)  # results may be moved, and published
-    lines.clear()
-    (tmp_path / "out").rename(tmp_path / "moved")
-    run_peers(options, tmp_path / "moved", fresh=False, note=lines.append)
-    assert "2 of 3 results are there already" in lines  # a failed peer is tried again
-    tried = next(line for line in lines if line.startswith("["))
-    assert tried.startswith("[1 of 1] plate patchcore: failed: fit: MemoryError")
-
-
-def test_staged_images_are_what_peers_are_given(plate: Path, stub: Path, tmp_path: Path) -> None:
-    options = PeerOptions(data=plate, python=stub, peers=("padim",), size_hw=(64, 64), threads=1)
-    run = PeerRun(options, tmp_path / "out")
-    (unit,) = run.units()
-    result = unit.run()
-    staged = open_dataset(tmp_path / "out" / "staged" / plate.name)
-    frame, _ = read_sample(staged.test[0], (64, 64))
+    given = open_dataset(tmp_path / "out" / "staged" / plate.name)
+    frame, _ = read_sample(given.test[0], (64, 64))
     own, _ = read_sample(open_dataset(plate).test[0], (64, 64))
     assert np.array_equal(frame, own)
-    assert result["accuracy"]["images"] == len(staged.test)
+    assert report.raw["accuracy"]["peer plate padim"]["accuracy"]["images"] == len(given.test)
+    lines.clear()
+    (tmp_path / "out").rename(tmp_path / "moved")
+    run_compare(options, tmp_path / "moved", fresh=False, note=lines.append)
+    assert "2 of 3 results are there already" in lines  # a failed peer is tried again
+    tried = next(line for line in lines if line.startswith("["))
+    assert tried.startswith("[1 of 1] peer plate patchcore: failed: fit: MemoryError")

@@ -2,22 +2,24 @@
 
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from edgeseg.bench.harness.figures import bars
-from edgeseg.bench.harness.machine import CoreWatch, describe, disturbance
+from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.sampling import Ratio
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.bench.harness.units import Done, Result, Store, Unit, run_units
-from edgeseg.bench.latency.cold_start import cold_start
-from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
-from edgeseg.computer import processor_name
-from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.files import file_sha256
+from edgeseg.bench.harness.units import Done, Result, Store, run_units
+from edgeseg.bench.latency.timing import (
+    SPIN,
+    timing_facts,
+    timing_notes,
+    timing_units,
+    timings_of,
+)
+from edgeseg.bench.latency.turns import Candidate, Schedule
 from edgeseg.progress import Note, Progress, silent
 from edgeseg.runtime.backends.session_options import SessionOptions
 
@@ -31,15 +33,11 @@ NOTE = (
     "and from the GPU. cold start: a fresh Python process up to its first answer. memory: what "
     "loading and running added to that process."
 )
-# Metadata of a row's field: beside p50, what a camera's pace makes of it. Older results have none.
-STREAMED_COLUMNS = column("{}", digits=2, better="low")
-_STREAMED = ("streamed p50 ms", "processor ms")
-SPIN = {True: "yes", False: "no", None: None}
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpeedRow:
-    """One model on one backend."""
+class FileSpeed:
+    """One model file in one backend."""
 
     model: str = field(metadata=column("model"))
     backend: str = field(metadata=column("backend"))
@@ -62,107 +60,18 @@ class SpeedRow:
     memory_mb: float = field(metadata=column("memory MB", digits=0, better="low"))
 
 
-def candidates_of(models: Sequence[Path], backends: Sequence[str]) -> list[Candidate]:
-    """Every model on every backend that can run it; equal file names are told by their folder."""
-    if not models:
-        raise UsageError("no models to time; give .onnx files, OpenVINO .xml or .plan files")
-    for path in models:
-        if not path.is_file():
-            raise UsageError(f"{path}: no such model; expected .onnx, OpenVINO's .xml or a .plan")
-    stems = [path.stem for path in models]
-    titles = [
-        f"{path.parent.name}/{path.stem}" if stems.count(path.stem) > 1 else path.stem
-        for path in models
-    ]
-    candidates = []
-    for path, title in zip(models, titles, strict=True):
-        if path.suffix == ".onnx":
-            candidates += [
-                Candidate(name=title, path=path, backend=backend) for backend in backends
-            ]
-        else:
-            backend = "openvino" if path.suffix == ".xml" else "tensorrt"
-            candidates.append(Candidate(name=title, path=path, backend=backend))
-    return candidates
-
-
-def timing_units(
-    candidates: Sequence[Candidate],
-    *,
-    schedule: Schedule,
-    options: SessionOptions,
-    size_hw: tuple[int, int],
-    progress: Progress = silent,
-) -> list[Unit]:
-    """One unit for the interleaved rounds, one per candidate for its cold start."""
-    common = {
-        "machine": processor_name(),
-        "threads": options.thread_count,
-        "spin": options.spin,
-        "size_hw": list(size_hw),
-    }
-    files = {item.key: file_sha256(item.path) for item in candidates}
-
-    def rounds() -> dict[str, Any]:
-        with CoreWatch() as cores:
-            timings = measure_latency(
-                candidates, schedule=schedule, options=options, size_hw=size_hw, progress=progress
-            )
-        return {
-            "timings": [timing.to_dict(timings[0]) for timing in timings],
-            "cores": {"others": cores.others, "stolen": cores.stolen},
-        }
-
-    def cold_start_unit(item: Candidate) -> Unit:
-        start = partial(cold_start, backend=item.backend, options=options, size_hw=size_hw)
-        return Unit(
-            name=f"cold start of {item.key}",
-            settings=common | {"file": files[item.key], "backend": item.backend},
-            run=lambda: dict(start(item.path)),
-            weight=3.0,
-        )
-
-    whole = Unit(
-        name="rounds",
-        settings=common
-        | {"files": files, "schedule": asdict(schedule), "result": ["timings", "cores"]},
-        run=rounds,
-        weight=len(candidates) * schedule.rounds / 10,
-    )
-    return [whole, *map(cold_start_unit, candidates)]
-
-
-def timing_notes(done: Done, *, note: Note) -> list[str]:
-    """What disturbed the rounds, if anything did; said at once and kept for the report."""
-    warning = disturbance(**done.results["rounds"]["cores"])
-    if warning is None:
-        return []
-    note(warning)
-    return [f"While timing, {warning}."]
-
-
-def timing_facts(timed: Done, *others: Done) -> dict[str, Any]:
-    """What a report says of how it was timed, with all else that was measured for it."""
-    parts = (timed, *others)
-    return {
-        "cores_taken": timed.results["rounds"]["cores"],
-        "commits": sorted({commit for part in parts for commit in part.commits}),
-        "work_seconds": sum(part.seconds for part in parts),
-    }
-
-
 def speed_table(done: Done) -> Table:
     """All that was timed, in the order of the candidates."""
-    timings = done.results["rounds"]["timings"]
     rows = [
-        _speed_row(timing, done.results[f"cold start of {timing['key']}"]) for timing in timings
+        _speed_row(timing, done.results[f"cold start of {timing['key']}"])
+        for timing in timings_of(done)
     ]
     return table_of("Latency", rows, note=NOTE)
 
 
-def _speed_row(timing: Result, cold: Result) -> SpeedRow:
+def _speed_row(timing: Result, cold: Result) -> FileSpeed:
     host, streamed, device = (timing[name] for name in ("host_ms", "streamed_ms", "device_ms"))
-    return SpeedRow(
+    return FileSpeed(
         model=timing["key"].rpartition(" on ")[0],
         backend=timing["backend"],
         precision=timing["precision"],
@@ -185,23 +94,6 @@ def _speed_row(timing: Result, cold: Result) -> SpeedRow:
     )
 
 
-def streamed(timing: Result | None) -> dict[str, float | None]:
-    """The cells of STREAMED_COLUMNS; empty ones where nothing was timed."""
-    if timing is None:
-        return dict.fromkeys(_STREAMED)
-    if "streamed_ms" not in timing:
-        return {}
-    values = (timing["streamed_ms"]["p50"], timing["streamed_processor_ms"])
-    return dict(zip(_STREAMED, map(float, values), strict=True))
-
-
-def computed(timing: Result) -> dict[str, str | None]:
-    """What stands beside its milliseconds; older results did not say it."""
-    if "arithmetic" not in timing:
-        return {}
-    return {"arithmetic": timing["arithmetic"], "spin": SPIN[timing["spin"]]}
-
-
 def run_latency(
     candidates: Sequence[Candidate],
     out: Path,
@@ -220,7 +112,7 @@ def run_latency(
     )
     done = run_units(units, Store(out, fresh=fresh), note=note)
     table = speed_table(done)
-    timings = done.results["rounds"]["timings"]
+    timings = timings_of(done)
     notes = timing_notes(done, note=note)
     figures = _figures(timings, out)
     if not figures:
@@ -269,20 +161,3 @@ def _findings(timings: list[dict[str, Any]]) -> list[str]:
         f"{1 / ratio.value:.1f} times as fast (95 %: {1 / ratio.high:.1f} to {1 / ratio.low:.1f})"
     )
     return [*lines, f"Fastest: {fastest['key']}, {fastest['host_ms']['p50']:.2f} ms, {faster}."]
-
-
-def runnable(backends: Sequence[str]) -> list[str]:
-    """Backends as asked for; `auto` is ONNX Runtime, and OpenVINO and CUDA where installed."""
-    if "auto" not in backends:
-        return list(dict.fromkeys(backends))
-    installed = []
-    if importlib.util.find_spec("onnxruntime") is not None:
-        import onnxruntime
-
-        installed = ["cpu"]
-        installed += ["cuda"] * ("CUDAExecutionProvider" in onnxruntime.get_available_providers())
-    if importlib.util.find_spec("openvino") is not None:
-        installed.append("openvino")
-    if not installed:
-        raise RuntimeFailure("no backend is installed; run: pip install 'edgeseg[cpu]'")
-    return installed

@@ -1,1 +1,0 @@
-"""anomalib beside ours: in the same run on the same images, and by its installed size."""
