@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from edgeseg.base.files import write_text
+from edgeseg.base.typed_options import GroupedCommand
 from edgeseg.cli.group import GROUPS, cli
-from edgeseg.files import write_text
-from edgeseg.typed_options import GroupedCommand
 
 HEAD = """# Commands
 

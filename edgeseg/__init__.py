@@ -18,9 +18,9 @@ __all__ = ["EdgesegError", "FitConfig", "FitOptions", "JudgedPrediction", "Model
 
 if TYPE_CHECKING:
     from edgeseg.api import Model, fit, load
+    from edgeseg.base.errors import EdgesegError
     from edgeseg.config import FitConfig
-    from edgeseg.contract.judgement import JudgedPrediction
-    from edgeseg.errors import EdgesegError
+    from edgeseg.decision.judgement import JudgedPrediction
     from edgeseg.fitting.options import FitOptions
 else:
     # Loaded when they are used: `import edgeseg` costs nothing, and a device has no torch.
@@ -29,9 +29,9 @@ else:
         "fit": "edgeseg.api",
         "load": "edgeseg.api",
         "FitConfig": "edgeseg.config",
-        "EdgesegError": "edgeseg.errors",
+        "EdgesegError": "edgeseg.base.errors",
         "FitOptions": "edgeseg.fitting.options",
-        "JudgedPrediction": "edgeseg.contract.judgement",
+        "JudgedPrediction": "edgeseg.decision.judgement",
     }
 
     def __getattr__(name: str) -> object:

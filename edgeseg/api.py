@@ -19,28 +19,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
-from edgeseg.artefact.header import refuse_exported
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import check_writable
+from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.config import DEFAULT_PRESET, FitConfig
-from edgeseg.contract.anchor import check_locate
-from edgeseg.contract.appearance import appearance_of
-from edgeseg.contract.geometry import PLAIN, Geometry, Polygon, Roi
-from edgeseg.contract.group_by import GroupBy
-from edgeseg.contract.ignored import painted, read_regions
-from edgeseg.contract.judgement import JudgedPrediction, chance, judged
-from edgeseg.contract.picture_kinds import Colour
-from edgeseg.contract.prediction import Channels, Prediction, check_frame
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.in_memory import Data, Folder, open_data
-from edgeseg.errors import UsageError
+from edgeseg.decision.judgement import JudgedPrediction, chance, judged
+from edgeseg.decision.prediction import Prediction
 from edgeseg.evaluation.evaluate import Evaluation, Visitor
 from edgeseg.evaluation.evaluate import evaluate as evaluate_on
 from edgeseg.export.options import ExportOptions
-from edgeseg.files import check_writable
 from edgeseg.fitting.fitting import fit as fit_artefact
 from edgeseg.fitting.options import FitOptions
+from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.model.predictor import frame_predictor, torch_predictor
-from edgeseg.progress import Note, Progress, ignore, silent
+from edgeseg.modelfile.header import refuse_exported
+from edgeseg.vision.anchor import check_locate
+from edgeseg.vision.appearance import appearance_of
+from edgeseg.vision.frames import Channels, check_frame
+from edgeseg.vision.geometry import PLAIN, Geometry, Polygon, Roi
+from edgeseg.vision.group_by import GroupBy
+from edgeseg.vision.ignored import painted, read_regions
+from edgeseg.vision.picture_kinds import Colour
 
 
 class Model:

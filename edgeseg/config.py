@@ -4,10 +4,10 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from edgeseg.contract.geometry import PLAIN, Geometry
-from edgeseg.contract.plain import Malformed, record
-from edgeseg.contract.tiles import Tiling
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.base.plain import Malformed, record
+from edgeseg.vision.geometry import PLAIN, Geometry
+from edgeseg.vision.tiles import Tiling
 
 EMBEDDINGS = ("semi_orthogonal", "sampled", "gaussian", "identity")
 CHOICES: dict[str, tuple[str, ...]] = {

@@ -3,17 +3,18 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeseg.artefact.artefact import Artefact
-from edgeseg.contract.metadata import NUMERICS, AccuracyRow, ModelMetadata, Thresholds
-from edgeseg.contract.metrics import stored_metrics
-from edgeseg.contract.precisions import EXACT
+from edgeseg.base.progress import Note
+from edgeseg.base.tables import aligned
 from edgeseg.data.datasets import Dataset
+from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.export.sessions import installed_backends
+from edgeseg.model.artefact import Artefact
 from edgeseg.model.predictor import Predictor, frame_predictor, torch_predictor
-from edgeseg.progress import Note
+from edgeseg.modelfile.metadata import NUMERICS, AccuracyRow, ModelMetadata
+from edgeseg.modelfile.precisions import EXACT
 from edgeseg.runtime.backends.session_options import AUTO
-from edgeseg.tables import aligned
 
 
 @dataclass(frozen=True, kw_only=True)

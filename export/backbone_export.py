@@ -11,8 +11,11 @@ import numpy as np
 import torch
 from onnx import ModelProto, helper, numpy_helper
 
+from edgeseg.base.errors import ExportError
+from edgeseg.base.extras import versions
+from edgeseg.base.files import atomic_path
+from edgeseg.base.progress import Note, ignore
 from edgeseg.config import FitConfig
-from edgeseg.errors import ExportError
 from edgeseg.export.graph import (
     FACTOR,
     GraphOptions,
@@ -22,13 +25,10 @@ from edgeseg.export.graph import (
     is_large,
 )
 from edgeseg.export.precision.refit import centring, embedding_tensor
-from edgeseg.extras import versions
-from edgeseg.files import atomic_path
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.graph.graph_facts import KEY, GraphFacts
 from edgeseg.model.factors import Factors, kept_directions
 from edgeseg.model.reference import ReferenceModel
-from edgeseg.progress import Note, ignore
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
 _MAKERS = ("edgeseg", "torch", "onnx")

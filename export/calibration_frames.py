@@ -5,12 +5,12 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.errors import DatasetError
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.planted.planting import planted_set
 from edgeseg.data.samples import frames_at_once, load_batches
 from edgeseg.data.synthetic.scene import SceneGenerator
-from edgeseg.errors import DatasetError
 
 # Enough to cover the range of activations; the quantiser looks at each of them once.
 CALIBRATION_IMAGES = 64

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto
 
-from edgeseg.artefact.artefact import Artefact
-from edgeseg.artefact.model_metadata import describe_model
-from edgeseg.contract.metadata import AccuracyRow, ModelMetadata
-from edgeseg.contract.precisions import EXACT
-from edgeseg.contract.prediction import above
+from edgeseg.base.files import temporary_folder
+from edgeseg.base.progress import Note, Progress, ignore, silent
+from edgeseg.base.tables import aligned
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.samples import frames_at_once
-from edgeseg.evaluation.metrics import auroc
+from edgeseg.decision.metrics import auroc
+from edgeseg.decision.prediction import above
 from edgeseg.export.calibration_frames import CALIBRATION_IMAGES, planted_copies
 from edgeseg.export.graph import save_graph, set_metadata
 from edgeseg.export.options import ExportOptions
@@ -32,10 +31,11 @@ from edgeseg.export.precision.refit import (
 from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.export.sessions import NAMES, Run, installed_backends, installed_runs
 from edgeseg.export.verify import Agreement, Verified, agreement, head_error, table
-from edgeseg.files import temporary_folder
+from edgeseg.model.artefact import Artefact
+from edgeseg.model.model_metadata import describe_model
 from edgeseg.model.predictor import Embedder, torch_predictor
-from edgeseg.progress import Note, Progress, ignore, silent
-from edgeseg.tables import aligned
+from edgeseg.modelfile.metadata import AccuracyRow, ModelMetadata
+from edgeseg.modelfile.precisions import EXACT
 
 # Fewer of frames above 512x512; with less than eight the ranks of their scores would say nothing.
 # Decisions need more of them than errors of a map: 64 and as many planted defects, where there are.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.modelfile.metadata import ModelMetadata
 
 if TYPE_CHECKING:
     from edgeseg.export.verify import Agreement

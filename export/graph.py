@@ -21,12 +21,12 @@ from onnx import (
 )
 from torch import nn
 
-from edgeseg.artefact.model_metadata import INPUT
-from edgeseg.contract.metadata import KEY, ModelMetadata
-from edgeseg.contract.versions import Change, replacing
-from edgeseg.errors import ExportError
-from edgeseg.files import file_sha256, resolved
+from edgeseg.base.errors import ExportError
+from edgeseg.base.files import file_sha256, resolved
+from edgeseg.model.model_metadata import INPUT
 from edgeseg.model.reference import ReferenceModel
+from edgeseg.modelfile.metadata import KEY, ModelMetadata
+from edgeseg.modelfile.versions import Change, replacing
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
 OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it

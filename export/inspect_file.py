@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.seal import hash_state
-from edgeseg.errors import RuntimeFailure
-from edgeseg.files import file_sha256
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.files import file_sha256
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.modelfile.seal import hash_state
 from edgeseg.runtime.backends.model_file import file_metadata, plan_metadata
 from edgeseg.runtime.backends.onnx_properties import embedded_text
 

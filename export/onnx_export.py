@@ -6,11 +6,10 @@ from typing import Any
 
 from onnx import ModelProto
 
-from edgeseg.artefact.artefact import Artefact
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.precisions import EXACT, precision_spec
+from edgeseg.base.errors import ExportError, UsageError, VerificationError
+from edgeseg.base.files import file_sha256
+from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.data.datasets import Dataset
-from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.export.accuracy import measure_accuracy
 from edgeseg.export.calibration_frames import calibration_frames, synthetic_frames
 from edgeseg.export.candidates import Made, Trial
@@ -20,8 +19,9 @@ from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.makers import MAKERS, Task
 from edgeseg.export.sessions import check_arithmetic
 from edgeseg.export.verify import Agreement
-from edgeseg.files import file_sha256
-from edgeseg.progress import Note, Progress, ignore, silent
+from edgeseg.model.artefact import Artefact
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.modelfile.precisions import EXACT, precision_spec
 from edgeseg.runtime.backends.kept_choice import earlier_choice
 from edgeseg.runtime.backends.model_file import stage_sidecar
 from edgeseg.runtime.backends.onnx_properties import embedded_text

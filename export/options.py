@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import click
 
-from edgeseg.contract.precisions import EXACT, PRECISIONS, Precision, precision_spec
-from edgeseg.errors import UsageError
-from edgeseg.options import Entry
+from edgeseg.base.errors import UsageError
+from edgeseg.base.options import Entry
+from edgeseg.base.typed_options import typed
+from edgeseg.modelfile.precisions import EXACT, PRECISIONS, Precision, precision_spec
 from edgeseg.runtime.backends.session_options import AUTO
-from edgeseg.typed_options import typed
 
 TARGETS = ("cpu", "trt")  # int8 graphs differ
 # In which a rounded graph can be fitted again: `auto` is the first that computes as the file says.

@@ -10,11 +10,11 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from edgeseg.contract.precisions import EXACT, Precision, precision_spec
-from edgeseg.errors import ExportError
+from edgeseg.base.errors import ExportError
 from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.model.gaussian_head import GaussianHead, Insides, judge_inside
 from edgeseg.model.predictor import Predictor
+from edgeseg.modelfile.precisions import EXACT, Precision, precision_spec
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
 from edgeseg.runtime.backends.openvino_session import arithmetic, compile_openvino, read_openvino
 from edgeseg.runtime.backends.session_options import AUTO, SessionOptions

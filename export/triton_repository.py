@@ -4,9 +4,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.contract.metadata import KEY, MODEL_SUFFIXES, ModelMetadata
-from edgeseg.errors import ExportError, UsageError
-from edgeseg.files import copy_file, file_sha256, write_text
+from edgeseg.base.errors import ExportError, UsageError
+from edgeseg.base.files import copy_file, file_sha256, write_text
+from edgeseg.modelfile.metadata import KEY, MODEL_SUFFIXES, ModelMetadata
 
 _VERSION = "1"  # Triton serves the highest numbered folder
 _MARK = f'key: "{KEY}"'  # in every config.pbtxt of ours

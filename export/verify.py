@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from edgeseg.contract.prediction import above
+from edgeseg.base.tables import aligned
 from edgeseg.data.samples import frames_at_once
-from edgeseg.evaluation.metrics import auroc
+from edgeseg.decision.metrics import auroc
+from edgeseg.decision.prediction import above
 from edgeseg.export.chance import loss_margin, most_by_chance
 from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.export.sessions import Frames, Maps, Run
 from edgeseg.model.predictor import Predictor
 from edgeseg.model.reference import ReferenceModel
-from edgeseg.tables import aligned
 
 # A share of the map's range. With a holdout the threshold is the very score of an image that is
 # verified too: there the last digit decides, and no graph keeps that.

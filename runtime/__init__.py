@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeseg.errors import EdgesegError
-from edgeseg.progress import Note, ignore
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.progress import Note, ignore
 from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from tests.support import REPO
 
 if TYPE_CHECKING:
-    from edgeseg.artefact.artefact import Artefact
+    from edgeseg.model.artefact import Artefact
     from tests.doubles.chromium import Browser
 
 
@@ -78,7 +78,7 @@ def small_artefact_path(
     small_artefact: "Artefact", tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """The same model as a file, to be read only."""
-    from edgeseg.artefact.artefact import save_artefact
+    from edgeseg.model.artefact import save_artefact
 
     path = tmp_path_factory.mktemp("models") / "plate.edgeseg"
     save_artefact(small_artefact, path)

@@ -11,10 +11,10 @@ import pytest
 import edgeseg
 import edgeseg.runtime
 from edgeseg.api import Model, fit, load
-from edgeseg.artefact.artefact import load_artefact
-from edgeseg.contract.images import read_image, resize_image
+from edgeseg.base.errors import ArtefactError, DatasetError, UsageError
 from edgeseg.data.in_memory import Data
-from edgeseg.errors import ArtefactError, DatasetError, UsageError
+from edgeseg.model.artefact import load_artefact
+from edgeseg.vision.images import read_image, resize_image
 from tests.support.commands import FIT, succeed
 from tests.support.small_models import RANDOM, SIZE_HW, SMALL, frames
 

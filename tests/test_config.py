@@ -6,8 +6,8 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
+from edgeseg.base.errors import UsageError
 from edgeseg.config import CHOICES, PRESETS, FitConfig
-from edgeseg.errors import UsageError
 
 
 def test_paper_preset_is_the_paper():

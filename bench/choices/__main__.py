@@ -17,6 +17,8 @@ from typing import Any
 import click
 import torch
 
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.options import FOLDER, SIZE, note
 from edgeseg.bench.choices.tables import Comparison, Figures
 from edgeseg.bench.choices.trial import FeatureMemory, Tried, try_setting
 from edgeseg.bench.harness.accuracy import categories_in, fingerprint, open_limited
@@ -25,9 +27,7 @@ from edgeseg.bench.harness.report import Report, write_report
 from edgeseg.bench.harness.units import FAILED, Result, Store, Unit, run_units
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.data.datasets import Dataset
-from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.fitting.fitting import FitOptions
-from edgeseg.options import FOLDER, SIZE, note
 
 # What no row of the report has.
 NOTE = (

@@ -15,18 +15,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
-from edgeseg.contract.prediction import above
 from edgeseg.data.datasets import Dataset
+from edgeseg.decision.calibration import GoodImageScores, calibrate
+from edgeseg.decision.prediction import above
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
-from edgeseg.evaluation.threshold import GoodImageScores, calibrate
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import FitOptions, fit_in
+from edgeseg.model.artefact import Artefact
 from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.predictor import frame_predictor, torch_predictor
-from edgeseg.progress import ignore
 
 MOST_BYTES = 6 << 30  # of feature maps: 528 images of 512x512 with ResNet-18
 

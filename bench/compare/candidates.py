@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from edgeseg.base.errors import UsageError
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.config import FitConfig
-from edgeseg.errors import UsageError
 from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
 
 BACKBONES = (FitConfig().backbone, "resnet18", "mobilenet_v3_small", "efficientnet_lite0")

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.progress import Note, Progress, silent
 from edgeseg.bench.compare.candidates import CompareOptions, OurModel, SmallOptions
 from edgeseg.bench.compare.plan import ComparisonPlan
 from edgeseg.bench.compare.record import Record
@@ -18,8 +20,6 @@ from edgeseg.bench.latency.timing import timing_notes
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.synthetic.scene import write_dataset
-from edgeseg.errors import EdgesegError
-from edgeseg.progress import Note, Progress, silent
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 PEER_NOTES = (

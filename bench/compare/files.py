@@ -7,25 +7,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.base.errors import DatasetError, ExportError
 from edgeseg.bench.harness.accuracy import Accuracy, Predict, measure_accuracy
 from edgeseg.bench.harness.units import Result
 from edgeseg.bench.latency.runners import OrtRunner, size_on_disk
-from edgeseg.contract.appearance import appearance_of
-from edgeseg.contract.images import write_image
-from edgeseg.contract.judgement import verdict_on
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.operating_point import operating_point
-from edgeseg.contract.precisions import EXACT, precision_spec
 from edgeseg.data.datasets import Dataset, Sample, read_sample
-from edgeseg.errors import DatasetError, ExportError
-from edgeseg.evaluation.metrics import auroc
+from edgeseg.decision.judgement import verdict_on
+from edgeseg.decision.metrics import auroc
+from edgeseg.decision.operating_point import operating_point
 from edgeseg.evaluation.panels import contact_sheet, render_panel
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import SESSIONS, ExportOptions
+from edgeseg.model.artefact import Artefact
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.modelfile.precisions import EXACT, precision_spec
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
+from edgeseg.vision.appearance import appearance_of
+from edgeseg.vision.images import write_image
 
 REFUSED = "why"  # the key under which a result says why the export refused the file
 _PANELS = 3

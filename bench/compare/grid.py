@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from edgeseg.base.errors import EdgesegError, ExportError, UsageError
 from edgeseg.bench.compare.candidates import TuneOptions
 from edgeseg.bench.latency.timing import runnable
-from edgeseg.contract.precisions import PRECISIONS, precision_spec
-from edgeseg.errors import EdgesegError, ExportError, UsageError
 from edgeseg.export.sessions import check_arithmetic
 from edgeseg.model.backbones import BACKBONES, backbone_spec
 from edgeseg.model.weights import local_weights
+from edgeseg.modelfile.precisions import PRECISIONS, precision_spec
 from edgeseg.runtime.backends.choose import BACKENDS
 
 _GPUS = ("cuda", "tensorrt")

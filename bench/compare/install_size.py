@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 from packaging.requirements import Requirement
 
-from edgeseg.errors import EdgesegError
-from edgeseg.tables import markdown
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.tables import markdown
 
 
 def installed(text: str) -> dict[str, int]:

@@ -6,10 +6,10 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.files import write_text
+from edgeseg.base.progress import Note
 from edgeseg.bench.harness.processes import last_line
-from edgeseg.errors import EdgesegError
-from edgeseg.files import write_text
-from edgeseg.progress import Note
 
 REQUIREMENT = "anomalib==2.7.*"
 FOLDER = Path(".venv-peers")

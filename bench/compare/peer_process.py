@@ -6,11 +6,11 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import write_json
 from edgeseg.bench.compare.candidates import PEERS, CompareOptions, PeerOptions
 from edgeseg.bench.harness.processes import last_line
 from edgeseg.bench.harness.units import Result
-from edgeseg.errors import UsageError
-from edgeseg.files import write_json
 
 _WORKER = Path(__file__).resolve().parent / "peer_worker.py"
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from edgeseg.bench.compare.candidates import OurModel
 from edgeseg.bench.compare.files import backends_of, calibrating_session
-from edgeseg.contract.precisions import EXACT
+from edgeseg.modelfile.precisions import EXACT
 from edgeseg.runtime.backends.session_options import AUTO
 
 TIMED_ONLY = "efficientad"  # of the peers: its teacher's weights are not part of anomalib

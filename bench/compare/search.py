@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from edgeseg.base.files import atomic_path, write_text
+from edgeseg.base.progress import Note, Progress
 from edgeseg.bench.compare.candidates import OurModel, TuneOptions
 from edgeseg.bench.compare.choice import best_of, choice_sentences, choose
 from edgeseg.bench.compare.grid import grid_here
@@ -26,9 +28,7 @@ from edgeseg.bench.latency.turns import Candidate, measure_latency
 from edgeseg.data.datasets import Dataset
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
-from edgeseg.files import atomic_path, write_text
 from edgeseg.fitting.fitting import FitOptions, fit
-from edgeseg.progress import Note, Progress
 
 # No precision here is faster than fp32 by more: what takes longer cannot come within the budget.
 MOST_GAIN = 4.0

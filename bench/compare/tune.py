@@ -7,18 +7,18 @@ from pathlib import Path
 
 import click
 
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.files import size_text
+from edgeseg.base.progress import Note, Progress
 from edgeseg.bench.compare.candidates import TuneOptions
-from edgeseg.errors import EdgesegError
-from edgeseg.files import size_text
-from edgeseg.progress import Note, Progress
 
 
 def run_tune(
     options: TuneOptions, out: Path, *, fresh: bool, note: Note, progress: Progress
 ) -> None:
     """Search, print the table, and say what is best."""
+    from edgeseg.base.tables import aligned
     from edgeseg.data.datasets import open_dataset
-    from edgeseg.tables import aligned
 
     dataset = open_dataset(options.data, seed=options.config.seed)  # before torch is loaded
     from edgeseg.bench.compare.search import search

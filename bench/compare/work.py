@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.base.errors import UsageError
+from edgeseg.base.progress import Note, Progress, silent
 from edgeseg.bench.compare.candidates import PEERS, PeerOptions
 from edgeseg.bench.compare.files import (
     REFUSED,
@@ -34,12 +35,11 @@ from edgeseg.bench.latency.runners import size_on_disk
 from edgeseg.bench.latency.timing import timing_units
 from edgeseg.bench.latency.turns import Candidate, Schedule
 from edgeseg.data.datasets import Dataset, read_sample
-from edgeseg.errors import UsageError
 from edgeseg.fitting.fitting import FitOptions
 from edgeseg.fitting.fitting import fit as fit_model
+from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.weights import find_weights
-from edgeseg.progress import Note, Progress, silent
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 SHIPPED = "verified"  # in a unit's settings: the file that `edgeseg export` writes

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
 
 # The embedded backbone: its weights come with the package index.
 BACKBONE = "efficientnet_lite0"

@@ -13,13 +13,13 @@ from edgeseg.bench.harness.sampling import percentiles
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.latency.timing import SPIN, candidates_of
 from edgeseg.bench.latency.turns import Schedule, Timing, measure_latency
-from edgeseg.contract.images import read_image, write_image
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.metrics import stored_metrics
-from edgeseg.contract.precisions import runs_on
+from edgeseg.decision.metric_names import stored_metrics
 from edgeseg.evaluation.panels import contact_sheet, headed
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.modelfile.precisions import runs_on
 from edgeseg.runtime.backends.session_options import SessionOptions, available_cores
-from edgeseg.runtime.records import STAGES
+from edgeseg.runtime.events.records import STAGES
+from edgeseg.vision.images import read_image, write_image
 
 HITS = {each.key: each.label for each in stored_metrics() if not each.fewer_is_better}
 ERRORS = {each.key: each.label for each in stored_metrics() if each.fewer_is_better}

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from edgeseg.base.computer import processor_name
+from edgeseg.base.progress import Note
 from edgeseg.bench.compare.candidates import PEERS, OurModel
 from edgeseg.bench.compare.peer_process import PeerRequest, run_peer
 from edgeseg.bench.fit_cost.fits import FitCostOptions
@@ -24,11 +26,9 @@ from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.staging import stage
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.harness.units import FAILED, Done, Result, Store, Unit, run_units
-from edgeseg.computer import processor_name
 from edgeseg.data.datasets import Dataset
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.weights import find_weights
-from edgeseg.progress import Note
 
 METHODS = ("cholesky", "eigenvectors")
 PADIM = PEERS["padim"]

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.errors import DatasetError, EdgesegError
+from edgeseg.base.progress import Progress, silent
 from edgeseg.bench.harness.sampling import mean_std
 from edgeseg.bench.harness.tabular import column
-from edgeseg.contract.metrics import stored_metrics
 from edgeseg.data.datasets import Dataset, Sample, load_batches, open_dataset
 from edgeseg.data.layouts import folders_in
-from edgeseg.errors import DatasetError, EdgesegError
-from edgeseg.evaluation.metrics import Measured
-from edgeseg.evaluation.pro import MapEvaluator
-from edgeseg.progress import Progress, silent
+from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.decision.metrics import Measured
+from edgeseg.decision.pro import MapEvaluator
 
 TEXTURES = frozenset({"carpet", "grid", "leather", "tile", "wood"})
 LABELS = {metric.key: metric.label for metric in stored_metrics()}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeseg.files import atomic_path
+from edgeseg.base.files import atomic_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

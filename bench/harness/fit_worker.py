@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.files import write_json
 from edgeseg.bench.harness.machine import peak_mb
 from edgeseg.bench.harness.processes import last_line
-from edgeseg.errors import EdgesegError
-from edgeseg.files import write_json
 
 
 def fit_in_process(request: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -39,8 +39,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     dataset = open_dataset(Path(request["data"]))
     import torch  # after a look at the data: it takes seconds
 
-    from edgeseg.artefact.artefact import save_artefact
     from edgeseg.fitting.fitting import FitOptions, fit
+    from edgeseg.model.artefact import save_artefact
     from edgeseg.model.parallel import THREADS_VARIABLE
 
     torch.set_num_threads(int(request["threads"]))

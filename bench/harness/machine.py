@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg import __version__
-from edgeseg.computer import processor_name
-from edgeseg.extras import versions
+from edgeseg.base.computer import processor_name
+from edgeseg.base.extras import versions
 from edgeseg.runtime.backends.session_options import available_cores
 
 PACKAGES = (

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import write_json, write_text
 from edgeseg.bench.harness.page import render_page
 from edgeseg.bench.harness.tabular import Table
-from edgeseg.errors import UsageError
-from edgeseg.files import write_json, write_text
 
 SCHEMA = 1
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 
 RESAMPLES = 2000
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from edgeseg.base.files import write_text
 from edgeseg.bench.harness.accuracy import fingerprint
-from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import Dataset, read_sample
-from edgeseg.files import write_text
+from edgeseg.vision.images import write_image
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from edgeseg.errors import UsageError
-from edgeseg.tables import markdown
+from edgeseg.base.errors import UsageError
+from edgeseg.base.tables import markdown
 
 Cell = str | float | int | None
 BETTER = ("", "high", "low")

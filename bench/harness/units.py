@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg import __version__
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import write_json, write_text
+from edgeseg.base.progress import Note
 from edgeseg.bench.harness.machine import commit
-from edgeseg.errors import UsageError
-from edgeseg.files import write_json, write_text
-from edgeseg.progress import Note
 
 Result = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Which backbones can be measured here: those with weights."""
 
-from edgeseg.errors import WeightsError
+from edgeseg.base.errors import WeightsError
 from edgeseg.model.weights import load_backbone
 
 

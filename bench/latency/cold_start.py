@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from edgeseg.base.errors import EdgesegError, RuntimeFailure
 from edgeseg.bench.harness.machine import peak_mb
 from edgeseg.bench.harness.processes import last_line
-from edgeseg.errors import EdgesegError, RuntimeFailure
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 _STARTED = time.perf_counter()

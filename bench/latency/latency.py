@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgeseg.base.progress import Note, Progress, silent
 from edgeseg.bench.harness.figures import bars
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
@@ -20,7 +21,6 @@ from edgeseg.bench.latency.timing import (
     timings_of,
 )
 from edgeseg.bench.latency.turns import Candidate, Schedule
-from edgeseg.progress import Note, Progress, silent
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 NOTE = (

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import PLAN_SUFFIXES
-from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.modelfile.metadata import PLAN_SUFFIXES
 from edgeseg.runtime.backends import onnxruntime_session, openvino_session
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import first_line

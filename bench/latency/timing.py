@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from edgeseg.base.computer import processor_name
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.files import file_sha256
+from edgeseg.base.progress import Note, Progress, silent
 from edgeseg.bench.harness.machine import CoreWatch, disturbance
 from edgeseg.bench.harness.units import Done, Result, Unit
 from edgeseg.bench.latency.cold_start import cold_start
 from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
-from edgeseg.computer import processor_name
-from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.files import file_sha256
-from edgeseg.progress import Note, Progress, silent
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 SPIN = {True: "yes", False: "no", None: None}

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.progress import Progress, silent
 from edgeseg.bench.harness.sampling import percentiles, ratio_of
 from edgeseg.bench.latency.runners import Feed, Runner, open_runner, size_on_disk
-from edgeseg.errors import UsageError
-from edgeseg.progress import Progress, silent
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 # After another candidate's turn the caches hold its weights, and its threads may still be

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from edgeseg.base.errors import UsageError
 from edgeseg.bench.paper.features import FeatureBank, Projector
-from edgeseg.errors import UsageError
 from edgeseg.model.embedding import embedding_matrix
 
 METHODS = ("inverse", "global", "eigen")

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from edgeseg.base.progress import Progress, silent
 from edgeseg.bench.harness.accuracy import (
     Accuracy,
     accuracy_of,
@@ -21,12 +22,11 @@ from edgeseg.bench.harness.units import Result, Unit
 from edgeseg.bench.paper.distances_over_k import Variant, distance_grids, eigenvalues
 from edgeseg.bench.paper.features import FeatureBank, build_bank
 from edgeseg.config import FitConfig
-from edgeseg.contract.upsampling import upsampling_operator
 from edgeseg.data.datasets import Dataset, open_dataset, split_holdout
 from edgeseg.data.layouts import KOLEKTOR_FOLDS
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.predictor import torch_predictor
-from edgeseg.progress import Progress, silent
+from edgeseg.vision.upsampling import upsampling_operator
 
 PAPER = FitConfig.preset("paper")
 EIGEN_THRESHOLD = 1e-4

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import write_json
+from edgeseg.base.progress import Progress, silent
 from edgeseg.bench.harness.accuracy import fingerprint
 from edgeseg.data.datasets import Dataset, Sample, load_batches
-from edgeseg.errors import UsageError
-from edgeseg.files import write_json
 from edgeseg.model.backbones import Tap
 from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.reference import Preprocess
 from edgeseg.model.weights import load_backbone
-from edgeseg.progress import Progress, silent
 
 _BATCH = 16
 

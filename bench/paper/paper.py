@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgeseg.base.computer import processor_name
+from edgeseg.base.progress import Note, Progress, silent
 from edgeseg.bench.fit_cost.fits import SIZES
 from edgeseg.bench.fit_cost.inverse_time import METHODS, inverse_unit
 from edgeseg.bench.harness.accuracy import categories_in, open_limited
@@ -33,8 +35,6 @@ from edgeseg.bench.paper.pictures import draw_examples
 from edgeseg.bench.paper.published import CATEGORIES
 from edgeseg.bench.paper.results import Findings
 from edgeseg.bench.paper.tables import tables_of
-from edgeseg.computer import processor_name
-from edgeseg.progress import Note, Progress, silent
 
 KINDS = ("semi_orthogonal", "sampled", "gaussian")
 K = 100

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 
 PARTS = (
     *("categories", "ablation", "curve", "eigenvalues", "inverse"),

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from edgeseg.bench.paper.experiments import Source
-from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import Sample, read_sample
 from edgeseg.evaluation.panels import TRUTH, heat
+from edgeseg.vision.images import write_image
 
 Picture = NDArray[np.uint8]
 VALUE_RANGE = (0.0, 10.0)  # the paper clamps its maps so

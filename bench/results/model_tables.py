@@ -7,8 +7,8 @@ its milliseconds in both backends.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from edgeseg.base.errors import EdgesegError
 from edgeseg.bench.harness.tabular import Cell, Column, Table
-from edgeseg.errors import EdgesegError
 
 # Columns of the report: their names here, and digits.
 ALL = {

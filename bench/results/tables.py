@@ -13,11 +13,11 @@ from pathlib import Path
 
 import click
 
+from edgeseg.base.files import write_text
+from edgeseg.base.options import FOLDER, note
 from edgeseg.bench.harness.report import read_report
 from edgeseg.bench.results.model_tables import all_models, few_models
 from edgeseg.bench.results.trust_table import ROWS, trust_table
-from edgeseg.files import write_text
-from edgeseg.options import FOLDER, note
 
 RESULTS = Path("bench/results")
 # Names of blocks, and what makes their Markdown of the folder of reports.

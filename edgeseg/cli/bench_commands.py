@@ -4,6 +4,9 @@ from pathlib import Path
 
 import click
 
+from edgeseg.base.options import FILE, PATH, note, trust_option
+from edgeseg.base.progress import bar
+from edgeseg.base.typed_options import NearestGroup, option_of, takes
 from edgeseg.bench.compare.candidates import SmallOptions
 from edgeseg.cli.bench_dataset_commands import compare, fit_cost, paper, peers
 from edgeseg.cli.bench_options import (
@@ -16,14 +19,11 @@ from edgeseg.cli.bench_options import (
     timed_run_options,
 )
 from edgeseg.config import PRESETS
-from edgeseg.contract.precisions import PRECISIONS
-from edgeseg.contract.signature import admit
-from edgeseg.options import FILE, PATH, note, trust_option
-from edgeseg.progress import bar
+from edgeseg.modelfile.precisions import PRECISIONS
+from edgeseg.modelfile.signature import admit
 from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.opening_options import OpeningOptions
-from edgeseg.typed_options import NearestGroup, option_of, takes
+from edgeseg.runtime.settings.opening_options import OpeningOptions
 
 
 @click.group(
@@ -144,8 +144,8 @@ def report(folders: tuple[Path, ...], out: Path) -> None:
     \b
     edgeseg bench report results/compare results/peers --out bench.html
     """
+    from edgeseg.base.files import size_text
     from edgeseg.bench.harness.report import read_report, write_page
-    from edgeseg.files import size_text
 
     write_page([(read_report(folder), folder) for folder in folders], out)
     note(f"wrote {out} ({size_text(out.stat().st_size)}); it needs no other file")

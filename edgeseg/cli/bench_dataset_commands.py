@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from edgeseg.base.options import note
 from edgeseg.bench.compare.candidates import (
     BACKBONES,
     PEERS,
@@ -34,8 +35,7 @@ from edgeseg.cli.bench_options import (
     weights_option,
 )
 from edgeseg.config import PRESETS
-from edgeseg.contract.precisions import PRECISIONS
-from edgeseg.options import note
+from edgeseg.modelfile.precisions import PRECISIONS
 from edgeseg.runtime.backends.choose import backend_names
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgeseg.base.options import FOLDER, SIZE, Entry, note
+from edgeseg.base.progress import bar
+from edgeseg.base.typed_options import REQUIRED, Decorator, same_as, takes, typed
 from edgeseg.bench.compare.candidates import SmallOptions
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.options import FOLDER, SIZE, Entry, note
-from edgeseg.progress import bar
 from edgeseg.runtime.backends.session_options import available_cores
-from edgeseg.typed_options import REQUIRED, Decorator, same_as, takes, typed
 
 if TYPE_CHECKING:
     from edgeseg.bench.harness.report import Report

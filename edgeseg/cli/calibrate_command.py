@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
-from edgeseg.contract.signature import note_stale
-from edgeseg.options import FILE, PATH, group_by_option, listeners, note, quiet_option
+from edgeseg.base.options import FILE, PATH, group_by_option, listeners, note, quiet_option
+from edgeseg.base.typed_options import option_of
+from edgeseg.modelfile.signature import note_stale
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.calibrate import calibrate_here
-from edgeseg.runtime.opening_options import opening_options
-from edgeseg.runtime.options import StreamOptions
+from edgeseg.runtime.run.calibrate import calibrate_here
 from edgeseg.runtime.scoring.detector import open_detector
-from edgeseg.typed_options import option_of
+from edgeseg.runtime.settings.opening_options import opening_options
+from edgeseg.runtime.settings.options import StreamOptions
 
 
 @click.command()

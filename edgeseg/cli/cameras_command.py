@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from edgeseg.errors import EdgesegError
-from edgeseg.options import json_option, note
-from edgeseg.tables import aligned
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.options import json_option, note
+from edgeseg.base.tables import aligned
 
 _HEAD = ("source", "vendor", "model", "serial", "address")
 _V4L = Path("/sys/class/video4linux")

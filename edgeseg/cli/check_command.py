@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
-from edgeseg.options import FOLDER, listeners, note, quiet_option
+from edgeseg.base.options import FOLDER, listeners, note, quiet_option
 from edgeseg.runtime.backends.ran_versions import RanVersions
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.opening_options import opening_options
 from edgeseg.runtime.recipes.check_record import CheckRecord, write_record
 from edgeseg.runtime.recipes.master_frames import grab_frames
 from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.recipe import read_recipe
+from edgeseg.runtime.settings.opening_options import opening_options
 
 
 @click.command()

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.files import write_text
 from edgeseg.cli.threshold_evidence import Evidence
 from edgeseg.cli.threshold_report import deciding_lines, stored_lines, table_lines
-from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import Dataset, Sample, read_sample
-from edgeseg.evaluation.deciding import DecidingImage
+from edgeseg.decision.deciding import DecidingImage
 from edgeseg.evaluation.panels import contact_sheet, render_panel
-from edgeseg.files import write_text
 from edgeseg.fitting.odd_inputs import text_of
+from edgeseg.vision.images import write_image
 
 if TYPE_CHECKING:
-    from edgeseg.artefact.artefact import Artefact
+    from edgeseg.model.artefact import Artefact
     from edgeseg.model.predictor import Predictor
 
 

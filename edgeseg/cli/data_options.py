@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from edgeseg.contract.group_by import GroupBy
+from edgeseg.base.options import Entry, Shared, listeners
+from edgeseg.base.typed_options import option_of, same_as, takes, typed
 from edgeseg.data.datasets import LAYOUTS
 from edgeseg.fitting.options import Checkpoints, FitOptions
-from edgeseg.options import Entry, Shared, listeners
-from edgeseg.typed_options import option_of, same_as, takes, typed
+from edgeseg.vision.group_by import GroupBy
 
 LOOK, THRESHOLD, METHOD = "what to look at", "the threshold", "the method"
 RUN, STUDIES = "the run", "settings for studies"

@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.files import size_text
+from edgeseg.base.tables import aligned
 from edgeseg.data.datasets import LAYOUTS, detect_layout
 from edgeseg.data.layouts import folders_in
-from edgeseg.errors import DatasetError, UsageError
-from edgeseg.files import size_text
-from edgeseg.tables import aligned
 
 HEAD = ("model", "good images", "seconds", "threshold", "false alarms", "size", "")
 

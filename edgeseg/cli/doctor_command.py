@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from edgeseg import __version__
-from edgeseg.extras import extras, install_command, version_of
-from edgeseg.options import json_option
+from edgeseg.base.extras import extras, install_command, version_of
+from edgeseg.base.options import json_option
 
 # What packages are for, where the name alone does not say it.
 PURPOSES = {

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgeseg.artefact.header import read_config
+from edgeseg.base.files import check_writable, write_json, write_text
+from edgeseg.base.options import FOLDER, PATH, listeners, trust_option
+from edgeseg.base.progress import Note
+from edgeseg.base.tables import aligned
+from edgeseg.base.typed_options import takes
 from edgeseg.cli.data_options import LayoutOptions
-from edgeseg.contract.metrics import METRICS
-from edgeseg.contract.signature import admit, note_stale
 from edgeseg.data.datasets import open_dataset
-from edgeseg.files import check_writable, write_json, write_text
-from edgeseg.options import FOLDER, PATH, listeners, trust_option
-from edgeseg.progress import Note
-from edgeseg.tables import aligned
-from edgeseg.typed_options import takes
+from edgeseg.decision.metric_names import METRICS
+from edgeseg.modelfile.header import read_config
+from edgeseg.modelfile.signature import admit, note_stale
 
 if TYPE_CHECKING:
     from edgeseg.api import Model

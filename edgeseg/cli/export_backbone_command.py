@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import check_writable, size_text
+from edgeseg.base.options import FILE, listeners, quiet_option
+from edgeseg.base.plain import Malformed, named_values, read_bounded
+from edgeseg.base.typed_options import GroupedCommand
 from edgeseg.cli.data_options import FIT_GROUPS
 from edgeseg.cli.fit_settings import FitSettings, settings_options
 from edgeseg.config import FitConfig
-from edgeseg.contract.plain import Malformed, named_values, read_bounded
-from edgeseg.errors import UsageError
-from edgeseg.files import check_writable, size_text
-from edgeseg.options import FILE, listeners, quiet_option
-from edgeseg.typed_options import GroupedCommand
 
 
 @click.command("export-backbone", cls=GroupedCommand, groups=FIT_GROUPS)

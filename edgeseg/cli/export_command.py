@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgeseg.artefact.header import read_config
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.precisions import PRECISIONS
-from edgeseg.contract.signature import admit, note_stale
-from edgeseg.data.datasets import Dataset, open_dataset
-from edgeseg.errors import UsageError
-from edgeseg.export.engine.options import BUILDERS, EngineOptions
-from edgeseg.export.engine.packages import import_package
-from edgeseg.export.options import ExportOptions
-from edgeseg.files import check_writable, size_text
-from edgeseg.options import (
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import check_writable, size_text
+from edgeseg.base.options import (
     FILE,
     FOLDER,
     PATH,
@@ -28,8 +20,16 @@ from edgeseg.options import (
     given,
     listeners,
 )
-from edgeseg.progress import Note, Progress
-from edgeseg.typed_options import GroupedCommand, same_as, takes, typed
+from edgeseg.base.progress import Note, Progress
+from edgeseg.base.typed_options import GroupedCommand, same_as, takes, typed
+from edgeseg.data.datasets import Dataset, open_dataset
+from edgeseg.export.engine.options import BUILDERS, EngineOptions
+from edgeseg.export.engine.packages import import_package
+from edgeseg.export.options import ExportOptions
+from edgeseg.modelfile.header import read_config
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.modelfile.precisions import PRECISIONS
+from edgeseg.modelfile.signature import admit, note_stale
 
 if TYPE_CHECKING:
     from edgeseg.export.exported import Exported
@@ -209,8 +209,8 @@ def _export(
     progress: Progress,
 ) -> "Exported":
     """Write the verified graph, which knows its accuracy on labelled images."""
-    from edgeseg.artefact.artefact import load_artefact
     from edgeseg.export.onnx_export import export_onnx
+    from edgeseg.model.artefact import load_artefact
 
     # Moments are for going on fitting: of a large grid they are a gigabyte that nobody needs here.
     loaded = replace(load_artefact(artefact, note=note), moments=None)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from edgeseg.artefact.header import read_header
+from edgeseg.base.errors import ArtefactError, EdgesegError, UsageError
+from edgeseg.base.options import in_flags
 from edgeseg.cli.dataset_jobs import DatasetJob, FitOutcome, datasets_below, table
 from edgeseg.cli.fit_job import FitJob
-from edgeseg.contract.images import images_in
 from edgeseg.data.datasets import LAYOUTS
-from edgeseg.errors import ArtefactError, EdgesegError, UsageError
 from edgeseg.fitting.options import FitOptions
-from edgeseg.options import in_flags
+from edgeseg.modelfile.header import read_header
+from edgeseg.vision.images import images_in
 
 
 def fit_all(job: FitJob, root: Path, models: Path, *, skip_existing: bool, as_json: bool) -> None:

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import check_writable, size_text
+from edgeseg.base.options import FOLDER, PATH, Shared
+from edgeseg.base.typed_options import REQUIRED, GroupedCommand, same_as, takes, typed
 from edgeseg.cli.data_options import FIT_GROUPS, LOOK, RUN, THRESHOLD, PassOptions, pass_options
 from edgeseg.cli.fit_all import fit_all
 from edgeseg.cli.fit_job import FitJob
 from edgeseg.cli.fit_settings import FitSettings, settings_options
 from edgeseg.data.layouts import find_folder
-from edgeseg.errors import UsageError
-from edgeseg.files import check_writable, size_text
 from edgeseg.fitting.group import ALONE, Group
 from edgeseg.fitting.options import FitOptions
-from edgeseg.options import FOLDER, PATH, Shared
-from edgeseg.typed_options import REQUIRED, GroupedCommand, same_as, takes, typed
 
 if TYPE_CHECKING:
     from edgeseg.data.samples import Sample

@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.progress import Note
 from edgeseg.cli.data_options import PassOptions
 from edgeseg.cli.dataset_jobs import FitOutcome
 from edgeseg.cli.fit_settings import FitPlan, FitSettings
 from edgeseg.data.samples import Sample
-from edgeseg.errors import EdgesegError
 from edgeseg.fitting.group import Group
 from edgeseg.fitting.options import FitOptions
-from edgeseg.progress import Note
 
 if TYPE_CHECKING:
-    from edgeseg.artefact.artefact import Artefact
     from edgeseg.data.datasets import Dataset
     from edgeseg.fitting.feature_space import FeatureSpace
     from edgeseg.fitting.screening.screen import Screening
+    from edgeseg.model.artefact import Artefact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +62,9 @@ class FitJob:
 
         `note` takes a line about each suspect.
         """
-        from edgeseg.artefact.artefact import save_artefact
         from edgeseg.fitting.checkpoint import discard, parts_of
         from edgeseg.fitting.fitting import fit
+        from edgeseg.model.artefact import save_artefact
 
         started = time.perf_counter()
         checkpoints = self.images.checkpoints(parts_of(plan.out))

@@ -6,18 +6,18 @@ from typing import Any, Literal
 
 import click
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import check_writable
+from edgeseg.base.options import FILE, SIZE, Entry, Numbers
+from edgeseg.base.typed_options import takes, typed
 from edgeseg.cli.data_options import LOOK, METHOD, STUDIES, THRESHOLD
 from edgeseg.config import AUTO, CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
-from edgeseg.contract.anchor import check_locate
-from edgeseg.contract.geometry import Geometry, Roi
-from edgeseg.contract.ignored import read_regions
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.samples import sample_size
-from edgeseg.errors import UsageError
-from edgeseg.files import check_writable
 from edgeseg.model.backbones import BACKBONES
-from edgeseg.options import FILE, SIZE, Entry, Numbers
-from edgeseg.typed_options import takes, typed
+from edgeseg.vision.anchor import check_locate
+from edgeseg.vision.geometry import Geometry, Roi
+from edgeseg.vision.ignored import read_regions
 
 LAYERS = Numbers("N,N", sign=",", counts=range(1, 100), expected="layer numbers such as 1,2,3")
 _NO_DOWNLOAD = [spec.name for spec in BACKBONES.values() if spec.package is not None]

@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 import click
 
 from edgeseg import __version__
-from edgeseg.errors import EdgesegError
-from edgeseg.extras import install_command
-from edgeseg.memory_limit import out_of_memory
-from edgeseg.options import in_flags
-from edgeseg.typed_options import NearestGroup
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.extras import install_command
+from edgeseg.base.memory_limit import out_of_memory
+from edgeseg.base.options import in_flags
+from edgeseg.base.typed_options import NearestGroup
 
 # Part of the help -> name of a command -> the first sentence of its own help, so that the list is
 # printed without importing any.

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgeseg.artefact.header import read_config, read_header
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import check_writable, size_text
+from edgeseg.base.options import FILE, FOLDER, PATH, Numbers, graph_option, note, trust_option
+from edgeseg.base.typed_options import GroupedCommand, Option, takes
 from edgeseg.cli.data_options import (
     FIT_GROUPS,
     LOOK,
@@ -18,16 +21,13 @@ from edgeseg.cli.data_options import (
     pass_options,
 )
 from edgeseg.cli.fit_settings import FitSettings, settings_options
-from edgeseg.contract.signature import admit, note_stale
 from edgeseg.data.datasets import Dataset, open_dataset
-from edgeseg.errors import UsageError
-from edgeseg.files import check_writable, size_text
 from edgeseg.fitting.options import Changes, FitOptions, Shard
-from edgeseg.options import FILE, FOLDER, PATH, Numbers, graph_option, note, trust_option
-from edgeseg.typed_options import GroupedCommand, Option, takes
+from edgeseg.modelfile.header import read_config, read_header
+from edgeseg.modelfile.signature import admit, note_stale
 
 if TYPE_CHECKING:
-    from edgeseg.artefact.artefact import Artefact
+    from edgeseg.model.artefact import Artefact
 
 SHARD = Numbers("INDEX/COUNT", sign="/", counts=(2,), expected="INDEX/COUNT such as 0/8")
 _out_option = click.option(
@@ -109,7 +109,7 @@ def merge(
     apart = _open(calibrate, "--calibrate")
     check_writable(out)
 
-    from edgeseg.artefact.artefact import save_artefact
+    from edgeseg.model.artefact import save_artefact
 
     started = time.perf_counter()
     options = images.fit_options()
@@ -123,9 +123,9 @@ def merge(
 def _merged(
     parts: tuple[Path, ...], apart: Dataset | None, graph: Path | None, options: FitOptions
 ) -> "Artefact":
-    from edgeseg.artefact.artefact import load_artefact
     from edgeseg.fitting.parallel.shards import is_shard, merge_shards
     from edgeseg.fitting.update import merge_models
+    from edgeseg.model.artefact import load_artefact
 
     shards = [path for path in parts if is_shard(path)]
     models = [path for path in parts if path not in shards]
@@ -188,8 +188,8 @@ def update(
     )
     check_writable(out)
 
-    from edgeseg.artefact.artefact import load_artefact, save_artefact
     from edgeseg.fitting.update import update as run_update
+    from edgeseg.model.artefact import load_artefact, save_artefact
 
     started = time.perf_counter()
     options = replace(images.fit_options(), graph=backbone_graph)

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import click
 
-from edgeseg.artefact.header import read_config
-from edgeseg.contract.geometry import Polygon
-from edgeseg.contract.ignored import parse_region, read_regions
-from edgeseg.contract.ignored_here import ignoring_here
-from edgeseg.contract.metadata import MODEL_SUFFIXES, Decision
-from edgeseg.contract.signature import admit, note_stale
-from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.files import check_writable
-from edgeseg.options import FILE, PATH, SIZE, listeners, note, quiet_option, trust_option
-from edgeseg.progress import Note, Progress
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.files import check_writable
+from edgeseg.base.options import FILE, PATH, SIZE, listeners, note, quiet_option, trust_option
+from edgeseg.base.progress import Note, Progress
+from edgeseg.modelfile.header import read_config
+from edgeseg.modelfile.ignored_here import ignoring_here
+from edgeseg.modelfile.metadata import MODEL_SUFFIXES, Decision
+from edgeseg.modelfile.signature import admit, note_stale
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
+from edgeseg.vision.geometry import Polygon
+from edgeseg.vision.ignored import parse_region, read_regions
 
 
 @click.command("ignore")
@@ -99,10 +99,10 @@ def _in_artefact(
     config = read_config(model)
     check_writable(out)
 
-    from edgeseg.artefact.artefact import load_artefact, save_artefact
     from edgeseg.data.datasets import open_dataset
     from edgeseg.fitting.ignoring import ignoring
     from edgeseg.fitting.options import FitOptions
+    from edgeseg.model.artefact import load_artefact, save_artefact
 
     regions = [*(() if clear else config.geometry.uncounted), *added]
     artefact = load_artefact(model)

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from edgeseg.artefact.header import read_artefact_file
-from edgeseg.contract.metadata import MODEL_SUFFIXES, UNKNOWN_LICENCE
-from edgeseg.contract.seal import hash_state
-from edgeseg.contract.signature import admit, signature_facts
-from edgeseg.files import size_text
-from edgeseg.options import PATH, json_option, trust_option
+from edgeseg.base.files import size_text
+from edgeseg.base.options import PATH, json_option, trust_option
+from edgeseg.modelfile.header import read_artefact_file
+from edgeseg.modelfile.metadata import MODEL_SUFFIXES, UNKNOWN_LICENCE
+from edgeseg.modelfile.seal import hash_state
+from edgeseg.modelfile.signature import admit, signature_facts
 
 _LISTED = 12  # values of a list that are shown one by one
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.options import PATH, listeners, quiet_option, trust_option
 from edgeseg.cli.teach_command import followed, opened_service
-from edgeseg.contract.signature import note_stale
-from edgeseg.errors import UsageError
-from edgeseg.options import PATH, listeners, quiet_option, trust_option
+from edgeseg.modelfile.signature import note_stale
 
 if TYPE_CHECKING:
     from edgeseg.teach.service import TeachService

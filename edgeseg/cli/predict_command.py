@@ -16,33 +16,33 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.header import read_config
+from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.files import check_writable, write_text
+from edgeseg.base.options import FILE, FOLDER, PATH, given, listeners, quiet_option
+from edgeseg.base.progress import Note
 from edgeseg.cli.data_options import max_pixels_option
-from edgeseg.contract.doubt import Doubt
-from edgeseg.contract.images import (
+from edgeseg.decision.doubt import Doubt
+from edgeseg.decision.judgement import (
+    JudgedPrediction,
+    is_alarming,
+    words_of,
+)
+from edgeseg.decision.prediction import Region
+from edgeseg.modelfile.header import read_config
+from edgeseg.modelfile.metadata import MODEL_SUFFIXES
+from edgeseg.modelfile.signature import admit
+from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.runtime.scoring.detector import open_detector
+from edgeseg.runtime.settings.opening_options import opening_options
+from edgeseg.vision.images import (
     is_image_file,
     read_image,
     read_with_bits,
     resize_image,
     write_image,
 )
-from edgeseg.contract.judgement import (
-    JudgedPrediction,
-    is_alarming,
-    words_of,
-)
-from edgeseg.contract.metadata import MODEL_SUFFIXES
-from edgeseg.contract.picture_kinds import Colour, PictureKinds, is_grey
-from edgeseg.contract.picture_names import PictureNames
-from edgeseg.contract.prediction import Region
-from edgeseg.contract.signature import admit
-from edgeseg.errors import DatasetError, UsageError
-from edgeseg.files import check_writable, write_text
-from edgeseg.options import FILE, FOLDER, PATH, given, listeners, quiet_option
-from edgeseg.progress import Note
-from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.opening_options import opening_options
-from edgeseg.runtime.scoring.detector import open_detector
+from edgeseg.vision.picture_kinds import Colour, PictureKinds, is_grey
+from edgeseg.vision.picture_names import PictureNames
 
 COLUMNS = ("path", "score", "threshold", "p_value", "verdict", "regions", "error")
 

@@ -7,13 +7,9 @@ from pathlib import Path
 
 import click
 
-from edgeseg.contract.file_reading import DISK
-from edgeseg.contract.images import write_image
-from edgeseg.contract.metadata import PLAN_SUFFIXES
-from edgeseg.contract.signature import files_of_model, note_stale
-from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.files import copy_file
-from edgeseg.options import (
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.files import copy_file
+from edgeseg.base.options import (
     FILE,
     FOLDER,
     PATH,
@@ -23,11 +19,15 @@ from edgeseg.options import (
     quiet_option,
     trust_option,
 )
-from edgeseg.progress import Note
+from edgeseg.base.progress import Note
+from edgeseg.base.tables import aligned
+from edgeseg.base.typed_options import NearestGroup
+from edgeseg.modelfile.file_reading import DISK
+from edgeseg.modelfile.metadata import PLAN_SUFFIXES
+from edgeseg.modelfile.signature import files_of_model, note_stale
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.capture.image_files import image_paths
-from edgeseg.runtime.opening_options import opening_options
 from edgeseg.runtime.recipes.approval import (
     LABELS,
     MASTER,
@@ -50,8 +50,8 @@ from edgeseg.runtime.recipes.recipe import (
     read_recipe,
 )
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
-from edgeseg.tables import aligned
-from edgeseg.typed_options import NearestGroup
+from edgeseg.runtime.settings.opening_options import opening_options
+from edgeseg.vision.images import write_image
 
 
 @click.group(cls=NearestGroup)

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import click
 
-from edgeseg.contract.metadata import MODEL_SUFFIXES, PLAN_SUFFIXES
-from edgeseg.contract.signature import (
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.files import file_sha256
+from edgeseg.base.options import FILE, PATH, json_option, note, trust_option
+from edgeseg.modelfile.metadata import MODEL_SUFFIXES, PLAN_SUFFIXES
+from edgeseg.modelfile.signature import (
     LARGEST_VERSION,
     Statement,
     check_signature,
     read_signature,
     sign,
 )
-from edgeseg.contract.signing_keys import make_keys
-from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.files import file_sha256
-from edgeseg.options import FILE, PATH, json_option, note, trust_option
+from edgeseg.modelfile.signing_keys import make_keys
 from edgeseg.runtime.backends.model_file import file_metadata
 
 _CHAIN = {".edgeseg": "artefact_sha256", ".onnx": "onnx_sha256"}  # what a signature calls them

@@ -11,13 +11,19 @@ from types import FrameType
 
 import click
 
-from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.options import FILE, in_flags, note
-from edgeseg.progress import Note
-from edgeseg.runtime.options import GROUPS, RUN, StreamOptions, read_options, stream_options
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.options import FILE, in_flags, note
+from edgeseg.base.progress import Note
+from edgeseg.base.typed_options import GroupedCommand, Option
+from edgeseg.runtime.settings.options import (
+    GROUPS,
+    RUN,
+    StreamOptions,
+    read_options,
+    stream_options,
+)
+from edgeseg.runtime.settings.station_file import read_station
 from edgeseg.runtime.sinks.log_options import EventOptions
-from edgeseg.runtime.station_file import read_station
-from edgeseg.typed_options import GroupedCommand, Option
 
 EXAMPLES = """Score every frame, say what is wrong and how long it took.
 
@@ -72,7 +78,7 @@ def _read_station(ctx: click.Context, option: click.Parameter, path: Path | None
 def _try_out(options: StreamOptions) -> None:
     """Check what can be checked without a camera and a model in memory."""
     from edgeseg.runtime.capture.sources import parse_source
-    from edgeseg.runtime.product import named_model
+    from edgeseg.runtime.run.product import named_model
 
     names = [parse_source(text, realtime=options.realtime).name for text in options.source]
     name, model = named_model(options)
@@ -82,7 +88,7 @@ def _try_out(options: StreamOptions) -> None:
 
 
 def _run(options: StreamOptions, *, note: Note) -> None:
-    from edgeseg.runtime.run import run_stream
+    from edgeseg.runtime.run.run import run_stream
 
     stop = threading.Event()
     before = {number: _stop_on(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

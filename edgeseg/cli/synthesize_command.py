@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from edgeseg.base.options import FOLDER, SIZE, note
 from edgeseg.config import FitConfig
-from edgeseg.options import FOLDER, SIZE, note
 
 
 @click.command(context_settings={"show_default": True})

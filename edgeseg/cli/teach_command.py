@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.options import FILE, PATH, Entry, listeners, quiet_option, trust_option
+from edgeseg.base.progress import Note
+from edgeseg.base.tables import aligned
+from edgeseg.base.typed_options import same_as, takes, typed
 from edgeseg.cli.fit_settings import FitSettings
-from edgeseg.contract.ignored import read_regions
-from edgeseg.contract.picture_size import MAX_PIXELS
-from edgeseg.contract.signature import admit
-from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.model.backbones import BACKBONES
-from edgeseg.options import FILE, PATH, Entry, listeners, quiet_option, trust_option
-from edgeseg.progress import Note
-from edgeseg.tables import aligned
+from edgeseg.modelfile.signature import admit
 from edgeseg.teach.pictures import Limits
-from edgeseg.typed_options import same_as, takes, typed
+from edgeseg.vision.ignored import read_regions
+from edgeseg.vision.picture_size import MAX_PIXELS
 
 if TYPE_CHECKING:
     from edgeseg.teach.project import Project

@@ -7,13 +7,21 @@ from pathlib import Path
 
 import click
 
-from edgeseg.artefact.header import store_thresholds
+from edgeseg.base.errors import UsageError
+from edgeseg.base.options import (
+    FOLDER,
+    PATH,
+    json_option,
+    listeners,
+    note,
+    quiet_option,
+    trust_option,
+)
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.cli.threshold_evidence import Evidence, read_evidence
 from edgeseg.cli.threshold_report import facts_of, table_lines, text_of, write_page
-from edgeseg.contract.loss import loss_between
-from edgeseg.contract.metadata import MODEL_SUFFIXES, Thresholds
-from edgeseg.contract.operating_point import (
+from edgeseg.decision.loss import loss_between
+from edgeseg.decision.operating_point import (
     by_rate,
     by_value,
     good_words,
@@ -21,9 +29,10 @@ from edgeseg.contract.operating_point import (
     operating_point,
     with_band,
 )
-from edgeseg.contract.signature import admit, note_stale
-from edgeseg.errors import UsageError
-from edgeseg.options import FOLDER, PATH, json_option, listeners, note, quiet_option, trust_option
+from edgeseg.decision.thresholds import Thresholds
+from edgeseg.modelfile.header import store_thresholds
+from edgeseg.modelfile.metadata import MODEL_SUFFIXES
+from edgeseg.modelfile.signature import admit, note_stale
 from edgeseg.runtime.backends.model_file import store_choice
 from edgeseg.runtime.backends.session_options import SessionOptions
 
@@ -91,7 +100,7 @@ def _scores_of(
 ) -> tuple[float, ...]:
     """What the model itself says of pictures of known defects."""
     from edgeseg.cli.predict_command import opened_judge, pictures_in  # the device may lack both
-    from edgeseg.contract.images import read_image
+    from edgeseg.vision.images import read_image
 
     paths = pictures_in([defects])
     tell, progress = listeners(quiet=quiet)

@@ -4,18 +4,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from edgeseg.artefact.header import calibration_facts, named_highest, read_floats, read_header
-from edgeseg.contract.metadata import MODEL_SUFFIXES, Thresholds
-from edgeseg.contract.operating_point import (
+from edgeseg.base.errors import ArtefactError, RuntimeFailure
+from edgeseg.decision.deciding import DecidingImage, deciding_images
+from edgeseg.decision.operating_point import (
     RATES,
     OperatingPoint,
     conformal_threshold,
     operating_point,
 )
-from edgeseg.contract.part_groups import highest_of_parts
-from edgeseg.errors import ArtefactError, RuntimeFailure
-from edgeseg.evaluation.deciding import DecidingImage, deciding_images
+from edgeseg.decision.thresholds import Thresholds
+from edgeseg.modelfile.header import calibration_facts, named_highest, read_floats, read_header
+from edgeseg.modelfile.metadata import MODEL_SUFFIXES
 from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.vision.part_groups import highest_of_parts
 
 
 @dataclass(frozen=True, kw_only=True)

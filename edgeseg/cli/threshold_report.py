@@ -10,13 +10,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.files import write_text
+from edgeseg.base.tables import aligned
 from edgeseg.cli.threshold_evidence import Evidence
-from edgeseg.contract.images import write_image
-from edgeseg.contract.metadata import Thresholds
-from edgeseg.contract.operating_point import OperatingPoint, guarantee, percent, unlucky_words
-from edgeseg.contract.prediction import above
-from edgeseg.files import write_text
-from edgeseg.tables import aligned
+from edgeseg.decision.operating_point import OperatingPoint, guarantee, percent, unlucky_words
+from edgeseg.decision.prediction import above
+from edgeseg.decision.thresholds import Thresholds
+from edgeseg.vision.images import write_image
 
 HEAD = ("false alarms", "promised", "images needed", "threshold", "pixel", "good above", "found")
 _DECIDING = ("score", "p-value", "threshold without it and those above", "image")

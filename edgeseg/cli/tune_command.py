@@ -5,18 +5,18 @@ from pathlib import Path
 
 import click
 
+from edgeseg.base.options import FOLDER, PATH, SIZE, Entry, Shared, listeners
+from edgeseg.base.typed_options import REQUIRED, same_as, takes, typed
 from edgeseg.bench.compare.candidates import TuneOptions
 from edgeseg.bench.compare.tune import run_tune
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.cli.bench_options import TimedRun, random_option, use_weights, weights_option
 from edgeseg.config import DEFAULT_PRESET, PRESETS, FitConfig
-from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.model.backbones import BACKBONES
-from edgeseg.options import FOLDER, PATH, SIZE, Entry, Shared, listeners
+from edgeseg.modelfile.precisions import PRECISIONS
 from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.opening_options import OpeningOptions
-from edgeseg.typed_options import REQUIRED, same_as, takes, typed
+from edgeseg.runtime.settings.opening_options import OpeningOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from edgeseg.errors import UsageError
-from edgeseg.options import FILE, note
+from edgeseg.base.errors import UsageError
+from edgeseg.base.options import FILE, note
 from edgeseg.runtime.sinks.hash_chain import head_path, parts_of, read_head
 from edgeseg.runtime.sinks.log_check import check_log
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.data.layouts import (
     KOLEKTOR_FOLDS,
     Split,
@@ -21,7 +22,6 @@ from edgeseg.data.layouts import (
 from edgeseg.data.mstc import find_mstc
 from edgeseg.data.samples import Batch, Sample, load_batches, read_sample
 from edgeseg.data.visa import find_visa
-from edgeseg.errors import DatasetError, UsageError
 
 __all__ = [
     "LAYOUTS",

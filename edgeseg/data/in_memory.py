@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import resize_image, write_image
-from edgeseg.contract.prediction import Channels, check_frame
+from edgeseg.base.errors import DatasetError
+from edgeseg.base.files import temporary_folder
 from edgeseg.data.datasets import Dataset, open_dataset
-from edgeseg.errors import DatasetError
-from edgeseg.files import temporary_folder
+from edgeseg.vision.frames import Channels, check_frame
+from edgeseg.vision.images import resize_image, write_image
 
 Folder = str | os.PathLike[str]
 Data = Folder | Iterable[NDArray[np.uint8]]  # images are uint8 (height, width, 3)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeseg.contract.images import images_in, is_image_file, read_mask
+from edgeseg.base.errors import DatasetError
+from edgeseg.base.files import file_sha256
 from edgeseg.data.samples import GOOD, Sample
-from edgeseg.errors import DatasetError
-from edgeseg.files import file_sha256
+from edgeseg.vision.images import images_in, is_image_file, read_mask
 
 KOLEKTOR_FOLDS = 3
 

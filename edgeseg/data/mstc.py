@@ -12,11 +12,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.arrays import open_array
-from edgeseg.contract.images import images_in
+from edgeseg.base.errors import DatasetError
 from edgeseg.data.layouts import Split, folders_in
 from edgeseg.data.samples import Sample
-from edgeseg.errors import DatasetError
+from edgeseg.vision.arrays import open_array
+from edgeseg.vision.images import images_in
 
 FRAME_STEP = 5  # neighbouring frames are nearly the same picture
 TRAIN_SAMPLES = 5000  # as in the published comparisons on this dataset

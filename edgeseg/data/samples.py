@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.geometry import PLAIN, Found, Geometry, View
-from edgeseg.contract.ignored import hidden_of, painted
-from edgeseg.contract.images import (
+from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.vision.geometry import PLAIN, Found, Geometry, View
+from edgeseg.vision.ignored import hidden_of, painted
+from edgeseg.vision.images import (
     read_mask,
     read_mask_stack,
     read_video_frame,
     read_with_bits,
 )
-from edgeseg.contract.picture_size import MAX_PIXELS
-from edgeseg.errors import DatasetError, UsageError
+from edgeseg.vision.picture_size import MAX_PIXELS
 
 GOOD = "good"
 # Pixels that go through a backbone at once: eight images of 512x512. Activations need about 250

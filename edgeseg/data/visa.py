@@ -14,10 +14,10 @@ ground_truth/bad.
 import csv
 from pathlib import Path
 
-from edgeseg.contract.images import images_in
+from edgeseg.base.errors import DatasetError
 from edgeseg.data.layouts import Split, find_mvtec
 from edgeseg.data.samples import GOOD, Sample
-from edgeseg.errors import DatasetError
+from edgeseg.vision.images import images_in
 
 SPLIT = Path("split_csv/1cls.csv")
 COLUMNS = ("object", "split", "label", "image")  # of the split

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.appearance import appearance_of
-from edgeseg.contract.geometry import PLAIN, Geometry
-from edgeseg.contract.judgement import Verdict, is_alarming, verdict_on
-from edgeseg.contract.metadata import Thresholds
-from edgeseg.contract.metrics import METRICS, stored_metrics
-from edgeseg.contract.picture_size import MAX_PIXELS
-from edgeseg.contract.prediction import find_regions
+from edgeseg.base.errors import DatasetError
+from edgeseg.base.progress import Progress, silent
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import Batch, frames_at_once
-from edgeseg.errors import DatasetError
-from edgeseg.evaluation.metrics import Measured
-from edgeseg.evaluation.pro import MapEvaluator
+from edgeseg.decision.judgement import Verdict, is_alarming, verdict_on
+from edgeseg.decision.metric_names import METRICS, stored_metrics
+from edgeseg.decision.metrics import Measured
+from edgeseg.decision.prediction import find_regions
+from edgeseg.decision.pro import MapEvaluator
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.model.predictor import Predictor
-from edgeseg.progress import Progress, silent
+from edgeseg.vision.appearance import appearance_of
+from edgeseg.vision.geometry import PLAIN, Geometry
+from edgeseg.vision.picture_size import MAX_PIXELS
 
 # called for every test image: sample, frame, mask, map, score, verdict
 Visitor = Callable[

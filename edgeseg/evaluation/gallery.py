@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import write_image
-from edgeseg.contract.judgement import Verdict
-from edgeseg.contract.picture_names import PictureNames
 from edgeseg.data.datasets import Sample
+from edgeseg.decision.calibration import Calibration
+from edgeseg.decision.judgement import Verdict
 from edgeseg.evaluation.mistakes import FALSE_ALARM, MISS, distance_of, error_of
 from edgeseg.evaluation.panels import contact_sheet, headed, render_panel
-from edgeseg.evaluation.threshold import Calibration
+from edgeseg.vision.images import write_image
+from edgeseg.vision.picture_names import PictureNames
 
 SHEET_ROWS = 12  # of mistakes, and of others
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.judgement import Verdict, is_alarming
-from edgeseg.contract.operating_point import conformal_threshold, p_value
+from edgeseg.decision.judgement import Verdict, is_alarming
+from edgeseg.decision.metrics import Decision, f1_at
+from edgeseg.decision.operating_point import conformal_threshold, p_value
 from edgeseg.evaluation.evaluate import Evaluation
-from edgeseg.evaluation.metrics import Decision, f1_at
 
 MISS, FALSE_ALARM = "miss", "false alarm"
 RATES = (0.005, 0.01, 0.02, 0.05, 0.1)  # of false alarms, to try

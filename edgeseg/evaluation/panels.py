@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.judgement import Verdict, marked
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.decision.judgement import Verdict, marked
 
 Picture = NDArray[np.uint8]  # (H, W, 3) RGB
 Colour = tuple[int, int, int]

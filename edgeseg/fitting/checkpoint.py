@@ -11,22 +11,22 @@ from typing import Any
 
 from safetensors import safe_open
 
-from edgeseg.artefact.artefact import WRONG_VALUES, write_tensors
-from edgeseg.artefact.container import UNSEALED, read_container
-from edgeseg.artefact.header import unless_memory
-from edgeseg.artefact.values import check_values
-from edgeseg.contract.appearance import GoodAppearance
-from edgeseg.contract.part_groups import Thumbnails
-from edgeseg.contract.plain import Malformed, record
+from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.leftovers import sweep
+from edgeseg.base.plain import Malformed, record
 from edgeseg.data.datasets import Sample
-from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.odd_inputs import Census
 from edgeseg.fitting.options import Checkpoints, FitOptions, Shard
 from edgeseg.fitting.planting import PlantedPictures
-from edgeseg.leftovers import sweep
+from edgeseg.model.artefact import WRONG_VALUES, write_tensors
 from edgeseg.model.moments import Moments
+from edgeseg.modelfile.container import UNSEALED, read_container
+from edgeseg.modelfile.header import unless_memory
+from edgeseg.modelfile.values import check_values
+from edgeseg.vision.appearance import GoodAppearance
+from edgeseg.vision.part_groups import Thumbnails
 
 _KEY = "edgeseg-checkpoint"
 _SCHEMA = 2  # version 0.1.0 wrote no number

@@ -9,7 +9,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.part_groups import Thumbnails
+from edgeseg.vision.part_groups import Thumbnails
 
 
 class EmbeddingStore:

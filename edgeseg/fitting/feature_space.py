@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.base.errors import UsageError
+from edgeseg.base.memory_limit import address_space_left
+from edgeseg.base.progress import Note
 from edgeseg.config import AUTO, FitConfig
 from edgeseg.data.samples import frames_at_once
-from edgeseg.errors import UsageError
 from edgeseg.fitting.memory import (
     check_limit,
     check_memory,
@@ -16,7 +17,7 @@ from edgeseg.fitting.memory import (
     size_step,
     with_moments,
 )
-from edgeseg.memory_limit import address_space_left
+from edgeseg.model.artefact import Artefact
 from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import backbone_spec, embedded_features
 from edgeseg.model.factors import Factors
@@ -24,7 +25,6 @@ from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.predictor import Embedder
 from edgeseg.model.weights_origin import WeightsOrigin
 from edgeseg.model.windows import Windows
-from edgeseg.progress import Note
 
 
 @dataclass(frozen=True, kw_only=True)

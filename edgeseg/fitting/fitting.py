@@ -17,18 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg import __version__
-from edgeseg.artefact.artefact import Artefact, sorted_prints
-from edgeseg.artefact.history import FittedData, entry, highest
+from edgeseg.base.errors import DatasetError, EdgesegError
+from edgeseg.base.extras import versions as installed_versions
 from edgeseg.config import FitConfig
-from edgeseg.contract.appearance import GoodAppearance
-from edgeseg.contract.group_by import GroupBy
-from edgeseg.contract.operating_point import good_words, needed_images, percent
-from edgeseg.contract.part_groups import Grouping
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import sample_size
-from edgeseg.errors import DatasetError, EdgesegError
-from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
-from edgeseg.extras import versions as installed_versions
+from edgeseg.decision.calibration import Calibration, GoodImageScores, calibrate
+from edgeseg.decision.operating_point import good_words, needed_images, percent
 from edgeseg.fitting.checkpoint import Collected
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.group_sums import group_expected_d2, group_factors, sum_moments_
@@ -39,9 +34,14 @@ from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.part_evidence import fitted_evidence, kept_evidence
 from edgeseg.fitting.pooling import resolved_pool
 from edgeseg.fitting.spaces import open_space
+from edgeseg.model.artefact import Artefact, sorted_prints
 from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import Embedder, Predictor, frame_predictor
+from edgeseg.modelfile.history import FittedData, entry, highest
+from edgeseg.vision.appearance import GoodAppearance
+from edgeseg.vision.group_by import GroupBy
+from edgeseg.vision.part_groups import Grouping
 
 Screen = Callable[[FeatureSpace, Dataset], Dataset]
 _ITSELF = "the fitted image itself (no other was given)"

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.progress import Progress, silent
 from edgeseg.data.samples import frames_at_once
-from edgeseg.evaluation.threshold import GRID_BYTES, GoodImageScores, no_groups
+from edgeseg.decision.calibration import GRID_BYTES, GoodImageScores, no_groups
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.group import ALONE, Group
@@ -16,7 +17,6 @@ from edgeseg.fitting.part_evidence import PartEvidence
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_scores
-from edgeseg.progress import Progress, silent
 
 _MOST_HALF = 65_504.0  # the largest number of 16 bits
 Visitor = Callable[[GaussianHead, Sequence[int]], None]

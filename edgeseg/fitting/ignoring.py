@@ -5,21 +5,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgeseg.artefact.artefact import Artefact
-from edgeseg.artefact.history import entry, highest, note_value
-from edgeseg.contract.geometry import Geometry, Polygon
-from edgeseg.contract.ignored import hidden_of
+from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.progress import Note
 from edgeseg.data.datasets import Dataset
-from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.evaluation.threshold import GoodImageScores, calibrate
+from edgeseg.decision.calibration import GoodImageScores, calibrate
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.part_evidence import kept_evidence
 from edgeseg.fitting.spaces import space_of
+from edgeseg.model.artefact import Artefact
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.predictor import frame_scores
-from edgeseg.progress import Note
+from edgeseg.modelfile.history import entry, highest, note_value
+from edgeseg.vision.geometry import Geometry, Polygon
+from edgeseg.vision.ignored import hidden_of
 
 _AT_ONCE = 64  # grids
 

@@ -9,13 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.errors import DatasetError
 from edgeseg.config import FitConfig
-from edgeseg.contract.appearance import GoodAppearance, appearance_of
-from edgeseg.contract.group_by import GroupBy
-from edgeseg.contract.part_groups import Thumbnails
-from edgeseg.contract.picture_kinds import is_grey
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
-from edgeseg.errors import DatasetError
 from edgeseg.fitting.checkpoint import Checkpoint, Collected
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
@@ -23,6 +19,10 @@ from edgeseg.fitting.held_out import permutation
 from edgeseg.fitting.odd_inputs import Census, text_of
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.planting import Plan, PlantedPictures
+from edgeseg.vision.appearance import GoodAppearance, appearance_of
+from edgeseg.vision.group_by import GroupBy
+from edgeseg.vision.part_groups import Thumbnails
+from edgeseg.vision.picture_kinds import is_grey
 
 # More good images than this sharpen no threshold that anyone asks for, and the store stays small.
 CALIBRATION_LIMIT = 1000

@@ -5,10 +5,10 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import size_text
 from edgeseg.config import FitConfig
 from edgeseg.data.samples import MOST_PIXELS
-from edgeseg.errors import UsageError
-from edgeseg.files import size_text
 from edgeseg.model.factors import kept_directions
 from edgeseg.model.windows import Windows
 

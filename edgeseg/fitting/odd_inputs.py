@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.picture_kinds import Colour, PictureKinds, is_grey
 from edgeseg.data.samples import Batch, Sample
-from edgeseg.evaluation.threshold import GoodImageScores
+from edgeseg.decision.calibration import GoodImageScores
 from edgeseg.fitting.screening.outliers import Yardstick, cut_for
+from edgeseg.vision.picture_kinds import Colour, PictureKinds, is_grey
 
 MOST_KNOWN = 100_000  # images whose fingerprints are kept: 10 MB
 FEWEST = 8  # scores: fewer do not tell what is usual

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edgeseg.contract.group_by import GroupBy
-from edgeseg.contract.picture_size import MAX_PIXELS
+from edgeseg.base.errors import UsageError
+from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.data.samples import frames_at_once
-from edgeseg.errors import UsageError
 from edgeseg.fitting.group import ALONE, Group
-from edgeseg.progress import Note, Progress, ignore, silent
+from edgeseg.vision.group_by import GroupBy
+from edgeseg.vision.picture_size import MAX_PIXELS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ stored; where one is not, none of them counts.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from edgeseg.contract.part_groups import Grouping, Thumbnails
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.group import Group
+from edgeseg.vision.part_groups import Grouping, Thumbnails
 
 _APART = 1 << 40  # added to places of images that were kept apart: they are another list's
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.ignored import hidden_of
+from edgeseg.base.errors import DatasetError
 from edgeseg.data.planted.planting import Planted, planted_set
-from edgeseg.errors import DatasetError
-from edgeseg.evaluation.planted_scores import PlantedScores
+from edgeseg.decision.planted_scores import PlantedScores
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.options import FitOptions
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.predictor import Embedder, frame_scores
+from edgeseg.vision.ignored import hidden_of
 
 FRAME_BYTES = 256 << 20  # of good images held at once: large ones get fewer copies
 _PER_IMAGE = 2  # copies of an image, where there are few

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from edgeseg.base.progress import Note
 from edgeseg.config import AUTO, FitConfig
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
@@ -20,7 +21,6 @@ from edgeseg.model.factors import inverse_lower, ridge_number, with_diagonal
 from edgeseg.model.moments import Moments
 from edgeseg.model.parallel import in_parallel
 from edgeseg.model.windows import Windows
-from edgeseg.progress import Note
 
 ALIKE, JITTERING = 3, 5
 _FEWEST = 8  # images: fewer say nothing of the others

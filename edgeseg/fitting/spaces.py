@@ -10,18 +10,18 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.base.errors import UsageError
+from edgeseg.base.progress import Note, ignore
 from edgeseg.config import FitConfig
-from edgeseg.contract.geometry import PLAIN
-from edgeseg.contract.ignored import hidden_of
-from edgeseg.contract.picture_size import MAX_PIXELS
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.samples import Sample, sample_size
-from edgeseg.errors import UsageError
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.locator.locating import learn_locator
 from edgeseg.fitting.options import FitOptions
-from edgeseg.progress import Note, ignore
+from edgeseg.model.artefact import Artefact
+from edgeseg.vision.geometry import PLAIN
+from edgeseg.vision.ignored import hidden_of
+from edgeseg.vision.picture_size import MAX_PIXELS
 
 
 def open_space(

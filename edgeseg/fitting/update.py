@@ -11,14 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact, sorted_prints
-from edgeseg.artefact.history import entry, highest, note_value
-from edgeseg.contract.appearance import GoodAppearance
-from edgeseg.contract.operating_point import needed_images
-from edgeseg.contract.part_groups import Grouping
+from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.progress import Note
 from edgeseg.data.datasets import Dataset
-from edgeseg.errors import ArtefactError, UsageError
-from edgeseg.evaluation.threshold import GRID_BYTES, GoodImageScores, calibrate, no_groups
+from edgeseg.decision.calibration import GRID_BYTES, GoodImageScores, calibrate, no_groups
+from edgeseg.decision.operating_point import needed_images
 from edgeseg.fitting.checkpoint import Collected, describe_space, difference
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
@@ -29,11 +26,14 @@ from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import Changes, FitOptions, Shard
 from edgeseg.fitting.part_evidence import fitted_evidence, kept_evidence
 from edgeseg.fitting.spaces import space_of
+from edgeseg.model.artefact import Artefact, sorted_prints
 from edgeseg.model.factors import with_diagonal
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Floats, Moments
 from edgeseg.model.parallel import in_parallel
-from edgeseg.progress import Note
+from edgeseg.modelfile.history import entry, highest, note_value
+from edgeseg.vision.appearance import GoodAppearance
+from edgeseg.vision.part_groups import Grouping
 
 # Of a scatter's trace: embeddings of the same image differ in their seventh digit from one
 # machine to another, and a direction that no other image has then comes out just below zero.

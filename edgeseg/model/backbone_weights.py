@@ -7,8 +7,8 @@ network is wanted, they are found as a fit finds them, and have to have that has
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeseg.base.errors import WeightsError
 from edgeseg.config import FitConfig
-from edgeseg.errors import WeightsError
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.weights_origin import Arrays, WeightsOrigin
 

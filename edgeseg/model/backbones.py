@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgeseg.base.errors import UsageError
 from edgeseg.config import FitConfig
-from edgeseg.contract.metadata import UNKNOWN_LICENCE
-from edgeseg.errors import UsageError
+from edgeseg.modelfile.metadata import UNKNOWN_LICENCE
 
 if TYPE_CHECKING:
     from torch import nn

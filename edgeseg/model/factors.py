@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import DatasetError, UsageError
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.model.moments import Floats, Moments
 from edgeseg.model.parallel import in_parallel
 

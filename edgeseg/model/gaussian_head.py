@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.errors import UsageError
 from edgeseg.config import FitConfig
-from edgeseg.contract.ignored import MapRule, hidden_of
-from edgeseg.errors import UsageError
 from edgeseg.model.factors import Factors
 from edgeseg.model.parallel import in_parallel
 from edgeseg.model.windows import Windows
+from edgeseg.vision.ignored import MapRule, hidden_of
 
 Maps = NDArray[np.float32]
 # Which cells (h, w) of each frame its camera saw; None or nothing: all of them.

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.config import FitConfig
-from edgeseg.contract.foreign import map_floor
-from edgeseg.contract.tiles import Tiling
 from edgeseg.data.samples import frames_at_once
+from edgeseg.decision.foreign import map_floor
 from edgeseg.model.gaussian_head import Insides, Maps, judge_inside
+from edgeseg.vision.tiles import Tiling
 
 if TYPE_CHECKING:
     from edgeseg.model.reference import ReferenceModel

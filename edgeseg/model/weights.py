@@ -11,12 +11,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from edgeseg.contract.metadata import UNKNOWN_LICENCE
-from edgeseg.errors import WeightsError
-from edgeseg.files import file_sha256
+from edgeseg.base.errors import WeightsError
+from edgeseg.base.files import file_sha256
 from edgeseg.model.backbones import BackboneSpec, WeightsPackage, backbone_spec
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.weights_origin import WeightsOrigin
+from edgeseg.modelfile.metadata import UNKNOWN_LICENCE
 
 RANDOM = "random"
 FOLDER_VARIABLE = "EDGESEG_WEIGHTS"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import UNKNOWN_LICENCE
+from edgeseg.modelfile.metadata import UNKNOWN_LICENCE
 
 Arrays = Mapping[str, NDArray[np.float32]]
 

@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import read_image, write_image
-from edgeseg.contract.judgement import is_alarming
-from edgeseg.contract.plain import Malformed, parse_json, read_bounded, record
-from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.files import write_text
-from edgeseg.progress import Note
-from edgeseg.runtime.records import FrameResult
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.files import write_text
+from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
+from edgeseg.base.progress import Note
+from edgeseg.decision.judgement import is_alarming
+from edgeseg.runtime.events.records import FrameResult
 from edgeseg.teach.folder_list import Entry, FolderList
 from edgeseg.teach.project import Box, check_picture_name, utc_time
+from edgeseg.vision.images import read_image, write_image
 
 KEPT = 200
 _WAITING = 8  # pictures in memory

@@ -6,9 +6,9 @@ asked.json    who asked for what, and when; gone when it is decided or when anyt
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from edgeseg.contract.plain import Malformed, parse_json, read_bounded, record
-from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.files import write_json
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.files import write_json
+from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
 from edgeseg.teach.feedback import check_name_of_person, person
 from edgeseg.teach.project import Project, utc_now
 

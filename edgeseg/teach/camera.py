@@ -13,12 +13,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.capture.captures import Capture, Grab, Pace, Wait
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.reader import Reader
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
-from edgeseg.runtime.records import SourceEvent
+from edgeseg.runtime.events.records import SourceEvent
 from edgeseg.runtime.triggers.part import PartIntake
 from edgeseg.runtime.triggers.part_watch import PartWatch
 from edgeseg.teach.meters import Meters

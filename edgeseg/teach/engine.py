@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgeseg.artefact.artefact import Artefact
     from edgeseg.config import FitConfig
-    from edgeseg.contract.geometry import Polygon
     from edgeseg.fitting.options import FitOptions
+    from edgeseg.model.artefact import Artefact
+    from edgeseg.vision.geometry import Polygon
 
 
 def fit_model(
@@ -31,11 +31,11 @@ def fit_model(
     A graph that is named brings its own settings, as far as it is made of them. Where parts are
     followed, places are named at the part of `reference`; None: of the first picture.
     """
-    from edgeseg.artefact.artefact import save_artefact
     from edgeseg.data.datasets import open_dataset
     from edgeseg.fitting.fitting import fit
     from edgeseg.fitting.graph.at_hand import find_or_make
     from edgeseg.fitting.graph.backbone_graph import read_facts
+    from edgeseg.model.artefact import save_artefact
 
     # Of line3/good, people know line3.
     dataset = replace(open_dataset(images), name=images.resolve().parent.name)
@@ -50,11 +50,11 @@ def update_model(
     artefact: Path, *, graph: Path | None, more: Path, options: "FitOptions", out: Path
 ) -> "Artefact":
     """Add a folder of good pictures to a model, and write the artefact."""
-    from edgeseg.artefact.artefact import load_artefact, save_artefact
     from edgeseg.data.datasets import open_dataset
     from edgeseg.fitting.graph.at_hand import graph_of_model
     from edgeseg.fitting.options import Changes
     from edgeseg.fitting.update import update
+    from edgeseg.model.artefact import load_artefact, save_artefact
 
     model = load_artefact(artefact, note=options.note)
     path = graph_of_model(model, graph, note=options.note).path
@@ -67,8 +67,8 @@ def ignore_regions(
     artefact: Path, *, regions: Sequence["Polygon"], options: "FitOptions", out: Path
 ) -> "Artefact":
     """Leave regions out of a model, take its threshold from the rest, and write the artefact."""
-    from edgeseg.artefact.artefact import load_artefact, save_artefact
     from edgeseg.fitting.ignoring import ignoring
+    from edgeseg.model.artefact import load_artefact, save_artefact
 
     model = load_artefact(artefact, note=options.note)
     all_of_them = dict.fromkeys((*model.config.geometry.uncounted, *regions))

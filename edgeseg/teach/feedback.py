@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from edgeseg.contract.plain import Malformed, parse_json, read_bounded, record
-from edgeseg.errors import UsageError
-from edgeseg.files import copy_file, locked, write_text
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import copy_file, locked, write_text
+from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.folder_list import FolderList
 from edgeseg.teach.project import check_picture_name, utc_now

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from edgeseg.contract.images import images_in
-from edgeseg.errors import UsageError
-from edgeseg.progress import Progress
+from edgeseg.base.errors import UsageError
+from edgeseg.base.progress import Progress
 from edgeseg.teach import engine
 from edgeseg.teach.project import Project, ProjectSettings
 from edgeseg.teach.reference import reference
 from edgeseg.teach.report import write_report
+from edgeseg.vision.images import images_in
 
 if TYPE_CHECKING:
     from edgeseg.fitting.options import FitOptions

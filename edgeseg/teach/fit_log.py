@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from edgeseg.contract.versions import Intent
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
+from edgeseg.modelfile.versions import Intent
 from edgeseg.teach.project import Project, utc_now
 from edgeseg.teach.report import read_report
 from edgeseg.teach.versions import Versions

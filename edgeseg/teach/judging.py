@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from edgeseg.contract.metadata import Thresholds
-from edgeseg.contract.operating_point import (
+from edgeseg.decision.operating_point import (
     OperatingPoint,
     guarantee,
     operating_point,
     p_value,
 )
-from edgeseg.contract.prediction import above
+from edgeseg.decision.prediction import above
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.teach.report import Report
 
 # False alarms in a thousand good parts: the places of the slider.

@@ -14,12 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgeseg.contract.geometry import Polygon
-from edgeseg.contract.images import images_in
-from edgeseg.contract.plain import Malformed, record
-from edgeseg.contract.versions import Intent
-from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.files import locked
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.files import locked
+from edgeseg.base.plain import Malformed, record
+from edgeseg.modelfile.versions import Intent
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach.asked import SecondNeededError, Word, ask, confirmed, settle_asked
 from edgeseg.teach.feedback import Feedback, Who
@@ -29,6 +27,8 @@ from edgeseg.teach.project import Kind, Project, ProjectSettings, corners, histo
 from edgeseg.teach.report import read_report, store_report
 from edgeseg.teach.versions import Versions, full_name, short_name
 from edgeseg.teach.work import Work
+from edgeseg.vision.geometry import Polygon
+from edgeseg.vision.images import images_in
 
 Facts = dict[str, Any]
 _EMPTY: Facts = {

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgeseg.contract.images import images_in, read_image
-from edgeseg.contract.judgement import is_alarming
-from edgeseg.contract.loss import Loss
-from edgeseg.contract.plain import Malformed, parse_json, record
-from edgeseg.errors import EdgesegError
-from edgeseg.files import write_json
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.files import write_json
+from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.decision.judgement import is_alarming
+from edgeseg.decision.loss import Loss
 from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, Marked
 from edgeseg.teach.fit_job import Telling, fit_options, graph_of
@@ -28,6 +27,7 @@ from edgeseg.teach.project import Box, Project, corners
 from edgeseg.teach.quarantine import HeldBack, Sorted, sort_out, without_worst
 from edgeseg.teach.report import read_report, store_report, write_report
 from edgeseg.teach.versions import full_name
+from edgeseg.vision.images import images_in, read_image
 
 if TYPE_CHECKING:
     from edgeseg.runtime.scoring.detector import Detector

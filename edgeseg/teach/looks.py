@@ -7,11 +7,11 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgeseg.contract.images import read_image
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
 from edgeseg.runtime.drift.appearance import Look, look_at
 from edgeseg.teach.folder_list import Entry
 from edgeseg.teach.work import give_way_here
+from edgeseg.vision.images import read_image
 
 
 class Looks:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.teach.alarms import KEPT, Alarm, Alarms
 from edgeseg.teach.feedback import Author, Feedback, Mark, Marked, Who, new_mark
 from edgeseg.teach.project import Project

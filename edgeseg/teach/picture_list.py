@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
-from edgeseg.contract.images import is_image_file
-from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.runtime.drift.appearance import Look
 from edgeseg.teach.folder_list import Entry, FolderList, Listed, entry_of
 from edgeseg.teach.likeness import flags_of
 from edgeseg.teach.looks import Looks
 from edgeseg.teach.project import KINDS, Kind, Project, utc_time
 from edgeseg.teach.report import FILE, read_report
+from edgeseg.vision.images import is_image_file
 
 PAGE, MOST = 60, 200  # pictures of one answer
 _KEPT = 16  # answers: as many as people look at together

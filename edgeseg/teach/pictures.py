@@ -10,21 +10,21 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import (
+from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.files import write_json
+from edgeseg.base.plain import Malformed, named_values
+from edgeseg.runtime.drift.appearance import look_at
+from edgeseg.teach.picture_list import PictureList
+from edgeseg.teach.project import KINDS, Kind, Project, check_picture_name
+from edgeseg.teach.thumbnails import Thumbnails
+from edgeseg.vision.images import (
     check_pixels,
     decode_image,
     images_in,
     read_image,
     write_image,
 )
-from edgeseg.contract.picture_size import MAX_PIXELS, picture_size
-from edgeseg.contract.plain import Malformed, named_values
-from edgeseg.errors import DatasetError, UsageError
-from edgeseg.files import write_json
-from edgeseg.runtime.drift.appearance import look_at
-from edgeseg.teach.picture_list import PictureList
-from edgeseg.teach.project import KINDS, Kind, Project, check_picture_name
-from edgeseg.teach.thumbnails import Thumbnails
+from edgeseg.vision.picture_size import MAX_PIXELS, picture_size
 
 _ORIGINS = "origins.json"  # in removed/: where each came from
 _MOST_UNDONE = 100

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.geometry import Polygon
-from edgeseg.contract.ignored import drawn_regions
-from edgeseg.contract.images import images_in, read_image
-from edgeseg.errors import DatasetError
+from edgeseg.base.errors import DatasetError
 from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.planting import Plan, copies_of
 from edgeseg.teach.project import Project
+from edgeseg.vision.geometry import Polygon
+from edgeseg.vision.ignored import drawn_regions
+from edgeseg.vision.images import images_in, read_image
 
 Image = NDArray[np.uint8]
 _SEED = 0

@@ -17,16 +17,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import write_text
+from edgeseg.base.plain import Malformed, named_values, record
+from edgeseg.base.toml_file import read_toml
 from edgeseg.config import FitConfig
-from edgeseg.contract.anchor import check_locate
-from edgeseg.contract.geometry import Geometry, Polygon, Roi
-from edgeseg.contract.loss import MAY_LOSE, check_may_lose
-from edgeseg.contract.operating_point import check_rate
-from edgeseg.contract.plain import Malformed, named_values, record
-from edgeseg.errors import UsageError
-from edgeseg.files import write_text
+from edgeseg.decision.loss import MAY_LOSE, check_may_lose
+from edgeseg.decision.operating_point import check_rate
 from edgeseg.runtime.recipes.recipe import check_name
-from edgeseg.toml_file import read_toml
+from edgeseg.vision.anchor import check_locate
+from edgeseg.vision.geometry import Geometry, Polygon, Roi
 
 Kind = Literal["good", "bad", "removed"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -13,11 +13,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from edgeseg.contract.geometry import Polygon
-from edgeseg.contract.ignored import drawn_regions
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import AGREED, Marked
 from edgeseg.teach.project import corners
+from edgeseg.vision.geometry import Polygon
+from edgeseg.vision.ignored import drawn_regions
 
 MOST_SHARE = 0.1  # of the fitted pictures, and of the picture that is ignored, in one learning
 LEAST_QUOTA = 2

@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgeseg.contract.images import images_in
-from edgeseg.contract.picture_size import picture_size
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.teach.project import (
     Kind,
     Project,
@@ -18,6 +16,8 @@ from edgeseg.teach.project import (
     RegionSettings,
     is_picture_name,
 )
+from edgeseg.vision.images import images_in
+from edgeseg.vision.picture_size import picture_size
 
 _PLACES: tuple[Kind, ...] = ("good", "removed")
 

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import images_in, read_image
-from edgeseg.contract.judgement import JudgedPrediction
-from edgeseg.contract.part_groups import highest_of_parts
-from edgeseg.contract.plain import Malformed, parse_json, record
-from edgeseg.errors import UsageError
-from edgeseg.files import write_json
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import write_json
+from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.decision.judgement import JudgedPrediction
 from edgeseg.runtime.sinks.overlay import annotate
 from edgeseg.teach.project import Project, utc_now
 from edgeseg.teach.thumbnails import shrunk_jpeg
+from edgeseg.vision.images import images_in, read_image
+from edgeseg.vision.part_groups import highest_of_parts
 
 if TYPE_CHECKING:
-    from edgeseg.artefact.artefact import Artefact
+    from edgeseg.model.artefact import Artefact
     from edgeseg.runtime.scoring.detector import Detector
 
 FILE = "report.json"

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.progress import Note, ignore
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.progress import Note, ignore
 from edgeseg.teach.alarms import Alarms
 from edgeseg.teach.asked import asked_facts, settle_asked
 from edgeseg.teach.camera import NO_CAMERA, Camera, Capturing, Image, rgb

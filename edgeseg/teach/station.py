@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import encode_jpeg
-from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.progress import Note
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.drift.sink import DriftSink
-from edgeseg.runtime.options import StreamOptions
-from edgeseg.runtime.records import FrameResult, SourceEvent
-from edgeseg.runtime.run import opened_stream
-from edgeseg.runtime.sink_kinds import SinkOptions, StreamRun
+from edgeseg.runtime.events.records import FrameResult, SourceEvent
+from edgeseg.runtime.run.run import opened_stream
+from edgeseg.runtime.settings.options import StreamOptions
+from edgeseg.runtime.settings.sink_kinds import SinkOptions, StreamRun
 from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.sinks.log_options import CounterOptions
 from edgeseg.runtime.sinks.overlay import annotate_result
 from edgeseg.teach.alarms import Alarms
 from edgeseg.teach.camera import NO_CAMERA, open_as_camera
 from edgeseg.teach.project import Project
+from edgeseg.vision.images import encode_jpeg
 
 _MAX_SIDE, _MIN_SIDE, _QUALITY = 960, 512, 80  # of the live picture
 _STOP_S = 15.0

@@ -10,9 +10,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import encode_jpeg, read_image
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.teach.folder_list import Entry, entry_of
+from edgeseg.vision.images import encode_jpeg, read_image
 
 _QUALITY = 88
 _WIDEST = 4096  # pixels

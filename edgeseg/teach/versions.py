@@ -11,17 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgeseg.artefact.header import store_thresholds
-from edgeseg.contract.images import images_in, read_image
-from edgeseg.contract.judgement import is_alarming
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.operating_point import by_rate
-from edgeseg.contract.signature import admit
-from edgeseg.contract.versions import replacing, settle
-from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.files import copy_file, file_sha256, temporary_folder
-from edgeseg.leftovers import remove, sweep
-from edgeseg.progress import Note, ignore
+from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.files import copy_file, file_sha256, temporary_folder
+from edgeseg.base.leftovers import remove, sweep
+from edgeseg.base.progress import Note, ignore
+from edgeseg.decision.judgement import is_alarming
+from edgeseg.decision.operating_point import by_rate
+from edgeseg.modelfile.header import store_thresholds
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.modelfile.signature import admit
+from edgeseg.modelfile.versions import replacing, settle
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice
 from edgeseg.runtime.backends.session_options import DEFAULTS
 from edgeseg.runtime.recipes.approval import (
@@ -47,6 +46,7 @@ from edgeseg.runtime.recipes.warm_sessions import FileStates, file_states
 from edgeseg.teach.judging import per_thousand, point
 from edgeseg.teach.project import Project, utc_now
 from edgeseg.teach.report import read_report
+from edgeseg.vision.images import images_in, read_image
 
 GOLDEN_GOOD, GOLDEN_BAD = 8, 20  # pictures at most: a check takes seconds
 

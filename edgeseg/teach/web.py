@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 
-from edgeseg.contract.plain import Malformed, named_values, record
+from edgeseg.base.plain import Malformed, named_values, record
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.routes import (
     Answer,

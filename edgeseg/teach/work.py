@@ -21,11 +21,11 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any, TextIO, TypeVar
 
-from edgeseg.contract.plain import Malformed, named_values
-from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.extras import install_command
-from edgeseg.files import temporary_folder
-from edgeseg.memory_limit import out_of_memory
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.extras import install_command
+from edgeseg.base.files import temporary_folder
+from edgeseg.base.memory_limit import out_of_memory
+from edgeseg.base.plain import Malformed, named_values
 from edgeseg.teach.project import Project
 
 CHILD = (sys.executable, "-m", "edgeseg.teach.work")

@@ -7,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata, PlanFacts
-from edgeseg.contract.precisions import PRECISIONS, precision_spec
-from edgeseg.contract.versions import replacing
-from edgeseg.errors import ExportError, UsageError
+from edgeseg.base.errors import ExportError, UsageError
+from edgeseg.base.files import file_sha256, resolved
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import (
     Gpu,
@@ -27,7 +25,9 @@ from edgeseg.export.engine.settings import (
     configure,
     save_timing_cache,
 )
-from edgeseg.files import file_sha256, resolved
+from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata, PlanFacts
+from edgeseg.modelfile.precisions import PRECISIONS, precision_spec
+from edgeseg.modelfile.versions import replacing
 from edgeseg.runtime.backends.model_file import stage_sidecar
 
 # The oldest GPU that a hardware-compatible plan runs on, whichever GPU built it.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from edgeseg.errors import UsageError
-from edgeseg.options import FILE, Entry, Names
-from edgeseg.typed_options import typed
+from edgeseg.base.errors import UsageError
+from edgeseg.base.options import FILE, Entry, Names
+from edgeseg.base.typed_options import typed
 
 
 @dataclass(frozen=True, kw_only=True)

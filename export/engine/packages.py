@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeseg.errors import ExportError
+from edgeseg.base.errors import ExportError
 from edgeseg.export.engine.options import Builder
 
 OLDEST = {"tensorrt": 10, "tensorrt_rtx": 1}  # TensorRT 8 has no strongly typed networks

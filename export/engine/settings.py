@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeseg.errors import ExportError
+from edgeseg.base.errors import ExportError
+from edgeseg.base.files import atomic_path
 from edgeseg.export.engine.options import EngineOptions
 from edgeseg.export.engine.packages import known_targets
-from edgeseg.files import atomic_path
 
 Batch = tuple[int, int, int]  # min, opt, max
 

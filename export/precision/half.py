@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from edgeseg.contract.precisions import EXACT
-from edgeseg.errors import ExportError
+from edgeseg.base.errors import ExportError
 from edgeseg.export.graph import ancestors, checked, initializers, quadratic_form
+from edgeseg.modelfile.precisions import EXACT
 
 # Inputs that ONNX defines as fp32 (or as integers) whatever the type of the data.
 _TYPED_INPUTS = {"Resize": {1, 2, 3}}

@@ -19,10 +19,10 @@ from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData, c
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import save_and_reload_model_with_shape_infer
 
-from edgeseg.artefact.model_metadata import INPUT
+from edgeseg.base.files import temporary_folder
 from edgeseg.export.graph import ancestors, checked, initializers, quadratic_form, quiet_logs
 from edgeseg.export.precision.exact_session import exact_session
-from edgeseg.files import temporary_folder
+from edgeseg.model.model_metadata import INPUT
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
 from edgeseg.runtime.backends.session_options import SessionOptions
 

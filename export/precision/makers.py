@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto
 
-from edgeseg.contract.precisions import EXACT
 from edgeseg.export.precision.half import HalfPlan, to_half
 from edgeseg.export.precision.int8 import Quantiser, Rounding, first_layers, quantise_form
 from edgeseg.export.precision.refit import with_factors
 from edgeseg.model.predictor import Embedder
 from edgeseg.model.reference import ReferenceModel
+from edgeseg.modelfile.precisions import EXACT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from edgeseg.artefact.artefact import Artefact
-from edgeseg.contract.group_by import AUTO, GroupBy
+from edgeseg.base.progress import Note, Progress
 from edgeseg.data.datasets import Dataset
 from edgeseg.export.graph import FACTOR, ancestors, checked, initializers, quadratic_form
 from edgeseg.export.sessions import Run
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import fit_in
 from edgeseg.fitting.options import FitOptions
+from edgeseg.model.artefact import Artefact
 from edgeseg.model.predictor import Embedder
 from edgeseg.model.reference import ReferenceModel
-from edgeseg.progress import Note, Progress
+from edgeseg.vision.group_by import AUTO, GroupBy
 
 EMBEDDING = "embedding"  # the output that a probe has
 

@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.adapters.outbox import Outbox
-from edgeseg.runtime.station.codes import CODES
+from edgeseg.runtime.events.codes import CODES
 from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from edgeseg.contract.plain import parse_json
+from edgeseg.base.plain import parse_json
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
+from edgeseg.runtime.events.codes import CheckAnswer
 from edgeseg.runtime.station.age import moment_ns, read_sent
-from edgeseg.runtime.station.codes import CheckAnswer
 from edgeseg.runtime.station.records import StationResult, StationWords, TriggerEvent
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import Access

@@ -24,7 +24,7 @@ from edgeseg.runtime.adapters.modbus_map import (
     station_bits,
     text_of,
 )
-from edgeseg.runtime.station.codes import VerdictCode
+from edgeseg.runtime.events.codes import VerdictCode
 from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.result_buffer import ResultBuffer
 from edgeseg.runtime.station.station import Station

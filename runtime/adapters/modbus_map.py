@@ -7,7 +7,7 @@
 import math
 from enum import IntFlag
 
-from edgeseg.runtime.station.codes import Check, State, VerdictCode
+from edgeseg.runtime.events.codes import Check, State, VerdictCode
 from edgeseg.runtime.station.records import MAX_PART_ID, StationResult, StationWords
 
 MAP_VERSION = 1

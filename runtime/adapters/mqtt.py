@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeseg.contract.plain import parse_json
-from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.extras import install_command
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.extras import install_command
+from edgeseg.base.plain import parse_json
 from edgeseg.runtime.adapters.inbox import Inbox
 from edgeseg.runtime.adapters.outbox import Outbox
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
+from edgeseg.runtime.events.codes import ErrorCode, Refusal
 from edgeseg.runtime.station.age import moment_ns, read_sent
-from edgeseg.runtime.station.codes import ErrorCode, Refusal
 from edgeseg.runtime.station.records import StationResult, TriggerEvent, job_key
 from edgeseg.runtime.station.station import Station
 

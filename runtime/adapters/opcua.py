@@ -18,11 +18,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from edgeseg.errors import RuntimeFailure
-from edgeseg.extras import install_command
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.extras import install_command
 from edgeseg.runtime.adapters.opcua_server import came_ns, make_server
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
-from edgeseg.runtime.station.codes import State
+from edgeseg.runtime.events.codes import State
 from edgeseg.runtime.station.records import StationResult, StationWords, TriggerEvent, job_key
 from edgeseg.runtime.station.station import Station
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from http.client import HTTPException, HTTPMessage
 from typing import IO
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.adapters.outbox import Outbox
 from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station

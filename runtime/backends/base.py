@@ -7,11 +7,11 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.precisions import runs_on
-from edgeseg.contract.prediction import Prediction
-from edgeseg.contract.signature import Statement
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.decision.prediction import Prediction
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.modelfile.precisions import runs_on
+from edgeseg.modelfile.signature import Statement
 
 _UINT8 = np.dtype(np.uint8)
 # What a graph returns: map (N, H, W), score (N,) and, where the model has one, grid (N, h, w).

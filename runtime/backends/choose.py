@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeseg.contract.file_reading import DISK, Files, OneReading
-from edgeseg.contract.precisions import EXACT, PRECISIONS
-from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.progress import Note, ignore
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.progress import Note, ignore
+from edgeseg.modelfile.file_reading import DISK, Files, OneReading
+from edgeseg.modelfile.precisions import EXACT, PRECISIONS
 from edgeseg.runtime.backends.session_options import AUTO, DEFAULTS, SessionOptions
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _note_precision(session: "Session", name: str, *, note: Note) -> None:
 
 def _opened(name: str, file: Path, options: SessionOptions) -> "Session":
     """The file in a backend, if it may be used here at all."""
-    from edgeseg.contract.signature import TrustedFiles, files_of_model
+    from edgeseg.modelfile.signature import TrustedFiles, files_of_model
 
     checked = options.files
     if options.trust and not checked.signed:
@@ -171,6 +171,6 @@ def _attempts(model: Path, backend: str, files: Files = DISK) -> list[tuple[str,
 
 
 def _is_plan(model: Path) -> bool:
-    from edgeseg.contract.metadata import PLAN_SUFFIXES
+    from edgeseg.modelfile.metadata import PLAN_SUFFIXES
 
     return model.suffix in PLAN_SUFFIXES

@@ -10,10 +10,10 @@ model, and people are told how to choose it again.
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeseg.contract.metadata import Decision, ModelMetadata
-from edgeseg.errors import EdgesegError
-from edgeseg.files import write_json
-from edgeseg.progress import Note
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.files import write_json
+from edgeseg.base.progress import Note
+from edgeseg.modelfile.metadata import Decision, ModelMetadata
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.onnx_properties import embedded_text
 

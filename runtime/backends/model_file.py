@@ -3,17 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.contract.file_reading import DISK, Files
-from edgeseg.contract.metadata import (
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.files import file_sha256, resolved, write_text
+from edgeseg.base.plain import LONGEST_JSON, Malformed
+from edgeseg.decision.thresholds import Thresholds
+from edgeseg.modelfile.file_reading import DISK, Files
+from edgeseg.modelfile.metadata import (
     PLAN_SUFFIXES,
     Decision,
     ModelMetadata,
-    Thresholds,
 )
-from edgeseg.contract.plain import LONGEST_JSON, Malformed
-from edgeseg.contract.versions import Change, newest
-from edgeseg.errors import RuntimeFailure
-from edgeseg.files import file_sha256, resolved, write_text
+from edgeseg.modelfile.versions import Change, newest
 from edgeseg.runtime.backends.onnx_constants import check_constants
 from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
 

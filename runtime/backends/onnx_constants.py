@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from edgeseg.contract.file_reading import DISK, Files
-from edgeseg.contract.plain import Malformed
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.plain import Malformed
+from edgeseg.modelfile.file_reading import DISK, Files
 from edgeseg.runtime.backends.onnx_properties import Field, bytes_of, fields_of
 
 _GRAPH, _INITIALIZER = 7, 5  # of ModelProto and of GraphProto in onnx.proto

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.plain import Malformed
+from edgeseg.base.plain import Malformed
 from edgeseg.runtime.backends.onnx_properties import (
     METADATA_PROPS,
     Field,

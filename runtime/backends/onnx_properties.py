@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from edgeseg.contract.file_reading import DISK, Files
-from edgeseg.contract.metadata import KEY
-from edgeseg.contract.plain import LONGEST_JSON, Malformed
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.plain import LONGEST_JSON, Malformed
+from edgeseg.modelfile.file_reading import DISK, Files
+from edgeseg.modelfile.metadata import KEY
 
 METADATA_PROPS = 14  # of ModelProto in onnx.proto
 _NAME, _VALUE = 1, 2  # of StringStringEntryProto

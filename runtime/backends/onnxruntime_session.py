@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import KEY
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.modelfile.metadata import KEY
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.backends.model_file import (
     BackendUnavailable,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import KEY, ModelMetadata
-from edgeseg.contract.precisions import EXACT, PRECISIONS, Precision
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.modelfile.metadata import KEY, ModelMetadata
+from edgeseg.modelfile.precisions import EXACT, PRECISIONS, Precision
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.backends.model_file import (
     BackendUnavailable,

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.precisions import EXACT, precision_spec
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.modelfile.precisions import EXACT, precision_spec
 from edgeseg.runtime.backends.model_file import BackendUnavailable
 
 _MODULES = {"tensorrt": "tensorrt", "rtx": "tensorrt_rtx"}

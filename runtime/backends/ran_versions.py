@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from edgeseg.contract.plain import Malformed, parse_json, read_bounded, record
-from edgeseg.contract.signature import Statement
-from edgeseg.errors import RuntimeFailure
-from edgeseg.files import home_path, locked, write_json
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.files import home_path, locked, write_json
+from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
+from edgeseg.modelfile.signature import Statement
 
 STATE = "EDGESEG_STATE"
 _KEPT = 200  # lines of history

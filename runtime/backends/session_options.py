@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeseg.contract.file_reading import DISK, Files
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.modelfile.file_reading import DISK, Files
 
 AUTO = "auto"
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.file_reading import DISK, Files
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.modelfile.file_reading import DISK, Files
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.backends.cuda_memory import Cuda, MirroredArray, load_cuda
 from edgeseg.runtime.backends.model_file import BackendUnavailable, plan_metadata

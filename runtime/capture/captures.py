@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.prediction import Channels
 from edgeseg.runtime.capture.frame_buffer import UNREADABLE
+from edgeseg.vision.frames import Channels
 
 Wait = Callable[[float], bool]  # sleeps that many seconds; true when the run is ending
 Trigger = Literal["off", "hardware", "software"]  # what makes a camera take a frame

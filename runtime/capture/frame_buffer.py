@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.prediction import Channels
+from edgeseg.vision.frames import Channels
 
 Policy = Literal["latest", "queue", "every"]
 

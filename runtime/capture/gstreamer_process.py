@@ -25,7 +25,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.errors import EdgesegError, RuntimeFailure
 from edgeseg.runtime.capture.captures import Grab, Wait
 from edgeseg.runtime.capture.liveness import Arrival, Arrivals, ReadClock
 from edgeseg.runtime.capture.redact import redact

@@ -5,12 +5,12 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from edgeseg.contract.images import IMAGE_SUFFIXES, images_in, read_image
-from edgeseg.contract.picture_size import MAX_PIXELS
-from edgeseg.errors import DatasetError, UsageError
-from edgeseg.files import home_path, is_there
+from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.files import home_path, is_there
 from edgeseg.runtime.capture.captures import Grab
 from edgeseg.runtime.capture.redact import redact_url
+from edgeseg.vision.images import IMAGE_SUFFIXES, images_in, read_image
+from edgeseg.vision.picture_size import MAX_PIXELS
 
 
 class ImageFiles:

@@ -12,12 +12,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import to_8_bit
-from edgeseg.contract.opencv_log import quiet_opencv
 from edgeseg.runtime.capture.captures import Grab, Pace, Wait
 from edgeseg.runtime.capture.driver_clock import driver_exposed_s
 from edgeseg.runtime.capture.liveness import Arrival, Arrivals, ReadClock
 from edgeseg.runtime.capture.stream_clock import StreamClock
+from edgeseg.vision.images import to_8_bit
+from edgeseg.vision.opencv_log import quiet_opencv
 
 _READ_SHARE = 1.25  # of the stall time-out
 

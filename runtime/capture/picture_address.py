@@ -19,10 +19,10 @@ from urllib.request import (
     build_opener,
 )
 
-from edgeseg.contract.images import IMAGE_SUFFIXES, decode_image
-from edgeseg.contract.picture_size import MAX_PIXELS
-from edgeseg.errors import DatasetError
+from edgeseg.base.errors import DatasetError
 from edgeseg.runtime.capture.captures import Grab, Pace, Wait
+from edgeseg.vision.images import IMAGE_SUFFIXES, decode_image
+from edgeseg.vision.picture_size import MAX_PIXELS
 
 _MOST_BYTES = 64_000_000  # of one picture
 _MOST_A_SECOND = 10.0  # requests: gentle to a small camera, and enough for one that is asked

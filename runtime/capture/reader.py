@@ -9,14 +9,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.errors import EdgesegError, RuntimeFailure
 from edgeseg.runtime.capture.captures import Capture, Fires, Grab, Wait
 from edgeseg.runtime.capture.frame_buffer import REPEATED, Frame
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.repeats import Repeats
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
 from edgeseg.runtime.capture.suspension import Suspension
-from edgeseg.runtime.records import SourceEvent, SourceEventKind
+from edgeseg.runtime.events.records import SourceEvent, SourceEventKind
 
 _STUCK_S = 60.0
 STALLED = "stalled"  # came after the stall time-out: nobody knows how old it is

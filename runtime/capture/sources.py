@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from edgeseg.contract.picture_size import MAX_PIXELS
-from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.files import home_path, is_there
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.files import home_path, is_there
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.captures import Capture, Trigger, Wait
 from edgeseg.runtime.capture.frame_buffer import Policy
@@ -30,6 +29,7 @@ from edgeseg.runtime.capture.opencv_capture import (
 from edgeseg.runtime.capture.picture_address import PictureAddress, is_picture_address
 from edgeseg.runtime.capture.redact import redact, redact_url
 from edgeseg.runtime.capture.synthetic_camera import SyntheticCamera, SyntheticOptions
+from edgeseg.vision.picture_size import MAX_PIXELS
 
 VIDEO_SUFFIXES = {".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".ts"}
 SCHEMES = ("rtsp", "rtsps", "http", "https", "rtmp", "udp", "tcp", "srt")

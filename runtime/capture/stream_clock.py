@@ -2,7 +2,7 @@
 
 import math
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.capture.liveness import Arrival, has_waited
 
 _CREEP = 200e-6  # per second: how far the crystals of camera and computer are apart, at most

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.runtime.capture.captures import Grab, Pace, Wait
 
 _UNSEEN = 1_000_000_000  # scenes from here on are in no dataset that edgeseg writes

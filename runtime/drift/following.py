@@ -13,9 +13,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.places import Places
-from edgeseg.contract.pose import Pose, chained, of_centres, wrapped
 from edgeseg.runtime.drift.position import SIDE, Movement, PositionWatch, movement_columns
+from edgeseg.vision.places import Places
+from edgeseg.vision.pose import Pose, chained, of_centres, wrapped
 
 Cause = Literal["camera", "parts", "position"]
 _STEADIER = 2.0  # times less change: what belongs to the camera, and not to the part

@@ -7,11 +7,17 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.ignored import hidden_of
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift.watch import WINDOW, DriftState, DriftWatch
-from edgeseg.runtime.records import SCHEMA, FrameResult, LoggedEvent, ModelChange, SourceEvent
+from edgeseg.runtime.events.records import (
+    SCHEMA,
+    FrameResult,
+    LoggedEvent,
+    ModelChange,
+    SourceEvent,
+)
+from edgeseg.vision.ignored import hidden_of
 
 _RATIO_FULL = 3.0  # the strongest colour of the picture; 1 is the baseline and has none
 

@@ -19,13 +19,13 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import DriftBaseline
-from edgeseg.contract.places import Places
-from edgeseg.contract.pose import Pose
-from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.modelfile.metadata import DriftBaseline
 from edgeseg.runtime.drift.appearance import Look, LookWatch, look_at, same_view
 from edgeseg.runtime.drift.following import FollowingWatch
 from edgeseg.runtime.drift.position import Movement, PositionWatch, picture_of
+from edgeseg.vision.places import Places
+from edgeseg.vision.pose import Pose
 
 # unseen: fewer frames than the figures look back on, and nothing that warns already
 # lost: no camera shows whether anything has changed

@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from edgeseg.contract.images import is_image_file
-from edgeseg.contract.plain import Malformed, parse_json, record
-from edgeseg.contract.versions import Change
-from edgeseg.errors import UsageError
-from edgeseg.files import write_text
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import write_text
+from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.modelfile.versions import Change
 from edgeseg.runtime.recipes.recipe import APPROVAL, Recipe
+from edgeseg.vision.images import is_image_file
 
 Label = Literal["good", "bad"]
 LABELS: tuple[Label, ...] = ("good", "bad")

@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from edgeseg.errors import EdgesegError, RuntimeFailure
-from edgeseg.progress import Note
+from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session
+from edgeseg.runtime.events.codes import Check
+from edgeseg.runtime.events.records import SCHEMA, LoggedEvent, ModelChange
 from edgeseg.runtime.recipes.approval import golden_files
 from edgeseg.runtime.recipes.check_record import CheckRecord, write_record
 from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, check_golden, failed_record
@@ -23,9 +25,7 @@ from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import keep_version
 from edgeseg.runtime.recipes.warm_sessions import WarmModel, WarmSessions
-from edgeseg.runtime.records import SCHEMA, LoggedEvent, ModelChange
 from edgeseg.runtime.scoring.pipeline import ModelSwap, Pipeline
-from edgeseg.runtime.station.codes import Check
 from edgeseg.runtime.station.records import Job, StationResult
 from edgeseg.runtime.station.station import Station
 

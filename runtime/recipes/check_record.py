@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeseg.contract.binomial import exact_interval
-from edgeseg.contract.plain import Malformed, named_values, read_bounded
-from edgeseg.contract.versions import keep_newest
-from edgeseg.files import write_json
+from edgeseg.base.files import write_json
+from edgeseg.base.plain import Malformed, named_values, read_bounded
+from edgeseg.decision.binomial import exact_interval
+from edgeseg.modelfile.versions import keep_newest
 from edgeseg.runtime.recipes.recipe import Recipe
 
 CONFIDENCE = 0.95

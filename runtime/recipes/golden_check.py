@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import decode_image
-from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
+from edgeseg.runtime.events.records import FrameResult
 from edgeseg.runtime.recipes.approval import (
     Expected,
     GoldenPicture,
@@ -28,9 +28,9 @@ from edgeseg.runtime.recipes.approval import (
 from edgeseg.runtime.recipes.check_record import CheckRecord, PictureCheck, Rate, utc_now
 from edgeseg.runtime.recipes.master_part import MasterLook, compare_master
 from edgeseg.runtime.recipes.recipe import Recipe
-from edgeseg.runtime.records import FrameResult
 from edgeseg.runtime.scoring.meters import StreamMeters
 from edgeseg.runtime.scoring.scorer import Scorer
+from edgeseg.vision.images import decode_image
 
 Image = NDArray[np.uint8]
 

@@ -8,12 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.contract.file_reading import DISK
-from edgeseg.contract.signature import Statement, read_signature, vouched
-from edgeseg.contract.versions import replacing
-from edgeseg.errors import RuntimeFailure
-from edgeseg.files import file_sha256
-from edgeseg.progress import Note
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.files import file_sha256
+from edgeseg.base.progress import Note
+from edgeseg.modelfile.file_reading import DISK
+from edgeseg.modelfile.signature import Statement, read_signature, vouched
+from edgeseg.modelfile.versions import replacing
 from edgeseg.runtime.backends.kept_choice import replaced_choice
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.ran_versions import RanVersions

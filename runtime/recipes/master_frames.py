@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.capture.frame_tap import settling
 from edgeseg.runtime.capture.sources import open_capture, parse_source
 

@@ -7,7 +7,7 @@ inspection -> swap between two frames; what fails any of it is refused, and the 
 import threading
 from dataclasses import dataclass
 
-from edgeseg.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.errors import EdgesegError, RuntimeFailure
 from edgeseg.runtime.recipes.approval import Expected, read_expected, write_expected
 from edgeseg.runtime.recipes.changeover import Changeover, LineParts, Running, StuckError
 from edgeseg.runtime.recipes.check_record import write_record

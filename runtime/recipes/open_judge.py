@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.progress import Note
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.recipes.approval import read_expected

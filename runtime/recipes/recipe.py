@@ -15,17 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from edgeseg.contract.file_reading import DISK, Files
-from edgeseg.contract.geometry import Roi
-from edgeseg.contract.metadata import MODEL_SUFFIXES
-from edgeseg.contract.plain import Malformed, record
-from edgeseg.contract.signature import RECIPE, Statement, TrustedFiles, trusted_files
-from edgeseg.contract.threshold_bounds import check_threshold
-from edgeseg.contract.versions import settle
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.base.plain import Malformed, record
+from edgeseg.base.toml_file import parse_toml
+from edgeseg.decision.threshold_bounds import check_threshold
+from edgeseg.modelfile.file_reading import DISK, Files
+from edgeseg.modelfile.metadata import MODEL_SUFFIXES
+from edgeseg.modelfile.signature import RECIPE, Statement, TrustedFiles, trusted_files
+from edgeseg.modelfile.versions import settle
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
-from edgeseg.toml_file import parse_toml
+from edgeseg.vision.geometry import Roi
 
 FILE = RECIPE
 APPROVAL = "golden/expected.json"

@@ -9,11 +9,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from edgeseg.contract.file_reading import DISK, Files
-from edgeseg.contract.metadata import PLAN_SUFFIXES, ModelMetadata
-from edgeseg.contract.plain import Malformed, parse_json, record
-from edgeseg.contract.signed_files import OF_FOLDER
-from edgeseg.contract.versions import (
+from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.files import copy_file, file_sha256, write_json
+from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.modelfile.file_reading import DISK, Files
+from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
+from edgeseg.modelfile.signed_files import OF_FOLDER
+from edgeseg.modelfile.versions import (
     Change,
     keep_newest,
     new_folder,
@@ -22,8 +24,6 @@ from edgeseg.contract.versions import (
     replacing,
     settle,
 )
-from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.files import copy_file, file_sha256, write_json
 from edgeseg.runtime.backends.model_file import file_metadata, sidecar_text, stage_sidecar
 from edgeseg.runtime.recipes.recipe import APPROVAL, Recipe
 

@@ -13,9 +13,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgeseg.errors import RuntimeFailure
-from edgeseg.files import size_text
-from edgeseg.progress import Note
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.files import size_text
+from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.ran_versions import RanVersions

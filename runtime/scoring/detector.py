@@ -6,18 +6,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.appearance import appearance_of
-from edgeseg.contract.geometry import View
-from edgeseg.contract.judgement import JudgedPrediction, chance, judged
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.picture_kinds import Colour
-from edgeseg.contract.prediction import Channels, Prediction, check_frame
-from edgeseg.contract.signature import Statement
-from edgeseg.progress import Note
+from edgeseg.base.progress import Note
+from edgeseg.decision.judgement import JudgedPrediction, chance, judged
+from edgeseg.decision.prediction import Prediction
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.modelfile.signature import Statement
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into, look_over
+from edgeseg.vision.appearance import appearance_of
+from edgeseg.vision.frames import Channels, check_frame
+from edgeseg.vision.geometry import View
+from edgeseg.vision.picture_kinds import Colour
 
 
 class Detector:

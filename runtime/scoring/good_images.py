@@ -8,19 +8,19 @@ from pathlib import Path, PurePath
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.appearance import GoodAppearance
-from edgeseg.contract.foreign import map_floor
-from edgeseg.contract.group_by import GroupBy
-from edgeseg.contract.images import read_with_bits
-from edgeseg.contract.metadata import DriftBaseline
-from edgeseg.contract.part_groups import Grouping, Thumbnails, highest_of_parts
-from edgeseg.contract.picture_kinds import PictureKinds, is_grey
-from edgeseg.contract.picture_size import MAX_PIXELS
-from edgeseg.contract.prediction import Prediction
-from edgeseg.contract.score_statistics import ScoreStatistics
-from edgeseg.errors import DatasetError, RuntimeFailure
-from edgeseg.progress import Note
+from edgeseg.base.errors import DatasetError, RuntimeFailure
+from edgeseg.base.progress import Note
+from edgeseg.decision.foreign import map_floor
+from edgeseg.decision.prediction import Prediction
+from edgeseg.decision.score_statistics import ScoreStatistics
+from edgeseg.modelfile.metadata import DriftBaseline
 from edgeseg.runtime.scoring.detector import Detector
+from edgeseg.vision.appearance import GoodAppearance
+from edgeseg.vision.group_by import GroupBy
+from edgeseg.vision.images import read_with_bits
+from edgeseg.vision.part_groups import Grouping, Thumbnails, highest_of_parts
+from edgeseg.vision.picture_kinds import PictureKinds, is_grey
+from edgeseg.vision.picture_size import MAX_PIXELS
 
 
 @dataclass(kw_only=True)

@@ -4,9 +4,9 @@ import threading
 import time
 from collections import Counter, deque
 
-from edgeseg.progress import Note
+from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.redact import redact
-from edgeseg.runtime.records import STAGES, FrameVerdict, StageSummary
+from edgeseg.runtime.events.records import STAGES, FrameVerdict, StageSummary
 
 SINKS = "sinks"  # after the verdict, so in no frame's own times; it limits the rate all the same
 # 128 linear buckets per power of two: a bucket is at most 1/128 of its values wide, and its middle

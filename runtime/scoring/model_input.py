@@ -10,14 +10,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.appearance import Appearance, appearance_of
-from edgeseg.contract.geometry import PLAIN, Found, Geometry, Pose, Roi, View
-from edgeseg.contract.ignored import Hidden, MapRule, hidden_of
-from edgeseg.contract.images import resize_image
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.prediction import Prediction
-from edgeseg.contract.tiles import Tiling
-from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.decision.prediction import Prediction
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.vision.appearance import Appearance, appearance_of
+from edgeseg.vision.geometry import PLAIN, Found, Geometry, Pose, Roi, View
+from edgeseg.vision.ignored import Hidden, MapRule, hidden_of
+from edgeseg.vision.images import resize_image
+from edgeseg.vision.tiles import Tiling
 
 
 class InputMaker:

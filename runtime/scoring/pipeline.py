@@ -13,15 +13,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from edgeseg.errors import EdgesegError, RuntimeFailure
-from edgeseg.progress import Note
+from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
 from edgeseg.runtime.capture.frame_tap import FrameTap, settling
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.reader import OpenCapture, Reader
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
-from edgeseg.runtime.records import (
+from edgeseg.runtime.events.codes import ErrorCode, Refusal
+from edgeseg.runtime.events.publisher import Publisher
+from edgeseg.runtime.events.records import (
     FrameResult,
     LoopTick,
     PipelineSnapshot,
@@ -33,8 +35,6 @@ from edgeseg.runtime.records import (
 from edgeseg.runtime.scoring.meters import Faults, StreamMeters
 from edgeseg.runtime.scoring.report import status_line
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
-from edgeseg.runtime.station.codes import ErrorCode, Refusal
-from edgeseg.runtime.station.publisher import Publisher
 
 WRONG_SIZE = "wrong_size"  # the stream changed to a size that the ROI or the tiles do not fit
 _WAIT_S = 0.1  # for frames; also how soon a stop is noticed when none come

@@ -11,16 +11,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from edgeseg.computer import processor_name
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.metrics import stored_metrics
-from edgeseg.contract.precisions import runs_on
-from edgeseg.errors import RuntimeFailure
-from edgeseg.files import write_json, write_text
+from edgeseg.base.computer import processor_name
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.files import write_json, write_text
+from edgeseg.base.tables import aligned
+from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.modelfile.precisions import runs_on
 from edgeseg.runtime.backends.session_options import available_cores
-from edgeseg.runtime.records import PipelineSnapshot
+from edgeseg.runtime.events.records import PipelineSnapshot
 from edgeseg.runtime.scoring.meters import RELATIVE_ERROR
-from edgeseg.tables import aligned
 
 SCHEMA = 1
 

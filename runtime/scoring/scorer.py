@@ -7,22 +7,22 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.appearance import appearance_of
-from edgeseg.contract.doubt import doubt_on
-from edgeseg.contract.geometry import Found, Roi, View
-from edgeseg.contract.judgement import chance, invalid_kind, judge_areas, verdict_on
-from edgeseg.contract.metadata import Thresholds
-from edgeseg.contract.picture_kinds import colour_sentence, is_grey
-from edgeseg.contract.prediction import Prediction, find_regions
-from edgeseg.contract.tiles import Tiling
-from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.decision.doubt import doubt_on
+from edgeseg.decision.judgement import chance, invalid_kind, judge_areas, verdict_on
+from edgeseg.decision.prediction import Prediction, find_regions
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
-from edgeseg.runtime.records import FrameResult, StageTimes, Trace
+from edgeseg.runtime.events.codes import Refusal
+from edgeseg.runtime.events.records import FrameResult, StageTimes, Trace
 from edgeseg.runtime.scoring.meters import StreamMeters
 from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into, look_over
 from edgeseg.runtime.scoring.verdict import Debounce, SourceAlarm, called
-from edgeseg.runtime.station.codes import Refusal
+from edgeseg.vision.appearance import appearance_of
+from edgeseg.vision.geometry import Found, Roi, View
+from edgeseg.vision.picture_kinds import colour_sentence, is_grey
+from edgeseg.vision.tiles import Tiling
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,10 @@
 from collections import deque
 from dataclasses import dataclass
 
-from edgeseg.contract.judgement import is_alarming
-from edgeseg.errors import UsageError
-from edgeseg.runtime.records import FrameVerdict
-from edgeseg.runtime.station.codes import Refusal
+from edgeseg.base.errors import UsageError
+from edgeseg.decision.judgement import is_alarming
+from edgeseg.runtime.events.codes import Refusal
+from edgeseg.runtime.events.records import FrameVerdict
 
 
 def called(verdict: FrameVerdict, refusal: Refusal | None) -> FrameVerdict:

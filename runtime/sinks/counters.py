@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from edgeseg.contract.plain import Malformed, parse_json, record
-from edgeseg.files import write_json
-from edgeseg.runtime.records import SCHEMA, FrameResult, LoggedEvent, SourceEvent
+from edgeseg.base.files import write_json
+from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.runtime.events.codes import UNAPPROVED
+from edgeseg.runtime.events.records import SCHEMA, FrameResult, LoggedEvent, SourceEvent
 from edgeseg.runtime.sinks.shift_times import ShiftTimes
-from edgeseg.runtime.station.codes import UNAPPROVED
 from edgeseg.runtime.station.records import StationResult
 
 VERDICTS = ("good", "defect", "unsure", "invalid", "not_found", "missed", "no_inspection")

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeseg.contract.plain import Malformed, parse_json
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.base.plain import Malformed, parse_json
 from edgeseg.runtime.sinks.hash_chain import Chain, linked, part_number, parts_of
 from edgeseg.runtime.sinks.line_file import LineFile
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from edgeseg.contract.judgement import severity_of, words_of
-from edgeseg.runtime.records import SCHEMA, STAGES, FrameResult, SourceEvent
+from edgeseg.decision.judgement import severity_of, words_of
+from edgeseg.runtime.events.records import SCHEMA, STAGES, FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
 from edgeseg.runtime.station.records import NO_TRACE
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from edgeseg.contract.plain import Malformed, parse_json, record
+from edgeseg.base.plain import Malformed, parse_json, record
 
 GENESIS = "0" * 64  # before the first line
 _HEAD_BYTES = 160  # a fixed length: one write, never torn, and nothing to truncate

@@ -9,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-from edgeseg.files import sync
+from edgeseg.base.files import sync
 
 _TAIL = 1 << 20  # no line of ours is longer; what is torn beyond that is ended, not cut off
 

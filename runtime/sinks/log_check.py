@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgeseg.contract.plain import Malformed, parse_json
+from edgeseg.base.plain import Malformed, parse_json
 from edgeseg.runtime.sinks.hash_chain import GENESIS, ChainHead, Link, lines_of, link_of
 
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from edgeseg.errors import UsageError
-from edgeseg.options import FILE
+from edgeseg.base.errors import UsageError
+from edgeseg.base.options import FILE
+from edgeseg.base.typed_options import typed
 from edgeseg.runtime.sinks.event_file import Rotation
 from edgeseg.runtime.sinks.shift_times import ShiftTimes
-from edgeseg.typed_options import typed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.prediction import Region
-from edgeseg.runtime.records import FrameResult, FrameVerdict
+from edgeseg.decision.prediction import Region
+from edgeseg.runtime.events.records import FrameResult, FrameVerdict
 
 Colour = tuple[int, int, int]  # RGB
 

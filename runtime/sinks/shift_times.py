@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 
 
 @dataclass(frozen=True)

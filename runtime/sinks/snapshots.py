@@ -8,11 +8,11 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
-from edgeseg.contract.images import encode_jpeg, encode_png
-from edgeseg.files import atomic_path
-from edgeseg.runtime.records import FrameResult, SourceEvent
+from edgeseg.base.files import atomic_path
+from edgeseg.runtime.events.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_log import frame_event
 from edgeseg.runtime.sinks.overlay import annotate_result
+from edgeseg.vision.images import encode_jpeg, encode_png
 
 _WAITING = 4  # alarms whose pictures may wait for the disk: at 4K each holds some 25 MB
 # Only files of this shape are counted against the limit or ever deleted.

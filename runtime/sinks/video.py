@@ -12,9 +12,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.files import atomic_path, resolved
-from edgeseg.runtime.records import FrameResult, SourceEvent
+from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.files import atomic_path, resolved
+from edgeseg.runtime.events.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.overlay import annotate_result
 
 _CODECS = {".mp4": "mp4v", ".mkv": "mp4v", ".mov": "mp4v", ".avi": "MJPG"}

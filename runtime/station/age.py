@@ -6,7 +6,7 @@ A part does not wait: the frame that is taken for an old trigger shows whatever 
 import time
 from collections.abc import Callable
 
-from edgeseg.runtime.station.codes import ErrorCode, Refusal
+from edgeseg.runtime.events.codes import ErrorCode, Refusal
 
 AHEAD_NS = 1_000_000_000  # clocks of two computers on a line differ by less
 _MAX_SENT_S = 1e11  # Unix seconds; in milliseconds it would be more

@@ -3,7 +3,7 @@
 import threading
 from collections import deque
 
-from edgeseg.runtime.station.publisher import Publisher
+from edgeseg.runtime.events.publisher import Publisher
 from edgeseg.runtime.station.records import StationResult
 
 

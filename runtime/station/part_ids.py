@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from edgeseg.runtime.station.codes import PartNote
+from edgeseg.runtime.events.codes import PartNote
 
 NAME = "part_id"  # the key of its error counter
 

@@ -1,6 +1,6 @@
 """Why nothing may be inspected now: the run, its recipe, its golden check, its camera."""
 
-from edgeseg.runtime.station.codes import Check, CheckAnswer, ErrorCode, Refusal
+from edgeseg.runtime.events.codes import Check, CheckAnswer, ErrorCode, Refusal
 from edgeseg.runtime.station.records import Inspection, Job, TriggerEvent
 
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from edgeseg.contract.doubt import Doubt
-from edgeseg.contract.geometry import Pose
-from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.station.codes import (
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.decision.doubt import Doubt
+from edgeseg.runtime.events.codes import (
     NO_INSPECTION,
     UNAPPROVED,
     Check,
@@ -18,6 +17,7 @@ from edgeseg.runtime.station.codes import (
     VerdictCode,
     code_of,
 )
+from edgeseg.vision.geometry import Pose
 
 MAX_ID = 2**32 - 1  # two registers
 MAX_PART_ID = 32  # characters: sixteen registers
@@ -69,7 +69,7 @@ class TriggerEvent:
 class Inspection:
     """What the scoring of a trigger's frame found."""
 
-    verdict: str  # a word of edgeseg/contract/judgement.py
+    verdict: str  # a word of edgeseg/decision/judgement.py
     score: float
     threshold: float
     region_count: int = 0

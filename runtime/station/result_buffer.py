@@ -3,7 +3,7 @@
 import threading
 from collections import deque
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.runtime.station.records import StationResult
 
 

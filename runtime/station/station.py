@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.runtime.events.codes import Check, ErrorCode, PartNote, Refusal, State
+from edgeseg.runtime.events.publisher import Publisher
 from edgeseg.runtime.station.age import age_refusal
-from edgeseg.runtime.station.codes import Check, ErrorCode, PartNote, Refusal, State
 from edgeseg.runtime.station.delivery import Delivery
 from edgeseg.runtime.station.part_ids import AnnouncedPart
 from edgeseg.runtime.station.pending import Pending, PendingTriggers
-from edgeseg.runtime.station.publisher import Publisher
 from edgeseg.runtime.station.readiness import Readiness
 from edgeseg.runtime.station.records import (
     MAX_ID,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgeseg.runtime.capture.frame_buffer import REPEATED, Frame, FrameBuffer
-from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.runtime.events.codes import ErrorCode
 from edgeseg.runtime.station.station import Station
 
 if TYPE_CHECKING:

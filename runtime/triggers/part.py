@@ -11,14 +11,14 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from edgeseg.contract.geometry import Roi
-from edgeseg.contract.images import read_image
-from edgeseg.errors import DatasetError, UsageError
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.triggers.intakes import MISSED, UNTRIGGERED, tied
 from edgeseg.runtime.triggers.part_watch import PartView, PartWatch
+from edgeseg.vision.geometry import Roi
+from edgeseg.vision.images import read_image
 
 REST = 5  # still frames after which a part rests
 GONE = 3  # empty frames after which it has left

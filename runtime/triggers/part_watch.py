@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.geometry import Roi
+from edgeseg.vision.geometry import Roi
 
 WIDTH = 96
 _DIFFERS = 20.0  # of 255: more than noise and compression, less than a part against its ground

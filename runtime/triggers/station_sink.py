@@ -4,9 +4,9 @@ import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from edgeseg.errors import EdgesegError
-from edgeseg.runtime.records import FrameResult, SourceEvent, UnscoredFrame
-from edgeseg.runtime.station.codes import ErrorCode, Refusal
+from edgeseg.base.errors import EdgesegError
+from edgeseg.runtime.events.codes import ErrorCode, Refusal
+from edgeseg.runtime.events.records import FrameResult, SourceEvent, UnscoredFrame
 from edgeseg.runtime.station.records import Inspection, Job
 from edgeseg.runtime.station.station import Station
 

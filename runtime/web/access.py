@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 
 COOKIE = "edgeseg"  # and edgeseg-supervisor, which can be given back alone
 MIN_TOKEN = 16  # characters: guessing over the network stays hopeless

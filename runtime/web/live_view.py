@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from edgeseg.contract.images import encode_jpeg
-from edgeseg.runtime.records import FrameResult
+from edgeseg.runtime.events.records import FrameResult
 from edgeseg.runtime.sinks.overlay import annotate_result
+from edgeseg.vision.images import encode_jpeg
 
 MAX_SIDE = 960  # pixels: sharp on a desktop page, and a 4K frame does not cost 4K's JPEG
 MIN_SIDE = 512  # so that lines drawn on a small frame are thin when the page enlarges it

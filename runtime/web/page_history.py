@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from edgeseg.contract.images import encode_jpeg
-from edgeseg.contract.judgement import words_of
-from edgeseg.runtime.records import FrameResult
+from edgeseg.decision.judgement import words_of
+from edgeseg.runtime.events.records import FrameResult
 from edgeseg.runtime.sinks.overlay import annotate_result
+from edgeseg.vision.images import encode_jpeg
 
 BUCKET_S = 0.25
 BUCKETS = 1200  # five minutes per source

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
 
-from edgeseg.contract.images import encode_jpeg
-from edgeseg.contract.judgement import words_of
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.decision.judgement import words_of
+from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift.sink import DriftSink, drift_picture
 from edgeseg.runtime.drift.watch import DriftState
-from edgeseg.runtime.records import (
+from edgeseg.runtime.events.codes import NO_INSPECTION
+from edgeseg.runtime.events.records import (
     FrameResult,
     LoggedEvent,
     ModelChange,
@@ -28,7 +28,6 @@ from edgeseg.runtime.records import (
 )
 from edgeseg.runtime.sinks.event_log import frame_event, source_event
 from edgeseg.runtime.sinks.video import Recorder
-from edgeseg.runtime.station.codes import NO_INSPECTION
 from edgeseg.runtime.station.records import StationWords
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import Access
@@ -47,6 +46,7 @@ from edgeseg.runtime.web.routes import (
     json_answer,
 )
 from edgeseg.runtime.web.site_server import SiteServer
+from edgeseg.vision.images import encode_jpeg
 
 _SNAPSHOT_S = 0.25
 

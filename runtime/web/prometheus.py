@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from edgeseg.errors import RuntimeFailure
-from edgeseg.extras import install_command
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.extras import install_command
 from edgeseg.runtime.drift.watch import DRIFT_KINDS, DriftState
-from edgeseg.runtime.records import PipelineSnapshot
+from edgeseg.runtime.events.records import PipelineSnapshot
 from edgeseg.runtime.station.records import StationWords
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Literal, TypeVar
 
-from edgeseg.contract.plain import Malformed, named_values, record
+from edgeseg.base.plain import Malformed, named_values, record
 from edgeseg.runtime.web.access import Role
 
 MAX_BODY = 4096

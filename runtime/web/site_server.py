@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
 from edgeseg.runtime.web.access import ACTION_HEADER, Access, Role
 from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
 from edgeseg.runtime.web.routes import (

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from edgeseg.base.errors import EdgesegError
 from edgeseg.cli import cameras_command as module
 from edgeseg.cli.cameras_command import CameraRow, cameras, plugged_in
-from edgeseg.errors import EdgesegError
 from tests.doubles.gige_camera import gige_camera
 
 GIGE = CameraRow(

@@ -7,9 +7,9 @@ import sys
 
 from click.testing import CliRunner
 
+from edgeseg.base.extras import extras
 from edgeseg.cli import doctor_command as module
 from edgeseg.cli.doctor_command import PURPOSES, doctor, examine
-from edgeseg.extras import extras
 
 
 def test_every_package_has_a_line_and_a_missing_one_has_its_command(monkeypatch):

@@ -6,9 +6,9 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.artefact.artefact import load_artefact, save_artefact
-from edgeseg.contract.metrics import METRICS
-from edgeseg.contract.operating_point import p_value
+from edgeseg.decision.metric_names import METRICS
+from edgeseg.decision.operating_point import p_value
+from edgeseg.model.artefact import load_artefact, save_artefact
 from tests.support.commands import fail, succeed
 
 

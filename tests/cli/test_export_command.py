@@ -11,11 +11,11 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeseg.contract.metadata import KEY, NUMERICS, ModelMetadata
+from edgeseg.base.files import file_sha256
 from edgeseg.export import candidates as api
 from edgeseg.export import onnx_export
 from edgeseg.export.precision.tolerances import Tolerance
-from edgeseg.files import file_sha256
+from edgeseg.modelfile.metadata import KEY, NUMERICS, ModelMetadata
 from edgeseg.runtime.backends.choose import open_session
 from tests.support.commands import run, succeed
 from tests.support.export_models import (

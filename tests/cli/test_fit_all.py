@@ -8,9 +8,9 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.artefact.artefact import load_artefact
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.cli.dataset_jobs import FitOutcome, datasets_below, table
-from edgeseg.errors import DatasetError, UsageError
+from edgeseg.model.artefact import load_artefact
 from tests.support.commands import FIT, fail, run, succeed
 from tests.support.small_models import write_plate
 

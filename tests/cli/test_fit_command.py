@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from edgeseg.artefact.artefact import load_artefact
-from edgeseg.artefact.header import read_header
 from edgeseg.cli.threshold_report import UNDERSTATES
+from edgeseg.model.artefact import load_artefact
+from edgeseg.modelfile.header import read_header
 from tests.support.commands import FIT, fail, succeed
 from tests.support.small_models import SIZE_HW, write_plate
 

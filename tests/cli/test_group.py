@@ -9,10 +9,10 @@ import click
 import pytest
 
 from edgeseg import __version__
+from edgeseg.base.errors import UsageError
+from edgeseg.base.options import SIZE
 from edgeseg.cli.fit_settings import LAYERS
 from edgeseg.cli.group import COMMANDS, GROUPS, cli
-from edgeseg.errors import UsageError
-from edgeseg.options import SIZE
 from tests.support.commands import fail, run, succeed
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from edgeseg.artefact.artefact import load_artefact
+from edgeseg.model.artefact import load_artefact
 from tests.support import REPO
 from tests.support.commands import fail, succeed
 

@@ -86,7 +86,7 @@ def test_while_a_file_is_being_written(plate, tmp_path, monkeypatch):
         Path(target).write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("edgeseg.artefact.artefact.save_file", half_written)
+    monkeypatch.setattr("edgeseg.model.artefact.save_file", half_written)
     out = tmp_path / "out"
     assert fail("fit", plate, "--out", out / "m.edgeseg", *FIT, "-q", code=130) == "interrupted"
     assert list(out.iterdir()) == []

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg import memory_limit
+from edgeseg.base import memory_limit
+from edgeseg.base.errors import UsageError
+from edgeseg.base.memory_limit import out_of_memory
 from edgeseg.config import FitConfig
-from edgeseg.errors import UsageError
 from edgeseg.fitting.memory import check_limit
-from edgeseg.memory_limit import out_of_memory
 from tests.support.small_models import write_plate
 
 FIT = ("--backbone", "mobilenet_v3_small", "--weights", "random", "--size", "96", "--planted", "0")

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from edgeseg.api import load
-from edgeseg.artefact.artefact import load_artefact
 from edgeseg.cli.predict_command import Row
-from edgeseg.contract.doubt import SENTENCES, Doubt, DoubtKind
-from edgeseg.contract.images import read_image, write_image
+from edgeseg.decision.doubt import SENTENCES, Doubt, DoubtKind
+from edgeseg.model.artefact import load_artefact
+from edgeseg.vision.images import read_image, write_image
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, run, succeed
 from tests.support.decision_tile import outlined

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("cryptography", reason="needs cryptography: pip install edgeseg[sign]")
 
-from edgeseg.contract.signing_keys import make_keys
-from edgeseg.files import file_sha256
+from edgeseg.base.files import file_sha256
+from edgeseg.modelfile.signing_keys import make_keys
 from edgeseg.runtime.recipes.recipe import Settings
 from edgeseg.runtime.recipes.store import make_recipe
 from tests.support.brightness_model import PLAN, brightness_metadata, write_brightness_model

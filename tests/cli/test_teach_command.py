@@ -10,11 +10,11 @@ from functools import partial
 import pytest
 
 from edgeseg.cli.teach_command import _collected, opened_service
-from edgeseg.contract.images import write_image
 from edgeseg.teach import service as teach_service
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Feedback, new_mark
 from edgeseg.teach.project import Project
+from edgeseg.vision.images import write_image
 from tests.support.commands import fail, run, succeed
 from tests.support.teach_engine import CHILD, part
 

@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.artefact.artefact import Artefact, load_artefact
-from edgeseg.artefact.header import read_header, replace_header
-from edgeseg.artefact.model_metadata import describe_model
 from edgeseg.cli.threshold_report import EARLIER, LABELLED, UNDERSTATES
-from edgeseg.contract.images import read_image, write_image
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.operating_point import conformal_threshold, operating_point
-from edgeseg.contract.score_statistics import ScoreStatistics
-from edgeseg.evaluation.threshold import calibrate
+from edgeseg.decision.calibration import calibrate
+from edgeseg.decision.operating_point import conformal_threshold, operating_point
+from edgeseg.decision.score_statistics import ScoreStatistics
+from edgeseg.model.artefact import Artefact, load_artefact
+from edgeseg.model.model_metadata import describe_model
+from edgeseg.modelfile.header import read_header, replace_header
+from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.vision.images import read_image, write_image
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, succeed
 

@@ -13,14 +13,14 @@ import pytest
 
 pytest.importorskip("cryptography", reason="needs cryptography: pip install edgeseg[sign]")
 
+from edgeseg.base.options import Shared
+from edgeseg.base.typed_options import options_of
 from edgeseg.cli.group import cli
-from edgeseg.contract.images import write_image
-from edgeseg.contract.signature import sign
-from edgeseg.contract.signing_keys import make_keys
-from edgeseg.options import Shared
+from edgeseg.modelfile.signature import sign
+from edgeseg.modelfile.signing_keys import make_keys
 from edgeseg.runtime.recipes.install import install_model
 from edgeseg.runtime.recipes.versions import keep_version
-from edgeseg.typed_options import options_of
+from edgeseg.vision.images import write_image
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, run, succeed
 from tests.support.recipe_folders import CPU, OPENING, install, new_recipe, part

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.data.datasets import (
     Dataset,
     Sample,
@@ -13,7 +14,6 @@ from edgeseg.data.datasets import (
     open_dataset,
     split_holdout,
 )
-from edgeseg.errors import DatasetError, UsageError
 from tests.support.dataset_files import relative, write_mask, write_picture
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from edgeseg.base.errors import DatasetError
 from edgeseg.data.datasets import Dataset, load_batches, open_dataset
-from edgeseg.errors import DatasetError
 from tests.support.dataset_files import relative, write_mask, write_picture
 
 

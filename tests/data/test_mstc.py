@@ -5,9 +5,9 @@ import cv2
 import numpy as np
 import pytest
 
+from edgeseg.base.errors import DatasetError
 from edgeseg.data import mstc as campus
 from edgeseg.data.datasets import load_batches, open_dataset, read_sample
-from edgeseg.errors import DatasetError
 
 
 def write_picture(path: Path, *, value: int = 100, size_hw: tuple[int, int] = (12, 10)) -> Path:

@@ -4,6 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.data.planted.kinds import KINDS
 from edgeseg.data.planted.part import Background
 from edgeseg.data.planted.planting import (
@@ -15,7 +16,6 @@ from edgeseg.data.planted.planting import (
     planted_set,
 )
 from edgeseg.data.planted.shapes import soften
-from edgeseg.errors import DatasetError, UsageError
 
 AREAS = [SMALLEST, 0.006, LARGEST]
 

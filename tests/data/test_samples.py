@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.data.samples import Sample, load_batches
-from edgeseg.errors import DatasetError, UsageError
 
 
 def write_picture(path: Path, *, value: int = 100) -> Path:

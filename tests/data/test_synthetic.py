@@ -4,9 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgeseg.base.errors import UsageError
 from edgeseg.data.datasets import load_batches, open_dataset
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator, write_dataset
-from edgeseg.errors import UsageError
 
 SIZES = [(256, 256), (96, 64), (32, 32)]
 

@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from tests.doubles.server_process import ServerProcess
 
 

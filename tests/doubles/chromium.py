@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any, Protocol
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from tests.doubles.plc import ModbusPlc
 
 _AGAIN_S = 2.0  # without an answer

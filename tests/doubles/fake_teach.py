@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import cv2
 import numpy as np
 
-from edgeseg.contract.images import encode_jpeg
-from edgeseg.contract.metadata import Thresholds
-from edgeseg.contract.operating_point import guarantee
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.decision.operating_point import guarantee
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.teach.service import TeachService
+from edgeseg.vision.images import encode_jpeg
 
 WIDTH, HEIGHT = 320, 240
 THRESHOLDS = Thresholds(score=5, pixel=9, false_alarm_rate=0.02, method="cross-conformal")

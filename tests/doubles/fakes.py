@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.capture.captures import Grab
 from edgeseg.runtime.capture.sources import SourceSpec
-from edgeseg.runtime.records import FrameResult, SourceEvent
+from edgeseg.runtime.events.records import FrameResult, SourceEvent
 from tests.support.brightness_model import brightness_metadata
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
 from edgeseg.runtime.capture.aravis.discovery import discover
 from edgeseg.runtime.capture.aravis.library import library
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from types import TracebackType
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.adapters.modbus_map import (
     CONTROL,
     ERROR,

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.errors import RuntimeFailure
-from edgeseg.progress import Note, ignore
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.progress import Note, ignore
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.captures import Capture, Grab, Pace, Wait
 from edgeseg.runtime.capture.sources import SourceSpec
-from edgeseg.runtime.line import Line
-from edgeseg.runtime.options import StreamOptions, read_options
-from edgeseg.runtime.product import Product, RecipeChanges, scorer_config
-from edgeseg.runtime.records import LoggedEvent
-from edgeseg.runtime.run import triggered_config
+from edgeseg.runtime.events.records import LoggedEvent
+from edgeseg.runtime.run.line import Line
+from edgeseg.runtime.run.product import Product, RecipeChanges, scorer_config
+from edgeseg.runtime.run.run import triggered_config
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline
-from edgeseg.runtime.sink_kinds import StreamRun, attach_sinks
+from edgeseg.runtime.settings.options import StreamOptions, read_options
+from edgeseg.runtime.settings.sink_kinds import StreamRun, attach_sinks
 from edgeseg.runtime.station.records import StationResult
 
 START_S = 30.0

@@ -18,12 +18,12 @@ from typing import Any
 
 import click
 
-from edgeseg.artefact.container import read_container
-from edgeseg.artefact.header import KEY as ARTEFACT
-from edgeseg.artefact.header import read_artefact_file
-from edgeseg.contract.metadata import MODEL_SUFFIXES, PLAN_SUFFIXES
-from edgeseg.contract.plain import Malformed
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.plain import Malformed
+from edgeseg.modelfile.container import read_container
+from edgeseg.modelfile.header import KEY as ARTEFACT
+from edgeseg.modelfile.header import read_artefact_file
+from edgeseg.modelfile.metadata import MODEL_SUFFIXES, PLAN_SUFFIXES
 from edgeseg.runtime.backends.model_file import file_metadata
 from tests.endurance.fuzz import seeds
 from tests.endurance.fuzz.format import lay

@@ -127,7 +127,7 @@ def make_recipes(bench: Path) -> None:
 
 def artefact_facts(path: Path) -> list[Any]:
     """A fitted model as every command sees it."""
-    from edgeseg.artefact.artefact import load_artefact
+    from edgeseg.model.artefact import load_artefact
 
     artefact = load_artefact(path)
     factor = artefact.factors.factor.tobytes()

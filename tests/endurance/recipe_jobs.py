@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
 
 _LONGEST_S = 60.0
 
@@ -19,8 +19,8 @@ def make_recipe_folder(folder: Path, model: Path, pictures: Path) -> None:
     """A recipe with two golden pictures, approved."""
     import shutil
 
-    from edgeseg.contract.threshold_bounds import FARTHEST
-    from edgeseg.progress import ignore
+    from edgeseg.base.progress import ignore
+    from edgeseg.decision.threshold_bounds import FARTHEST
     from edgeseg.runtime.backends.model_file import file_metadata
     from edgeseg.runtime.backends.session_options import SessionOptions
     from edgeseg.runtime.recipes.approval import write_expected
@@ -43,7 +43,7 @@ def make_recipe_folder(folder: Path, model: Path, pictures: Path) -> None:
 
 def recipe_facts(folder: Path) -> list[Any]:
     """The model as a stream would open it; the approval and all kept versions can be read."""
-    from edgeseg.files import file_sha256
+    from edgeseg.base.files import file_sha256
     from edgeseg.runtime.backends.model_file import file_metadata
     from edgeseg.runtime.recipes.approval import read_expected
     from edgeseg.runtime.recipes.recipe import read_recipe
@@ -64,7 +64,7 @@ def recipe_facts(folder: Path) -> list[Any]:
 
 def is_approved(folder: Path) -> None:
     """What was approved is of the model that is there."""
-    from edgeseg.files import file_sha256
+    from edgeseg.base.files import file_sha256
     from edgeseg.runtime.recipes.approval import read_expected
     from edgeseg.runtime.recipes.recipe import read_recipe
 

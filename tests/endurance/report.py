@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgeseg.base.files import write_json, write_text
+from edgeseg.base.options import note
 from edgeseg.bench.harness.machine import describe
-from edgeseg.files import write_json, write_text
-from edgeseg.options import note
 
 OUT = Path("bench/results/trust")
 

@@ -18,11 +18,11 @@ from pathlib import Path
 import click
 import numpy as np
 
-from edgeseg.options import note
+from edgeseg.base.options import note
 from edgeseg.runtime.backends.session_options import available_cores
 from edgeseg.runtime.capture.captures import Capture, Grab, Pace, Wait
 from edgeseg.runtime.capture.sources import SourceSpec
-from edgeseg.runtime.records import PipelineSnapshot, SourceState
+from edgeseg.runtime.events.records import PipelineSnapshot, SourceState
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.sinks.event_log import EventLog

@@ -26,9 +26,9 @@ from typing import Any
 import click
 import numpy as np
 
-from edgeseg.errors import EdgesegError, RuntimeFailure
-from edgeseg.files import temporary_folder
-from edgeseg.options import note
+from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.files import temporary_folder
+from edgeseg.base.options import note
 from edgeseg.runtime.adapters.modbus_map import STATUS
 from tests.doubles.broker import Broker
 from tests.doubles.clients import Client, ModbusClient, MqttClient

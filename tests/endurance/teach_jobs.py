@@ -29,11 +29,11 @@ def make_projects(bench: Path, succeed: Callable[..., None], settings: tuple[str
 
 def model_that_runs(folder: Path) -> Path:
     """Of a project whose pictures are all there and whose recipe passes its golden check."""
-    from edgeseg.contract.images import images_in, read_image
-    from edgeseg.progress import ignore
+    from edgeseg.base.progress import ignore
     from edgeseg.runtime.backends.session_options import DEFAULTS
     from edgeseg.runtime.recipes.open_judge import check_recipe
     from edgeseg.runtime.recipes.recipe import read_recipe
+    from edgeseg.vision.images import images_in, read_image
 
     for kind in _KINDS:
         for path in images_in(folder / kind):
@@ -74,7 +74,7 @@ def _write_weights(target: Path) -> None:
 
 def _mark(folder: Path, more: Path) -> None:
     """An alarm as a station keeps it, called good by a supervisor."""
-    from edgeseg.files import write_json
+    from edgeseg.base.files import write_json
     from edgeseg.teach.alarms import Alarm
     from edgeseg.teach.feedback import Feedback, new_mark
     from edgeseg.teach.project import Project
@@ -94,6 +94,6 @@ def _mark(folder: Path, more: Path) -> None:
 
 def _pictures(folder: Path) -> set[str]:
     """Of all that people took or marked, wherever it lies now."""
-    from edgeseg.files import file_sha256
+    from edgeseg.base.files import file_sha256
 
     return {file_sha256(path) for kind in _KINDS for path in (folder / kind).glob("*.png")}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
 from tests.endurance.bit_flips import main as flips
 from tests.endurance.fuzz import __main__ as fuzz_main
 from tests.endurance.fuzz import cases as fuzz_cases

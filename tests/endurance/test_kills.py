@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.files import write_text
+from edgeseg.base.files import write_text
 from tests.endurance import jobs, kills
 from tests.endurance.faults import Met
 from tests.endurance.forked import Ended, answer_forked, run_forked

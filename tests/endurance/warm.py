@@ -8,8 +8,8 @@ from edgeseg.cli.group import COMMANDS
 
 _HEAVY = (
     "torch", "torchvision", "onnx", "onnxscript", "onnxruntime", "torch.onnx", "safetensors.torch",
-    "edgeseg.fitting.fitting", "edgeseg.export.onnx_export", "edgeseg.runtime.run",
-    "edgeseg.runtime.scoring.detector", "edgeseg.export.accuracy", "edgeseg.artefact.artefact",
+    "edgeseg.fitting.fitting", "edgeseg.export.onnx_export", "edgeseg.runtime.run.run",
+    "edgeseg.runtime.scoring.detector", "edgeseg.export.accuracy", "edgeseg.model.artefact",
 )  # fmt: skip
 
 

@@ -11,17 +11,17 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact
-from edgeseg.contract.images import read_image
-from edgeseg.contract.judgement import Verdict
-from edgeseg.contract.metadata import Thresholds
+from edgeseg.base.errors import DatasetError, EdgesegError
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
-from edgeseg.errors import DatasetError, EdgesegError
+from edgeseg.decision.judgement import Verdict
+from edgeseg.decision.metrics import auroc
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.evaluation.gallery import SHEET_ROWS, Gallery
-from edgeseg.evaluation.metrics import auroc
 from edgeseg.evaluation.mistakes import mistakes
+from edgeseg.model.artefact import Artefact
 from edgeseg.model.predictor import Predictor, torch_predictor
+from edgeseg.vision.images import read_image
 from tests.support.decision_tile import outlined
 from tests.support.map_scores import map_scores
 from tests.support.small_models import SIZE_HW, frames

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgeseg.contract.judgement import Verdict, verdict_on
-from edgeseg.contract.metadata import Thresholds
-from edgeseg.contract.operating_point import conformal_threshold
+from edgeseg.decision.judgement import Verdict, verdict_on
+from edgeseg.decision.metrics import auroc, f1_at
+from edgeseg.decision.operating_point import conformal_threshold
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.evaluation.evaluate import Evaluation
-from edgeseg.evaluation.metrics import auroc, f1_at
 from edgeseg.evaluation.mistakes import (
     FINDS_ENOUGH,
     RATES,

@@ -2,8 +2,7 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.contract.images import read_image, read_mask
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.evaluation.panels import (
     DECISION,
     PAPER,
@@ -12,6 +11,7 @@ from edgeseg.evaluation.panels import (
     heat,
     render_panel,
 )
+from edgeseg.vision.images import read_image, read_mask
 from tests.support.decision_tile import outlined
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from edgeseg.base.errors import UsageError
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import UsageError
 from edgeseg.export import candidates, sessions
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from edgeseg.evaluation.metrics import auroc
+from edgeseg.decision.metrics import auroc
 from edgeseg.export.chance import ERROR, loss_margin, most_by_chance
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from onnx import ModelProto, TensorProto
 
+from edgeseg.base.errors import ExportError
 from edgeseg.config import FitConfig
-from edgeseg.errors import ExportError
 from edgeseg.export.graph import (
     GraphOptions,
     ancestors,

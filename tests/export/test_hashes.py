@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.export import graph
 from edgeseg.export.graph import initializers, set_metadata
 from edgeseg.export.onnx_export import export_onnx

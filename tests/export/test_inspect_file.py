@@ -9,14 +9,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.files import file_sha256
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import RuntimeFailure
 from edgeseg.export import graph
 from edgeseg.export.inspect_file import describe
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
-from edgeseg.files import file_sha256
+from edgeseg.modelfile.metadata import ModelMetadata
 from tests.support.brightness_model import PLAN, write_brightness_model
 from tests.support.commands import fail, succeed
 from tests.support.export_models import SHORT, artefact, data, remember_traces, traced

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 import edgeseg
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.cli.group import cli
-from edgeseg.contract.metadata import ModelMetadata, ScoreRule
-from edgeseg.contract.prediction import Prediction
-from edgeseg.errors import RuntimeFailure
+from edgeseg.decision.prediction import Prediction
 from edgeseg.export.onnx_export import save_described
+from edgeseg.modelfile.metadata import ModelMetadata, ScoreRule
 from edgeseg.runtime.backends.model_file import file_metadata
 from tests.support.brightness_model import brightness_graph, brightness_metadata
 

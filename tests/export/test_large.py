@@ -8,9 +8,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from edgeseg.contract.versions import settle
+from edgeseg.base.errors import ExportError, VerificationError
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import ExportError, VerificationError
 from edgeseg.export import candidates as api
 from edgeseg.export import graph
 from edgeseg.export.exported import Exported
@@ -18,6 +17,7 @@ from edgeseg.export.graph import GraphOptions, clean, initializers, is_large, sa
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.tolerances import Tolerance
+from edgeseg.modelfile.versions import settle
 from edgeseg.runtime.backends.choose import open_session
 from tests.support.export_models import (
     SHORT,

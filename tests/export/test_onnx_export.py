@@ -9,11 +9,9 @@ import onnx
 import pytest
 
 from edgeseg.api import Model
-from edgeseg.artefact.artefact import save_artefact
-from edgeseg.contract.metadata import KEY, NUMERICS, ModelMetadata
-from edgeseg.contract.precisions import PRECISIONS
+from edgeseg.base.errors import ExportError, UsageError, VerificationError
+from edgeseg.base.files import file_sha256
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import ExportError, UsageError, VerificationError
 from edgeseg.export import candidates as api
 from edgeseg.export import sessions
 from edgeseg.export.candidates import Made, Trial
@@ -22,7 +20,9 @@ from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.makers import Candidate
 from edgeseg.export.precision.tolerances import Tolerance
-from edgeseg.files import file_sha256
+from edgeseg.model.artefact import save_artefact
+from edgeseg.modelfile.metadata import KEY, NUMERICS, ModelMetadata
+from edgeseg.modelfile.precisions import PRECISIONS
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support.export_models import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.export.onnx_export import save_described
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 from tests.support.brightness_model import brightness_graph, brightness_metadata

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from edgeseg.contract.metadata import KEY, ModelMetadata
-from edgeseg.errors import ExportError, UsageError
+from edgeseg.base.errors import ExportError, UsageError
 from edgeseg.export.triton_repository import write_triton
+from edgeseg.modelfile.metadata import KEY, ModelMetadata
 from tests.support import brightness_model
 from tests.support.small_graphs import GRID_HW, SIZE_HW, write_graph
 

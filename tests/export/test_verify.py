@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from edgeseg.contract.precisions import PRECISIONS
-from edgeseg.errors import ExportError
+from edgeseg.base.errors import ExportError
 from edgeseg.export.precision.makers import MAKERS
 from edgeseg.export.precision.tolerances import TOLERANCES, Tolerance
 from edgeseg.export.sessions import in_batches, installed_backends
@@ -27,6 +26,7 @@ from edgeseg.export.verify import (
     table,
 )
 from edgeseg.model.predictor import Predictor
+from edgeseg.modelfile.precisions import PRECISIONS
 
 FRAMES = np.arange(5, dtype=np.uint8)[:, None, None, None] * np.ones((1, 4, 6, 3), np.uint8) * 40
 Arrays = tuple[NDArray[np.float32], NDArray[np.float32]]

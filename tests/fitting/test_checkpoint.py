@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from edgeseg import leftovers
-from edgeseg.artefact.artefact import save_artefact
+from edgeseg.base import leftovers
+from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.leftovers import temporary_name
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.checkpoint import discard
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.fitting.options import Checkpoints
-from edgeseg.leftovers import temporary_name
+from edgeseg.model.artefact import save_artefact
 from tests.support.commands import fail, succeed
 from tests.support.shares import FIT_TINY, TINY, write_tiny
 from tests.support.small_models import RANDOM

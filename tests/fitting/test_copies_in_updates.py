@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.artefact.artefact import load_artefact, save_artefact
-from edgeseg.contract.images import read_image, write_image
+from edgeseg.base.errors import UsageError
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import UsageError
 from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import merge_models, update
+from edgeseg.model.artefact import load_artefact, save_artefact
+from edgeseg.vision.images import read_image, write_image
 from tests.support import REPO
 from tests.support.commands import fail
 from tests.support.picture_bytes import encode

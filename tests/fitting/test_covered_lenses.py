@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from edgeseg.api import Model, load
-from edgeseg.artefact.artefact import load_artefact, save_artefact
-from edgeseg.contract.appearance import Appearance, AppearanceLimits, GoodAppearance, appearance_of
-from edgeseg.contract.doubt import SENTENCES, DoubtKind
-from edgeseg.contract.images import resize_image, write_image
-from edgeseg.contract.metadata import ModelMetadata, TileLayout
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import Sample, read_sample
+from edgeseg.decision.doubt import SENTENCES, DoubtKind
 from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import merge_models, update
+from edgeseg.model.artefact import load_artefact, save_artefact
+from edgeseg.modelfile.metadata import ModelMetadata, TileLayout
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.scoring.detector import Detector
 from edgeseg.runtime.scoring.meters import StreamMeters
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
+from edgeseg.vision.appearance import Appearance, AppearanceLimits, GoodAppearance, appearance_of
+from edgeseg.vision.images import resize_image, write_image
 from tests.doubles.fakes import BrightnessSession
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model

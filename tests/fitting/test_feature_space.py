@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from edgeseg.base.progress import ignore
 from edgeseg.config import AUTO
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.model.backbones import BACKBONES
-from edgeseg.progress import ignore
 from tests.support.small_models import SMALL
 
 

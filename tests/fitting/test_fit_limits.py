@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import DatasetError, UsageError
 from edgeseg.fitting.fitting import FitOptions, fit
+from edgeseg.model.artefact import Artefact
 from tests.support.small_models import RANDOM, SMALL, fit_small, frames, write_plate
 
 

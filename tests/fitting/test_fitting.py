@@ -12,17 +12,17 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact, save_artefact
+from edgeseg.base.errors import EdgesegError
 from edgeseg.config import FitConfig
-from edgeseg.contract.part_groups import SIDE
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
-from edgeseg.errors import EdgesegError
 from edgeseg.fitting import group_sums, image_pass
 from edgeseg.fitting.fitting import FitOptions, fit
+from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.model.factors import make_factors
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows
+from edgeseg.vision.part_groups import SIDE
 from tests.support.moment_rows import moments_of_rows
 from tests.support.small_models import RANDOM, SMALL, fit_small, frames, write_plate
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from edgeseg.api import Model, load
-from edgeseg.artefact.artefact import load_artefact, save_artefact
-from edgeseg.artefact.model_metadata import describe_model
-from edgeseg.contract.foreign import LEAST, MARGIN, map_floor
-from edgeseg.contract.images import read_image
-from edgeseg.contract.metadata import Thresholds
-from edgeseg.evaluation.threshold import calibrate
+from edgeseg.decision.calibration import calibrate
+from edgeseg.decision.foreign import LEAST, MARGIN, map_floor
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.fitting.update import joined_scores
+from edgeseg.model.artefact import load_artefact, save_artefact
+from edgeseg.model.model_metadata import describe_model
+from edgeseg.vision.images import read_image
 from tests.support import REPO
 from tests.support.small_models import frames
 

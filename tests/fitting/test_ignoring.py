@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 import edgeseg
 from edgeseg.api import Model
-from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.base.errors import ArtefactError, UsageError
 from edgeseg.cli.group import cli
-from edgeseg.contract.geometry import Geometry, Roi
-from edgeseg.contract.ignored import hidden_of
-from edgeseg.contract.prediction import Prediction
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import ArtefactError, UsageError
+from edgeseg.decision.prediction import Prediction
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.sessions import installed_backends
 from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.ignoring import ignoring
+from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.runtime.scoring.model_input import InputMaker
+from edgeseg.vision.geometry import Geometry, Roi
+from edgeseg.vision.ignored import hidden_of
 from tests.support.small_models import RANDOM, SMALL, fit_small, frames
 
 SERIAL = ((16.0, 24.0), (56.0, 24.0), (56.0, 40.0), (16.0, 40.0))

@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 import edgeseg
 from edgeseg.api import Model
-from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
-from edgeseg.artefact.header import read_config, read_header, replace_header
 from edgeseg.cli.group import cli
-from edgeseg.contract.geometry import Geometry
-from edgeseg.contract.ignored import hidden_of, painted
-from edgeseg.contract.images import images_in, read_image
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.synthetic.scene import write_dataset
 from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.ignoring import ignoring
 from edgeseg.fitting.options import Changes, FitOptions
 from edgeseg.fitting.update import update
+from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.modelfile.header import read_config, read_header, replace_header
 from edgeseg.teach import engine
+from edgeseg.vision.geometry import Geometry
+from edgeseg.vision.ignored import hidden_of, painted
+from edgeseg.vision.images import images_in, read_image
 from tests.support.small_models import RANDOM, SMALL
 
 Image = NDArray[np.uint8]

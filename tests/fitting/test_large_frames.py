@@ -8,10 +8,9 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import load_batches, open_dataset, split_holdout
-from edgeseg.errors import EdgesegError, UsageError
 from edgeseg.export.calibration_frames import calibration_frames
 from edgeseg.fitting import memory
 from edgeseg.fitting.feature_space import FeatureSpace
@@ -19,6 +18,7 @@ from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.held_out import permutation
 from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import update
+from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.model.factors import Factors
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.predictor import frame_predictor, torch_predictor

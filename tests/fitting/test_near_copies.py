@@ -7,13 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.config import FitConfig
-from edgeseg.contract.group_by import GroupBy
-from edgeseg.contract.images import write_image
-from edgeseg.contract.operating_point import guarantee, operating_point
-from edgeseg.contract.prediction import above
 from edgeseg.data.datasets import open_dataset
+from edgeseg.decision.operating_point import guarantee, operating_point
+from edgeseg.decision.prediction import above
 from edgeseg.fitting import image_pass
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.fitting import fit
@@ -22,7 +19,10 @@ from edgeseg.fitting.options import Changes, FitOptions, Shard
 from edgeseg.fitting.parallel.shards import merge_shards, write_shard
 from edgeseg.fitting.part_evidence import fitted_evidence, kept_evidence
 from edgeseg.fitting.update import update
+from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.model.predictor import frame_predictor, torch_predictor
+from edgeseg.vision.group_by import GroupBy
+from edgeseg.vision.images import write_image
 from tests.support.retakes import Picture, pictured, resting
 from tests.support.small_models import RANDOM, SMALL
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.contract.images import read_image, resize_image, write_image
 from edgeseg.data.datasets import open_dataset
-from edgeseg.evaluation.threshold import GoodImageScores
+from edgeseg.decision.calibration import GoodImageScores
 from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.odd_inputs import foreign_images, foreign_sentence
+from edgeseg.vision.images import read_image, resize_image, write_image
 from tests.support.shares import TINY, write_tiny
 from tests.support.small_models import RANDOM
 

@@ -8,16 +8,16 @@ import pytest
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.base.errors import UsageError
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import load_batches, open_dataset
 from edgeseg.data.planted.planting import planted_set
-from edgeseg.errors import UsageError
-from edgeseg.evaluation.planted_scores import PlantedScores
+from edgeseg.decision.planted_scores import PlantedScores
 from edgeseg.fitting.held_out import permutation
 from edgeseg.fitting.options import Changes, FitOptions
 from edgeseg.fitting.planting import FRAME_BYTES, Plan, copies_of
 from edgeseg.fitting.update import update
+from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.model.factors import make_factors
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.windows import Windows

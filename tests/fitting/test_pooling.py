@@ -7,11 +7,11 @@ import cv2
 import numpy as np
 import pytest
 
+from edgeseg.base.errors import UsageError
 from edgeseg.config import AUTO, FitConfig
-from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import UsageError
 from edgeseg.fitting.fitting import fit
+from edgeseg.vision.images import write_image
 from tests.support.commands import succeed
 from tests.support.small_models import RANDOM, SMALL
 

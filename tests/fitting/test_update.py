@@ -9,13 +9,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact, sorted_prints
-from edgeseg.artefact.history import timestamp
+from edgeseg.base.errors import ArtefactError, UsageError
 from edgeseg.data.datasets import load_batches, open_dataset
-from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import joined_scores, merge_models, update
+from edgeseg.model.artefact import Artefact, load_artefact, save_artefact, sorted_prints
 from edgeseg.model.moments import Moments
+from edgeseg.modelfile.history import timestamp
 from tests.support.commands import fail, succeed
 from tests.support.shares import (
     FIT_TINY,

@@ -25,7 +25,7 @@ from edgeseg.runtime.capture.frame_tap import FrameTap
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.reader import Reader
 from edgeseg.runtime.capture.sources import SourceSpec
-from edgeseg.runtime.records import SourceEvent
+from edgeseg.runtime.events.records import SourceEvent
 from edgeseg.runtime.station.records import StationResult, TriggerEvent
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.triggers.intakes import HardwareIntake, SoftwareIntake

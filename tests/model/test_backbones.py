@@ -12,7 +12,7 @@ from sklearn.datasets import load_sample_images
 from torch import Tensor
 from torch.nn import functional
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.model.backbones import BACKBONES, IMAGENET_MEAN, IMAGENET_STD, backbone_spec
 from edgeseg.model.efficientnet_lite import SameConv
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256

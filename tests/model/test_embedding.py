@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 from torch.nn import functional
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.model.backbones import Tap
 from edgeseg.model.embedding import GridEmbedding, embedding_matrix, features_of
 

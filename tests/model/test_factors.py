@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.errors import DatasetError, UsageError
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.model import factors as factors_module
 from edgeseg.model import parallel
 from edgeseg.model.factors import (

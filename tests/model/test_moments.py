@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows
 from tests.support.moment_rows import TIGHT, assert_same, moments_of_rows, rows

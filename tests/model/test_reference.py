@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from torch.nn import functional
 
-from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
-from edgeseg.contract.upsampling import upsampling_operator
+from edgeseg.model.artefact import Artefact
 from edgeseg.model.backbones import IMAGENET_MEAN, IMAGENET_STD
 from edgeseg.model.embedding import embedding_matrix
 from edgeseg.model.factors import Factors, make_factors
@@ -19,6 +18,7 @@ from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.reference import Preprocess, ReferenceModel
 from edgeseg.model.weights import load_backbone
 from edgeseg.model.windows import Windows
+from edgeseg.vision.upsampling import upsampling_operator
 from tests.support.moment_rows import moments_of_rows
 from tests.support.small_models import SMALL, frames
 

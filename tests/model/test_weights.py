@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgeseg.errors import UsageError, WeightsError
+from edgeseg.base.errors import UsageError, WeightsError
 from edgeseg.model.backbones import BACKBONES, WeightsPackage, backbone_spec
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.weights import find_weights, load_backbone, load_checked, read_tensors

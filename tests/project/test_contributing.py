@@ -11,18 +11,18 @@ import torch
 
 import edgeseg.runtime
 from edgeseg.api import fit, load
-from edgeseg.contract.metrics import METRICS
-from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.data.datasets import LAYOUTS, open_dataset
+from edgeseg.decision.metric_names import METRICS
 from edgeseg.export.precision.makers import MAKERS
 from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.model.backbones import BACKBONES, backbone_spec
 from edgeseg.model.feature_extractor import Backbone
-from edgeseg.runtime.adapter_kinds import ADAPTERS
+from edgeseg.modelfile.precisions import PRECISIONS
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.capture.sources import SOURCES, parse_source
-from edgeseg.runtime.sink_kinds import SINKS
+from edgeseg.runtime.settings.adapter_kinds import ADAPTERS
+from edgeseg.runtime.settings.sink_kinds import SINKS
 from tests.support.brightness_model import write_brightness_model
 from tests.support.commands import FIT, succeed
 from tests.support.documents import REPO, blocks, section, text_of

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeseg.runtime.records import STAGES, PipelineSnapshot, SourceState, StageSummary
+from edgeseg.runtime.events.records import STAGES, PipelineSnapshot, SourceState, StageSummary
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.prometheus import Exporter
 from tests.support import REPO

@@ -9,28 +9,28 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from edgeseg.artefact import header as artefact_header
-from edgeseg.artefact.artefact import Artefact, save_artefact
-from edgeseg.artefact.model_metadata import describe_model
+from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
-from edgeseg.contract import metadata
-from edgeseg.contract.geometry import Geometry, Roi
-from edgeseg.contract.images import write_image
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.metrics import stored_metrics
-from edgeseg.progress import ignore
-from edgeseg.runtime import records
+from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.model.artefact import Artefact, save_artefact
+from edgeseg.model.model_metadata import describe_model
+from edgeseg.modelfile import header as artefact_header
+from edgeseg.modelfile import metadata
+from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
-from edgeseg.runtime.line import AnsweredTrigger
+from edgeseg.runtime.events import records
 from edgeseg.runtime.recipes.approval import write_expected
 from edgeseg.runtime.recipes.changeover import RecipeEvent
 from edgeseg.runtime.recipes.golden_check import approve, check_golden
 from edgeseg.runtime.recipes.open_judge import opened_judge
+from edgeseg.runtime.run.line import AnsweredTrigger
 from edgeseg.runtime.scoring import report
 from edgeseg.runtime.sinks import event_log
 from edgeseg.runtime.sinks.counters import Period, ShiftEnd
 from edgeseg.runtime.station.records import Inspection, Job, StationResult, TriggerEvent
+from edgeseg.vision.geometry import Geometry, Roi
+from edgeseg.vision.images import write_image
 from tests.support import scored_frames as runtime_frames
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed

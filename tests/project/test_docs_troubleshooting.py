@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import click
 import pytest
 
+from edgeseg.base.options import in_flags
 from edgeseg.cli.group import COMMANDS, cli
-from edgeseg.options import in_flags
 from tests.support.documents import REPO, text_of
 
 PARTS = ("edgeseg", "export", "runtime")

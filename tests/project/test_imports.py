@@ -161,14 +161,14 @@ def test_all_of_a_fit_loads_where_torch_is_not_installed():
     ("text", "everywhere", "when_loaded"),
     [
         ("import torch.nn as nn, os", {"torch.nn", "os"}, {"torch.nn", "os"}),
-        ("from edgeseg import files", {"edgeseg.files"}, {"edgeseg.files"}),
+        ("from edgeseg.base import files", {"edgeseg.base.files"}, {"edgeseg.base.files"}),
         ("from edgeseg import __version__", {"edgeseg"}, {"edgeseg"}),
-        ("from edgeseg.files import size_text", {"edgeseg.files"}, {"edgeseg.files"}),
+        ("from edgeseg.config import FitConfig", {"edgeseg.config"}, {"edgeseg.config"}),
         ("def f():\n    import torch", {"torch"}, set()),
         ("class A:\n import cv2\n def f(self):\n  import onnx", {"cv2", "onnx"}, {"cv2"}),
         ("try:\n    import torch\nexcept ImportError:\n    pass", {"torch"}, {"torch"}),
         ("if TYPE_CHECKING:\n    import torch\nimport os", {"torch", "os"}, {"os"}),
-        ("load('edgeseg.files:size_text', 'edgeseg.nothing')", {"edgeseg.files"}, set()),
+        ("load('edgeseg.base.files:size_text', 'edgeseg.nothing')", {"edgeseg.base.files"}, set()),
     ],
 )  # fmt: skip
 def test_the_reader_of_imports(tmp_path, text, everywhere, when_loaded):

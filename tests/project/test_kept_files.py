@@ -17,13 +17,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact, load_artefact
-from edgeseg.contract.metadata import ModelMetadata
 from edgeseg.data.datasets import open_dataset
 from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.options import Checkpoints, FitOptions
 from edgeseg.fitting.parallel.shards import merge_shards
+from edgeseg.model.artefact import Artefact, load_artefact
+from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support import REPO

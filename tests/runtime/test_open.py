@@ -13,16 +13,17 @@ import pytest
 
 import edgeseg.runtime
 from edgeseg.api import Model, load
-from edgeseg.contract.geometry import View
-from edgeseg.contract.images import images_in, read_image
-from edgeseg.contract.judgement import JudgedPrediction, judged
-from edgeseg.contract.metadata import Thresholds, TileLayout
-from edgeseg.contract.prediction import Prediction
-from edgeseg.errors import ExportError, UsageError
+from edgeseg.base.errors import ExportError, UsageError
+from edgeseg.decision.judgement import JudgedPrediction, judged
+from edgeseg.decision.prediction import Prediction
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.export.calibration_frames import calibration_frames
+from edgeseg.modelfile.metadata import TileLayout
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
+from edgeseg.vision.geometry import View
+from edgeseg.vision.images import images_in, read_image
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
 from tests.support.small_models import frames

@@ -16,19 +16,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.progress import Note
 from edgeseg.cli.stream_command import stream
-from edgeseg.errors import UsageError
-from edgeseg.progress import Note
 from edgeseg.runtime.backends.choose import BACKENDS
 from edgeseg.runtime.capture.frame_buffer import Policy
-from edgeseg.runtime.options import (
+from edgeseg.runtime.settings.options import (
     GROUPS,
     StreamOptions,
     option_kinds,
     read_options,
     stream_options,
 )
-from edgeseg.runtime.sink_kinds import SinkOptions
+from edgeseg.runtime.settings.sink_kinds import SinkOptions
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.clips import write_clip
@@ -197,7 +197,7 @@ def test_notes_name_options_and_leave_pipelines_alone(
         note("no GPU; use backend=cpu")
         note(f"{options.source[0]}: lost")
 
-    monkeypatch.setattr("edgeseg.runtime.run.run_stream", run_stream)
+    monkeypatch.setattr("edgeseg.runtime.run.run.run_stream", run_stream)
     pipeline = "tcpclientsrc host=cam port=1 ! appsink"
     done = run(model, "--source", pipeline)
     assert done.stderr == f"no GPU; use --backend cpu\n{pipeline}: lost\n"
@@ -339,7 +339,7 @@ def test_the_script_is_light_and_needs_neither_torch_nor_onnx() -> None:
         "import sys, edgeseg.runtime.stream\n"
         "heavy = {'torch', 'onnx', 'cv2', 'numpy', 'onnxruntime'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
-        "import edgeseg.runtime.run, edgeseg.runtime.web.page_sink\n"
+        "import edgeseg.runtime.run.run, edgeseg.runtime.web.page_sink\n"
         "import edgeseg.runtime.backends.onnxruntime_session\n"
         "import edgeseg.runtime.backends.tensorrt_session\n"
         "import edgeseg.runtime.backends.openvino_session\n"

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.export.backbone_export import export_backbone
 from edgeseg.fitting.fitting import fit_in
 from edgeseg.fitting.graph.backbone_graph import BackboneGraph
 from edgeseg.fitting.options import FitOptions
+from edgeseg.model.artefact import Artefact
 from edgeseg.model.backbone_weights import BackboneWeights
 from tests.support.export_models import SHORT, data, weights
 

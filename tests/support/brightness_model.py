@@ -14,7 +14,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from edgeseg.contract.metadata import (
+from edgeseg.decision.score_statistics import ScoreStatistics
+from edgeseg.decision.thresholds import Thresholds
+from edgeseg.modelfile.metadata import (
     KEY,
     BackboneFacts,
     DriftBaseline,
@@ -22,9 +24,7 @@ from edgeseg.contract.metadata import (
     ModelMetadata,
     Normalisation,
     PlanFacts,
-    Thresholds,
 )
-from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
 
 

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.metadata import DriftBaseline
+from edgeseg.modelfile.metadata import DriftBaseline
 
 GRID = (16, 16)
 WINDOW = 64

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 from torch import nn
 
-from edgeseg.artefact.artefact import Artefact, save_artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
 from edgeseg.export import onnx_export as api
 from edgeseg.export.graph import GraphOptions, build_graph
 from edgeseg.fitting.fitting import FitOptions, fit
+from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.reference import ReferenceModel

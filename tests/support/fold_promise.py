@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.operating_point import conformal_threshold
+from edgeseg.decision.operating_point import conformal_threshold
 from edgeseg.model.factors import Factors, make_factors
 from edgeseg.model.moments import Moments
 

@@ -17,35 +17,44 @@ PARTS = ("export", "runtime", "bench")
 # From the good image to the verdict. A room imports itself, what stands in its own line, and all
 # that those may import.
 ROOMS: dict[str, tuple[str, ...]] = {
-    "base": (),  # edgeseg/*.py: errors, files, progress and the like
-    "contract": ("base",),
-    "config": ("contract",),
-    "data.synthetic": ("contract",),
+    "base": (),
+    "vision": ("base",),
+    "decision": ("vision",),
+    "config": ("vision",),
+    "modelfile": ("decision", "config"),
+    "data.synthetic": ("vision",),
     "data": ("config", "data.synthetic"),
-    "model": ("data",),
+    "model": ("data", "modelfile"),
     "evaluation": ("model",),
-    "artefact": ("evaluation",),
-    "runtime.station": ("contract",),
-    "runtime.records": ("runtime.station",),
-    "runtime.backends": ("contract",),
-    "runtime.capture": ("runtime.records", "data.synthetic"),
+    "runtime.events": ("modelfile",),
+    "runtime.station": ("runtime.events",),
+    "runtime.backends": ("modelfile",),
+    "runtime.capture": ("runtime.events", "data.synthetic"),
     "runtime.scoring": ("runtime.backends", "runtime.capture"),
-    "runtime.drift": ("runtime.records",),
-    "runtime.sinks": ("runtime.scoring", "runtime.drift"),
-    "runtime.recipes": ("runtime.scoring", "runtime.drift"),
+    "runtime.drift": ("runtime.events",),
+    "runtime.sinks": ("runtime.scoring", "runtime.drift", "runtime.station"),
+    "runtime.recipes": ("runtime.scoring", "runtime.drift", "runtime.station"),
     "runtime.web": ("runtime.sinks",),
-    "runtime.triggers": ("runtime.capture",),
+    "runtime.triggers": ("runtime.capture", "runtime.station"),
     "runtime.adapters": ("runtime.web",),
-    "runtime": ("runtime.triggers", "runtime.adapters", "runtime.recipes"),
-    "fitting": ("artefact", "runtime.backends"),  # it fits through graphs too
+    "runtime.settings": ("runtime.triggers", "runtime.adapters"),
+    "runtime.run": ("runtime.settings", "runtime.recipes"),
+    "runtime": ("runtime.scoring",),  # what programs on a device import: open
+    "fitting": ("evaluation", "runtime.backends"),  # it fits through graphs too
     "export": ("fitting",),
     "api": ("export",),
-    "teach": ("fitting", "runtime"),
+    "teach": ("fitting", "runtime", "runtime.run"),
     "bench": ("api", "teach"),
     "cli": ("bench",),  # every command; nobody but the entry points imports it
 }
 # Rooms whose modules load on a device: numpy, OpenCV, click, and a backend when it is used.
-DEVICE = {room for room in ROOMS if room.startswith("runtime")} | {"base", "contract"}
+DEVICE = {room for room in ROOMS if room.startswith("runtime")} | {
+    "base",
+    "vision",
+    "decision",
+    "modelfile",
+    "config",
+}
 # And the commands that are made of nothing else.
 DEVICE_COMMANDS = {
     f"edgeseg.cli.{name}"
@@ -56,7 +65,7 @@ DEVICE_COMMANDS = {
 }
 # What else loads on a device that fits its own models: these rooms need safetensors beside numpy,
 # but for the modules that hold the network itself.
-TEACHING = {"config", "data", "data.synthetic", "model", "evaluation", "artefact", "fitting"}
+TEACHING = {"data", "data.synthetic", "model", "evaluation", "fitting"}
 TEACHING |= {"teach"}
 WITH_TORCH = {
     "edgeseg.model.efficientnet_lite",
@@ -87,7 +96,7 @@ def room_of(module: str) -> str:
         name = ".".join(parts[:length])
         if name in ROOMS:
             return name
-    return "base"
+    return inside
 
 
 def modules(repo: Path = REPO) -> dict[str, Path]:

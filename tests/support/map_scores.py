@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from edgeseg.evaluation.pro import MapEvaluator, MapScores
+from edgeseg.decision.pro import MapEvaluator, MapScores
 
 
 def map_scores(maps: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any] | None]) -> MapScores:

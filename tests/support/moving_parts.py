@@ -6,12 +6,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.geometry import Geometry, Pose
-from edgeseg.contract.images import write_image
-from edgeseg.contract.pose import of_centres
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import Sample
 from edgeseg.fitting.locator.locating import learn_locator
+from edgeseg.vision.geometry import Geometry, Pose
+from edgeseg.vision.images import write_image
+from edgeseg.vision.pose import of_centres
 
 SIZE_HW = (120, 160)
 HOME = (80.0, 60.0)

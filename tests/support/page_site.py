@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.page_sink import PageSink

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import write_image
-from edgeseg.files import file_sha256
-from edgeseg.progress import ignore
+from edgeseg.base.files import file_sha256
+from edgeseg.base.progress import ignore
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.recipes.approval import write_expected
 from edgeseg.runtime.recipes.golden_check import approve
@@ -17,6 +16,7 @@ from edgeseg.runtime.recipes.open_judge import opened_judge
 from edgeseg.runtime.recipes.recipe import Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import make_recipe
 from edgeseg.runtime.recipes.versions import put_model
+from edgeseg.vision.images import write_image
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 
 CPU = SessionOptions(backend="cpu", threads=1)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.progress import ignore
-from edgeseg.runtime.product import Product
+from edgeseg.base.progress import ignore
 from edgeseg.runtime.recipes.changeover import Running
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.warm_sessions import WarmSessions
+from edgeseg.runtime.run.product import Product
 from tests.doubles.rig import Rig
 from tests.support.recipe_folders import CPU
 

@@ -5,10 +5,10 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.judgement import Verdict
-from edgeseg.contract.prediction import Prediction, Region
+from edgeseg.decision.judgement import Verdict
+from edgeseg.decision.prediction import Prediction, Region
 from edgeseg.runtime.drift.watch import DriftState
-from edgeseg.runtime.records import (
+from edgeseg.runtime.events.records import (
     STAGES,
     FrameResult,
     PipelineSnapshot,

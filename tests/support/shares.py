@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.model.artefact import Artefact
 from edgeseg.model.moments import Moments
 from tests.support.small_models import SMALL, write_plate
 

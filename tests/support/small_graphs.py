@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from edgeseg.contract.metadata import KEY, ModelMetadata
+from edgeseg.modelfile.metadata import KEY, ModelMetadata
 from tests.support.brightness_model import brightness_metadata, hashed
 
 SIZE_HW, GRID_HW = (32, 48), (4, 6)

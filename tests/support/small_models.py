@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.synthetic.scene import SceneGenerator, write_dataset
 from edgeseg.fitting.fitting import FitOptions, fit
+from edgeseg.model.artefact import Artefact
 
 SIZE_HW = (96, 96)
 SMALL = FitConfig(

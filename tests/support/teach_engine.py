@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from edgeseg.artefact.container import sealed_header
-from edgeseg.artefact.header import KEY, SCHEMA, calibration_facts, read_floats, read_header
-from edgeseg.contract.ignored import drawn_regions
-from edgeseg.contract.images import images_in, read_image, resize_image, write_image
-from edgeseg.contract.score_statistics import ScoreStatistics
-from edgeseg.contract.seal import seal_file
+from edgeseg.base.errors import EdgesegError
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import EdgesegError
-from edgeseg.evaluation.planted_scores import PlantedScores
-from edgeseg.evaluation.threshold import Calibration, GoodImageScores, calibrate
+from edgeseg.decision.calibration import Calibration, GoodImageScores, calibrate
+from edgeseg.decision.planted_scores import PlantedScores
+from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.fitting.spaces import settle_geometry
+from edgeseg.modelfile.container import sealed_header
+from edgeseg.modelfile.header import KEY, SCHEMA, calibration_facts, read_floats, read_header
+from edgeseg.modelfile.seal import seal_file
 from edgeseg.teach import engine, work
 from edgeseg.teach.project import Project, ProjectSettings
+from edgeseg.vision.ignored import drawn_regions
+from edgeseg.vision.images import images_in, read_image, resize_image, write_image
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 

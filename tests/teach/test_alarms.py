@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgeseg.contract.prediction import Region
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.decision.prediction import Region
 from edgeseg.teach import alarms as alarms_module
 from edgeseg.teach.alarms import Alarms, alarm_of
 from tests.support.scored_frames import make_result

@@ -6,11 +6,11 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.contract.images import write_image
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.teach.camera import Camera, Repeated, open_as_camera, rgb
 from edgeseg.teach.meters import Meters
+from edgeseg.vision.images import write_image
 from tests.support.small_models import frames
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import edgeseg.runtime
-from edgeseg.contract.images import write_image
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
 from edgeseg.fitting.graph import at_hand
 from edgeseg.fitting.graph.at_hand import cache_path
 from edgeseg.fitting.graph.backbone_graph import read_facts
 from edgeseg.fitting.options import FitOptions
 from edgeseg.teach import engine
+from edgeseg.vision.images import write_image
 from tests.support import REPO
 from tests.support.small_models import frames, write_plate
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeseg.contract.images import write_image
+from edgeseg.vision.images import write_image
 from tests.doubles.chromium import Browser, Tab
 from tests.doubles.fake_teach import scene
 from tests.doubles.gige_camera import SERIAL, gige_camera

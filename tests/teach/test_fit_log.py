@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.contract.images import write_image
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.teach.fit_log import FitLog
 from edgeseg.teach.project import Project
 from edgeseg.teach.service import TeachService
 from edgeseg.teach.versions import Versions
+from edgeseg.vision.images import write_image
 from tests.support import REPO
 from tests.support.teach_engine import CHILD, part, write_project
 

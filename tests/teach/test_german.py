@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from edgeseg.contract.images import write_image
 from edgeseg.teach.page_files import texts
 from edgeseg.teach.said import recognised
+from edgeseg.vision.images import write_image
 from tests.doubles.chromium import Browser, Tab
 from tests.doubles.fake_teach import scene
 from tests.doubles.person import DESK, LONG_S, collect, fit, judge, run

@@ -1,6 +1,6 @@
 """What the Judge tab says of parts that were pictured more than once."""
 
-from edgeseg.contract.metadata import Thresholds
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.teach.judging import judged
 from edgeseg.teach.report import GoodScore, Report
 from edgeseg.teach.said import recognised

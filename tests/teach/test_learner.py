@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeseg.contract.images import images_in, read_image, write_image
-from edgeseg.contract.versions import Intent
+from edgeseg.modelfile.versions import Intent
 from edgeseg.runtime import open as open_model
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach import engine
@@ -20,6 +19,7 @@ from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
 from edgeseg.teach.versions import Versions
 from edgeseg.teach.work import Work
+from edgeseg.vision.images import images_in, read_image, write_image
 from tests.support.teach_engine import ENGINE, part, write_project
 
 TELLING = SimpleNamespace(

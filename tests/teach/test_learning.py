@@ -3,12 +3,12 @@
 import os
 from types import SimpleNamespace
 
-from edgeseg.contract.images import images_in, write_image
 from edgeseg.teach import engine
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Feedback, new_mark
 from edgeseg.teach.fit_job import fit
 from edgeseg.teach.learning import next_version
+from edgeseg.vision.images import images_in, write_image
 from tests.support import teach_engine
 from tests.support.teach_engine import part, write_project
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeseg.contract.images import write_image
+from edgeseg.vision.images import write_image
 from tests.doubles.chromium import Browser
 from tests.doubles.fake_teach import HEIGHT, WIDTH
 from tests.doubles.person import DESK, collect, fit

@@ -5,13 +5,13 @@ from itertools import product
 
 import pytest
 
-from edgeseg.contract.images import write_image
-from edgeseg.errors import UsageError
-from edgeseg.progress import ignore
+from edgeseg.base.errors import UsageError
+from edgeseg.base.progress import ignore
 from edgeseg.teach.alarms import Alarm, Alarms
 from edgeseg.teach.feedback import Author, Feedback, new_mark
 from edgeseg.teach.marks import Marks
 from edgeseg.teach.project import Project
+from edgeseg.vision.images import write_image
 from tests.support.teach_engine import part
 
 ID = "0000000000150-000000"

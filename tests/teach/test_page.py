@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.contract.images import write_image
+from edgeseg.vision.images import write_image
 from tests.doubles.chromium import Browser
 from tests.doubles.fake_teach import WIDTH
 from tests.doubles.fakes import wait

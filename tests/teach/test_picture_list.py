@@ -5,9 +5,7 @@ import os
 
 import pytest
 
-from edgeseg.contract import images
-from edgeseg.contract.images import encode_png, write_image
-from edgeseg.progress import ignore
+from edgeseg.base.progress import ignore
 from edgeseg.teach import alarms as alarms_module
 from edgeseg.teach import feedback as feedback_module
 from edgeseg.teach import folder_list, likeness
@@ -17,6 +15,8 @@ from edgeseg.teach.marks import Marks
 from edgeseg.teach.picture_list import MOST, PAGE, PictureList
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
+from edgeseg.vision import images
+from edgeseg.vision.images import encode_png, write_image
 from tests.support.teach_engine import part
 
 MANY = 250

@@ -6,11 +6,11 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.contract.images import encode_jpeg, encode_png, read_image
-from edgeseg.contract.picture_size import MAX_PIXELS, PNG
-from edgeseg.errors import DatasetError, UsageError
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.teach.pictures import Limits, Pictures, StaysOutError
 from edgeseg.teach.project import Project
+from edgeseg.vision.images import encode_jpeg, encode_png, read_image
+from edgeseg.vision.picture_size import MAX_PIXELS, PNG
 from tests.support.picture_bytes import png_chunk
 from tests.support.small_models import frames
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.teach.project import Project, ProjectSettings, RegionSettings
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Feedback, Mark, Marked, new_mark
 from edgeseg.teach.quarantine import quota, sort_out, without_worst

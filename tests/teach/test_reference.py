@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.contract.images import write_image
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.teach import engine
 from edgeseg.teach.fit_job import fit
 from edgeseg.teach.project import Project, RegionSettings
 from edgeseg.teach.reference import draw, reference, view
 from edgeseg.teach.service import TeachService
+from edgeseg.vision.images import write_image
 from tests.support.teach_engine import CHILD, part, write_project
 from tests.teach.test_learner import TELLING
 

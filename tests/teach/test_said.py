@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from edgeseg.contract.metadata import Thresholds
-from edgeseg.contract.operating_point import guarantee
+from edgeseg.decision.operating_point import guarantee
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.teach.page_files import texts
 from edgeseg.teach.said import recognised, told
 from tests.support import REPO
@@ -20,8 +20,8 @@ SPEAKERS = (
     "edgeseg/teach/*.py",
     "edgeseg/fitting/*.py",
     "edgeseg/fitting/graph/*.py",
-    "edgeseg/contract/loss.py",
-    "edgeseg/contract/operating_point.py",
+    "edgeseg/decision/loss.py",
+    "edgeseg/decision/operating_point.py",
     "runtime/web/site_server.py",
 )
 # What the page never shows, or has words of its own for in texts.json.

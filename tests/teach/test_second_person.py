@@ -7,9 +7,8 @@ from functools import partial
 
 import pytest
 
-from edgeseg.contract.images import images_in
-from edgeseg.contract.loss import loss_between
-from edgeseg.errors import EdgesegError, UsageError
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.decision.loss import loss_between
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach import engine, planted_copies
 from edgeseg.teach import service as teach_service
@@ -22,6 +21,7 @@ from edgeseg.teach.report import read_report, store_report
 from edgeseg.teach.said import recognised
 from edgeseg.teach.service import TeachService
 from edgeseg.teach.versions import Versions
+from edgeseg.vision.images import images_in
 from tests.support import teach_engine
 from tests.support.commands import run, succeed
 from tests.support.teach_engine import CHILD, ENGINE, part, write_project

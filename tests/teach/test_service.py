@@ -8,18 +8,18 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from edgeseg import leftovers
-from edgeseg.contract import versions as contract_versions
-from edgeseg.contract.images import decode_image, write_image
-from edgeseg.errors import UsageError
-from edgeseg.files import write_json
-from edgeseg.leftovers import temporary_name
+from edgeseg.base import leftovers
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import write_json
+from edgeseg.base.leftovers import temporary_name
+from edgeseg.modelfile import versions as contract_versions
 from edgeseg.runtime.recipes.approval import read_expected
 from edgeseg.runtime.recipes.recipe import read_recipe
 from edgeseg.teach import versions
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.project import Project
 from edgeseg.teach.service import TeachService
+from edgeseg.vision.images import decode_image, write_image
 from tests.support.teach_engine import CHILD, part, write_project
 
 

@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("cryptography", reason="needs cryptography: pip install edgeseg[sign]")
 
-from edgeseg.contract.images import write_image
-from edgeseg.contract.signature import sign
-from edgeseg.contract.signing_keys import make_keys
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.modelfile.signature import sign
+from edgeseg.modelfile.signing_keys import make_keys
 from edgeseg.teach.service import TeachService
+from edgeseg.vision.images import write_image
 from tests.support.commands import succeed
 from tests.support.teach_engine import CHILD, part, write_project
 

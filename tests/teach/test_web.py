@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.runtime.web.access import Access
 from edgeseg.teach import uploads, web
 from edgeseg.teach.web import MAX_UPLOAD, WebOptions, routes_of, serve

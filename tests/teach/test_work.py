@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.teach.project import Project
 from edgeseg.teach.work import Work
 
@@ -115,7 +115,8 @@ def test_a_killed_child_is_a_failure_of_one_sentence(project):
 
 def test_what_a_killed_service_left_is_swept_by_the_next(project):
     code = (
-        "import os, sys; from pathlib import Path; from edgeseg.files import temporary_folder\n"
+        "import os, sys; from pathlib import Path\n"
+        "from edgeseg.base.files import temporary_folder\n"
         f"with temporary_folder(Path({str(project.folder)!r}), name='fit'): os._exit(9)"
     )
     os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code])

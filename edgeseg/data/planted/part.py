@@ -13,8 +13,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import resize_image, resize_mask
 from edgeseg.data.planted.shapes import Mask, Plane, depth_of
+from edgeseg.vision.images import resize_image, resize_mask
 
 _SIDE = 256  # pixels of the longer side that parts are looked for at
 _BORDER = 0.04  # of the shorter side: the frame around the picture that shows no part

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.data.planted.kinds import KINDS
 from edgeseg.data.planted.part import Background
 from edgeseg.data.planted.shapes import Shape
 from edgeseg.data.planted.sites import Good, Site
-from edgeseg.errors import DatasetError, UsageError
 
 SMALLEST = 1 / 1024  # of the picture: one cell of a grid of 32x32, 8x8 pixels of 256x256
 LARGEST = 0.04

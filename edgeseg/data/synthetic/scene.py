@@ -7,11 +7,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import write_image
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import resolved, temporary_folder, write_json
 from edgeseg.data.synthetic.defects import DEFECTS, damage
 from edgeseg.data.synthetic.part import Part, Plane, make_part
-from edgeseg.errors import UsageError
-from edgeseg.files import resolved, temporary_folder, write_json
+from edgeseg.vision.images import write_image
 
 KINDS = tuple(DEFECTS)
 

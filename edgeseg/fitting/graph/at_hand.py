@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.files import temporary_folder
+from edgeseg.base.plain import Malformed
+from edgeseg.base.progress import Note, ignore
 from edgeseg.config import FitConfig
-from edgeseg.contract.plain import Malformed
-from edgeseg.errors import EdgesegError, RuntimeFailure
-from edgeseg.files import temporary_folder
 from edgeseg.fitting.feature_space import with_context
 from edgeseg.fitting.graph.backbone_graph import BackboneGraph
 from edgeseg.fitting.graph.graph_facts import KEY, SHAPING, GraphFacts, difference
-from edgeseg.progress import Note, ignore
+from edgeseg.model.artefact import Artefact
 from edgeseg.runtime.backends.onnx_properties import embedded_text
 
 FOLDER = "edgeseg_backbones"  # that packages of graphs install into: see release/backbones.py

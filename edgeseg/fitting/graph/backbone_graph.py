@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.plain import Malformed
 from edgeseg.config import FitConfig
-from edgeseg.contract.plain import Malformed
-from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.fitting.feature_space import FeatureSpace, checked_settings, with_context
 from edgeseg.fitting.graph.graph_facts import KERNELS, KEY, GraphFacts, difference
+from edgeseg.model.artefact import Artefact
 from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import embedded_features
 from edgeseg.model.predictor import Embedder

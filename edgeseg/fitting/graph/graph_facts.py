@@ -7,12 +7,12 @@ of, and it cannot be run: its metadata stand under another key than those of a m
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.config import FitConfig
-from edgeseg.contract.plain import Malformed, parse_json, record
-from edgeseg.contract.seal import KEY as SEAL
-from edgeseg.contract.seal import check_text, sealed_json
-from edgeseg.errors import UsageError
 from edgeseg.model.weights_origin import WeightsOrigin
+from edgeseg.modelfile.seal import KEY as SEAL
+from edgeseg.modelfile.seal import check_text, sealed_json
 
 KEY = "edgeseg-backbone"  # of the property
 SCHEMA = 1

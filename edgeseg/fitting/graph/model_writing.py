@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.artefact.artefact import Artefact, load_artefact
-from edgeseg.artefact.model_metadata import describe_model
-from edgeseg.contract.metadata import KEY, ModelMetadata
-from edgeseg.contract.plain import Malformed
-from edgeseg.contract.precisions import EXACT
-from edgeseg.contract.versions import replacing
+from edgeseg.base.errors import ExportError, RuntimeFailure, UsageError, VerificationError
+from edgeseg.base.files import file_sha256, resolved
+from edgeseg.base.plain import Malformed
+from edgeseg.base.progress import Note, ignore
 from edgeseg.data.synthetic.scene import SceneGenerator
-from edgeseg.errors import ExportError, RuntimeFailure, UsageError, VerificationError
-from edgeseg.files import file_sha256, resolved
 from edgeseg.fitting.graph.at_hand import graph_of_model
 from edgeseg.fitting.graph.backbone_graph import BackboneGraph
+from edgeseg.model.artefact import Artefact, load_artefact
 from edgeseg.model.gaussian_head import GaussianHead
-from edgeseg.progress import Note, ignore
+from edgeseg.model.model_metadata import describe_model
+from edgeseg.modelfile.metadata import KEY, ModelMetadata
+from edgeseg.modelfile.precisions import EXACT
+from edgeseg.modelfile.versions import replacing
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.kept_choice import earlier_choice
 from edgeseg.runtime.backends.model_file import stage_sidecar

@@ -12,9 +12,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.ignored import drawn_regions, outlines
-from edgeseg.contract.locate import Silhouette
-from edgeseg.contract.pose import Polygon, Pose, of_centres
+from edgeseg.vision.ignored import drawn_regions, outlines
+from edgeseg.vision.locate import Silhouette
+from edgeseg.vision.pose import Polygon, Pose, of_centres
 
 _MARGIN = 0.05  # of the picture's longer side around all that good parts cover: burrs are defects
 # Cells that a region touches do not count, and every cell that a part touches has to: a diagonal.

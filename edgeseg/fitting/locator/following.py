@@ -8,10 +8,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.anchor import Anchor
-from edgeseg.contract.geometry import PLAIN, Geometry, Pose
-from edgeseg.contract.locate import Blob
-from edgeseg.contract.pose import of_centres
+from edgeseg.vision.anchor import Anchor
+from edgeseg.vision.geometry import PLAIN, Geometry, Pose
+from edgeseg.vision.locate import Blob
+from edgeseg.vision.pose import of_centres
 
 MOVED_AND_FOUND = 40  # good images
 COMPARED = 16  # of them with each other, all in memory

@@ -12,21 +12,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.anchor import (
-    BLOBS,
-    LOOKING_AROUND,
-    Anchor,
-    anchor_pictures,
-    parse_anchor,
-)
-from edgeseg.contract.geometry import Geometry
-from edgeseg.contract.locate import Blob, Piece, Silhouette, Turns, silhouette_of
-from edgeseg.contract.operating_point import conformal_threshold
-from edgeseg.contract.picture_size import MAX_PIXELS
-from edgeseg.contract.places import Places
-from edgeseg.contract.pose import Polygon, Pose, Roi, wrapped
+from edgeseg.base.errors import UsageError
+from edgeseg.base.progress import Note
 from edgeseg.data.samples import Sample, read_picture
-from edgeseg.errors import UsageError
+from edgeseg.decision.operating_point import conformal_threshold
 from edgeseg.fitting.locator.background import background, share_of
 from edgeseg.fitting.locator.following import (
     COMPARED,
@@ -35,7 +24,18 @@ from edgeseg.fitting.locator.following import (
     follows,
     scatter_located,
 )
-from edgeseg.progress import Note
+from edgeseg.vision.anchor import (
+    BLOBS,
+    LOOKING_AROUND,
+    Anchor,
+    anchor_pictures,
+    parse_anchor,
+)
+from edgeseg.vision.geometry import Geometry
+from edgeseg.vision.locate import Blob, Piece, Silhouette, Turns, silhouette_of
+from edgeseg.vision.picture_size import MAX_PIXELS
+from edgeseg.vision.places import Places
+from edgeseg.vision.pose import Polygon, Pose, Roi, wrapped
 
 Read = Callable[[Sample], NDArray[np.uint8]]
 LOOKED_AT = 200  # good images, from all over the list

@@ -9,23 +9,10 @@ from typing import Any
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from edgeseg.artefact.artefact import (
-    WRONG_VALUES,
-    Artefact,
-    stored_weights,
-    under,
-    write_tensors,
-)
-from edgeseg.artefact.container import UNSEALED, read_container
-from edgeseg.artefact.header import unless_memory
-from edgeseg.artefact.history import FittedData
-from edgeseg.artefact.values import check_values
+from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.plain import Malformed, record
 from edgeseg.config import FitConfig
-from edgeseg.contract.appearance import GoodAppearance
-from edgeseg.contract.part_groups import Thumbnails
-from edgeseg.contract.plain import Malformed, record
 from edgeseg.data.datasets import Dataset
-from edgeseg.errors import ArtefactError, UsageError
 from edgeseg.fitting.checkpoint import Collected, describe_pass, difference
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace, check_size, largest_stride
@@ -33,9 +20,22 @@ from edgeseg.fitting.fitting import finish, fitted_data, share_facts
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.spaces import settle_geometry
+from edgeseg.model.artefact import (
+    WRONG_VALUES,
+    Artefact,
+    stored_weights,
+    under,
+    write_tensors,
+)
 from edgeseg.model.backbones import embedded_features
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights_origin import WeightsOrigin
+from edgeseg.modelfile.container import UNSEALED, read_container
+from edgeseg.modelfile.header import unless_memory
+from edgeseg.modelfile.history import FittedData
+from edgeseg.modelfile.values import check_values
+from edgeseg.vision.appearance import GoodAppearance
+from edgeseg.vision.part_groups import Thumbnails
 
 SCHEMA = 2
 KEY = "edgeseg-shard"

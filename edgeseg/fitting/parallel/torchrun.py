@@ -22,7 +22,7 @@ import torch.distributed as dist
 import torch.distributed.nn
 from numpy.typing import NDArray
 
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
 from edgeseg.fitting.group import ALONE, CHUNK_BYTES, Group
 from edgeseg.model.parallel import THREADS_VARIABLE
 

@@ -24,8 +24,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.errors import UsageError
 from edgeseg.config import FitConfig
-from edgeseg.errors import UsageError
 from edgeseg.model.factors import inverse_lower, ridge_number, with_diagonal
 from edgeseg.model.moments import Floats, Moments
 from edgeseg.model.parallel import in_parallel

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from edgeseg.base.files import write_json
 from edgeseg.config import FitConfig
-from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.evaluation.panels import contact_sheet, render_panel
-from edgeseg.files import write_json
 from edgeseg.fitting.screening.outliers import EXPECTED_BY_CHANCE
 from edgeseg.fitting.screening.screen import Screening, Suspect
+from edgeseg.vision.images import write_image
 
 MOST_PICTURES = 24
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.files import size_text
+from edgeseg.base.progress import Progress, ignore
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
-from edgeseg.errors import EdgesegError
-from edgeseg.files import size_text
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.options import FitOptions
@@ -25,7 +26,6 @@ from edgeseg.fitting.screening.outliers import Yardstick, cut_for
 from edgeseg.model.factors import Factors
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_scores
-from edgeseg.progress import Progress, ignore
 
 FEWEST = 8  # images: fewer do not tell what is usual
 MOST_ROUNDS = 10

@@ -12,8 +12,7 @@ import time
 from contextlib import suppress
 from ctypes import c_uint64, c_void_p
 
-from edgeseg.contract.prediction import Channels
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.capture.aravis.discovery import discover, named
 from edgeseg.runtime.capture.aravis.library import (
     AUTO_OFF,
@@ -31,6 +30,7 @@ from edgeseg.runtime.capture.captures import Grab, Wait
 from edgeseg.runtime.capture.frame_buffer import INCOMPLETE, UNDERRUN, UNREADABLE
 from edgeseg.runtime.capture.liveness import Arrival, ReadClock
 from edgeseg.runtime.capture.stream_clock import StreamClock
+from edgeseg.vision.frames import Channels
 
 _BUFFERS = 8  # frames that the library may hold while the reader waits for room
 _POP_S = 0.1  # how soon the end of the run is noticed

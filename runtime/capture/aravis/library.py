@@ -17,7 +17,7 @@ from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint,
 from functools import cache
 from typing import Any
 
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
 
 NAMES = ("libaravis-0.8.so.0", "libaravis-0.8.0.dylib")
 MISSING = (

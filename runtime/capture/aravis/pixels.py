@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import to_8_bit
-from edgeseg.contract.prediction import Channels
+from edgeseg.vision.frames import Channels
+from edgeseg.vision.images import to_8_bit
 
 
 class PixelFormat(NamedTuple):

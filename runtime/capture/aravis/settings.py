@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.runtime.capture.captures import Trigger
 
 _NUMBERS = ("exposure_us", "gain", "fps", "packet_size")

@@ -7,6 +7,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from edgeseg.base.errors import UsageError
 from edgeseg.bench.choices.__main__ import Setting, Trials, main
 from edgeseg.bench.choices.tables import Comparison, Figures
 from edgeseg.bench.choices.trial import (
@@ -18,7 +19,6 @@ from edgeseg.bench.choices.trial import (
 )
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import UsageError
 from edgeseg.evaluation.evaluate import evaluate
 from edgeseg.fitting.fitting import fit
 from edgeseg.model.predictor import torch_predictor

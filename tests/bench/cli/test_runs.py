@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeseg.base.errors import DatasetError, EdgesegError, UsageError
 from edgeseg.bench.compare.candidates import CompareOptions, OurModel
 from edgeseg.bench.compare.compare import run_compare
 from edgeseg.bench.compare.peer_environment import find_python
@@ -27,7 +28,6 @@ from edgeseg.bench.paper.parts import PaperOptions
 from edgeseg.bench.paper.results import ABLATION
 from edgeseg.data.datasets import open_dataset, read_sample
 from edgeseg.data.synthetic.scene import KINDS
-from edgeseg.errors import DatasetError, EdgesegError, UsageError
 from tests.support.bench_tables import by_column
 
 MODEL = OurModel.of("mobilenet_v3_small", "edge", ("fp32",), size_hw=(64, 64))
@@ -99,9 +99,9 @@ def test_paper_end_to_end(plate: Path, tmp_path: Path) -> None:
 def test_backbones_without_weights_are_named_and_not_faked(
     plate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from edgeseg.base.errors import WeightsError
     from edgeseg.bench.harness import weights
     from edgeseg.bench.paper import experiments, paper
-    from edgeseg.errors import WeightsError
 
     def missing(*_: object, **__: object) -> None:
         raise WeightsError("no weights for wide_resnet50_2")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgeseg.base.errors import DatasetError
 from edgeseg.bench.compare.files import (
     REFUSED,
     Judgement,
@@ -14,13 +15,12 @@ from edgeseg.bench.compare.files import (
     calibrating_session,
     export_and_judge,
 )
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.metrics import stored_metrics
-from edgeseg.contract.score_statistics import ScoreStatistics
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import DatasetError
+from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.export import candidates
 from edgeseg.export.precision.tolerances import Tolerance
+from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support.brightness_model import brightness_metadata
 from tests.support.export_models import SHORT, artefact, data, names, remember_traces

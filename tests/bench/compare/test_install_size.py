@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from edgeseg.base.errors import EdgesegError
 from edgeseg.bench.compare.install_size import installed, main
-from edgeseg.errors import EdgesegError
 
 
 def write_package(site: Path, name: str, *, size: int, requires: tuple[str, ...] = ()) -> None:

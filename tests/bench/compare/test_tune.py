@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from onnx import ModelProto
 from torch import nn
 
+from edgeseg.base.errors import EdgesegError, ExportError, UsageError
+from edgeseg.base.progress import silent
 from edgeseg.bench.compare import grid
 from edgeseg.bench.compare.candidates import TuneOptions
 from edgeseg.bench.compare.choice import BEST, SLOW, WITHIN, choose
@@ -22,14 +24,12 @@ from edgeseg.bench.compare.tune import run_tune
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.cli.tune_command import tune
 from edgeseg.config import FitConfig
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.errors import EdgesegError, ExportError, UsageError
 from edgeseg.export import candidates, onnx_export
 from edgeseg.export.graph import GraphOptions, build_graph
 from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.model.backbones import BACKBONES, BackboneSpec, Tap
 from edgeseg.model.reference import ReferenceModel
-from edgeseg.progress import silent
+from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.session_options import SessionOptions

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgeseg.base.errors import UsageError
 from edgeseg.bench.harness.figures import Dot, Line, bars, curves, pareto, pareto_front
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Figure, Report, read_report, write_page, write_report
 from edgeseg.bench.harness.tabular import Column, Table
-from edgeseg.contract.images import write_image
-from edgeseg.errors import UsageError
+from edgeseg.vision.images import write_image
 
 TABLE = Table(
     title="Speed & <size>",

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from edgeseg.base.errors import UsageError
 from edgeseg.bench.harness.sampling import mean_std, percentiles, ratio_of
-from edgeseg.errors import UsageError
 
 
 def test_a_constant_ratio_has_no_uncertainty() -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from edgeseg.base.errors import UsageError
 from edgeseg.bench.harness.tabular import Column, Table, column, table_of
-from edgeseg.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from edgeseg.base.errors import UsageError
 from edgeseg.bench.harness.units import FAILED, Store, Unit, duration_text, run_units
-from edgeseg.errors import UsageError
 
 
 class Bench:

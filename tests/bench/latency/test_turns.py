@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper
 
+from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.bench.latency import turns
 from edgeseg.bench.latency.cold_start import cold_start
 from edgeseg.bench.latency.runners import open_runner, size_on_disk
 from edgeseg.bench.latency.timing import candidates_of
 from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
 from edgeseg.cli.bench_commands import bench
-from edgeseg.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.choose import BACKENDS
 from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.doubles.fakes import BrightnessSession

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch.nn import functional
 
+from edgeseg.base.errors import UsageError
 from edgeseg.bench.harness.accuracy import open_limited
 from edgeseg.bench.paper.distances_over_k import FULL, Variant, distance_grids, eigenvalues
 from edgeseg.bench.paper.features import FeatureBank, Projector, build_bank, resize_matrix
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import load_batches
-from edgeseg.errors import UsageError
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.embedding import embedding_matrix
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from edgeseg.base.errors import EdgesegError
 from edgeseg.bench.harness.tabular import Cell, Column, Table
 from edgeseg.bench.results.model_tables import all_models, few_models
 from edgeseg.bench.results.tables import BLOCKS, documents, main, with_tables
-from edgeseg.errors import EdgesegError
 from tests.support import REPO
 
 RESULTS = REPO / "bench" / "results"

@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from tests.endurance.fuzz.cases import Finding, Tally, limit_memory, run_cases
 from tests.endurance.fuzz.formats import FORMATS
 from tests.endurance.report import write_rows

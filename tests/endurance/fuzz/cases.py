@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
 from tests.endurance.fuzz.format import Format
 from tests.endurance.fuzz.formats import FORMATS
 from tests.endurance.fuzz.mutators import BLIND, change_json, sealed_again

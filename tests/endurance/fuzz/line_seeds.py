@@ -110,8 +110,8 @@ def regions(folder: Path) -> Iterator[Seed]:
 
 def signatures(folder: Path) -> Iterator[Seed]:
     """A signature and the key that it is held against."""
-    from edgeseg.contract.signature import sign, signature_path
-    from edgeseg.contract.signing_keys import make_keys
+    from edgeseg.modelfile.signature import sign, signature_path
+    from edgeseg.modelfile.signing_keys import make_keys
 
     model = folder / "part.edgeseg"
     model.write_bytes((KEPT / "part.edgeseg").read_bytes()[:1000])  # any file can be signed

@@ -8,13 +8,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.contract.anchor import Anchor, anchor_pictures
-from edgeseg.contract.geometry import Geometry, Roi
-from edgeseg.contract.metadata import Decision, ModelMetadata, ScoreRule, TileLayout
-from edgeseg.contract.places import Places
+from edgeseg.modelfile.metadata import Decision, ModelMetadata, ScoreRule, TileLayout
+from edgeseg.vision.anchor import Anchor, anchor_pictures
+from edgeseg.vision.geometry import Geometry, Roi
+from edgeseg.vision.places import Places
 
 if TYPE_CHECKING:
-    from edgeseg.artefact.artefact import Artefact
+    from edgeseg.model.artefact import Artefact
 
 _CAMERA_HW = (48, 64)
 _ANGLES = (-4.0, 0.0, 4.0)
@@ -58,8 +58,8 @@ def geometry() -> Geometry:
 
 def located_artefact(kept: "Artefact") -> "Artefact":
     """A fitted model with all of it."""
-    from edgeseg.artefact.history import entry
-    from edgeseg.evaluation.planted_scores import PlantedScores
+    from edgeseg.decision.planted_scores import PlantedScores
+    from edgeseg.modelfile.history import entry
 
     planted = PlantedScores(
         scores=np.array([2.5, 7.0], np.float32),

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
+from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.model_file import BackendUnavailable
 from tests.endurance.fuzz.format import lay, write
 from tests.endurance.fuzz.located import camera_picture
@@ -31,8 +31,8 @@ def looked(told: ModelMetadata) -> ModelMetadata:
 
 
 def read_artefact(data: bytes, seed: Seed, folder: Path) -> object:
-    from edgeseg.artefact.artefact import load_artefact
     from edgeseg.cli.threshold_evidence import read_evidence
+    from edgeseg.model.artefact import load_artefact
 
     path = write(data, folder, "part.edgeseg")
     told_by_info(path)
@@ -85,9 +85,9 @@ def read_checkpoint(data: bytes, seed: Seed, folder: Path) -> object:
 @cache
 def _kept_fit() -> tuple[Any, dict[str, Any]]:
     """The features that the kept checkpoint is of, and what it calls itself."""
-    from edgeseg.artefact.artefact import load_artefact
-    from edgeseg.artefact.container import read_container
     from edgeseg.fitting.feature_space import FeatureSpace
+    from edgeseg.model.artefact import load_artefact
+    from edgeseg.modelfile.container import read_container
 
     space = FeatureSpace.of(load_artefact(KEPT / "part.edgeseg"))
     header = read_container(KEPT / "part.parts" / "0-of-1.moments", "edgeseg-checkpoint").header

@@ -10,8 +10,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from edgeseg.contract.images import IMAGE_SUFFIXES
-from edgeseg.contract.metadata import ModelMetadata
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.vision.images import IMAGE_SUFFIXES
 
 REPO = Path(__file__).resolve().parents[3]
 KEPT = REPO / "tests" / "kept" / "0.1.0"
@@ -35,7 +35,7 @@ def kept(name: str) -> Seed:
 
 def artefacts(folder: Path) -> Iterator[Seed]:
     """One without a hash, one with, and one that looks for its part."""
-    from edgeseg.artefact.artefact import load_artefact, save_artefact
+    from edgeseg.model.artefact import load_artefact, save_artefact
     from tests.endurance.fuzz.located import located_artefact
 
     yield kept("part.edgeseg")
@@ -48,8 +48,8 @@ def artefacts(folder: Path) -> Iterator[Seed]:
 def _rewritten(kept: Path, key: str, folder: Path, **more: object) -> Seed:
     from safetensors.numpy import load_file
 
-    from edgeseg.artefact.artefact import write_tensors
-    from edgeseg.artefact.container import read_container
+    from edgeseg.model.artefact import write_tensors
+    from edgeseg.modelfile.container import read_container
 
     header = read_container(kept, key).header | {"schema": 2, **more}
     write_tensors(folder / kept.name, load_file(kept), key=key, header=header)
@@ -98,8 +98,8 @@ def graphs(folder: Path) -> Iterator[Seed]:
 
 def backbones(folder: Path) -> Iterator[Seed]:
     """The graph of a backbone, made of a model's."""
-    from edgeseg.artefact.artefact import load_artefact
     from edgeseg.fitting.graph.graph_facts import KEY, GraphFacts
+    from edgeseg.model.artefact import load_artefact
     from edgeseg.runtime.backends.onnx_message import with_constants, with_property
     from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
@@ -140,7 +140,7 @@ def _told(name: str) -> ModelMetadata:
 
 def plans(folder: Path) -> Iterator[Seed]:
     """Sidecars that describe a plan, and a plan that one describes."""
-    from edgeseg.contract.metadata import PlanFacts
+    from edgeseg.modelfile.metadata import PlanFacts
 
     plan = bytes(range(256)) * 4  # nobody here can look into one
     facts = PlanFacts(

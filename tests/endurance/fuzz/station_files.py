@@ -5,7 +5,7 @@ import io
 import shutil
 from pathlib import Path
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from tests.endurance.fuzz.format import write
 from tests.endurance.fuzz.seeds import KEPT, Seed
 
@@ -47,7 +47,7 @@ def read_station_file(data: bytes, seed: Seed, folder: Path) -> object:
     import click
 
     from edgeseg.runtime.capture.sources import parse_source
-    from edgeseg.runtime.options import read_options
+    from edgeseg.runtime.settings.options import read_options
     from edgeseg.runtime.stream import stream
 
     path, said = write(data, folder, seed.name), io.StringIO()
@@ -75,14 +75,14 @@ def read_project_file(data: bytes, seed: Seed, folder: Path) -> object:
 
 def read_regions_file(data: bytes, seed: Seed, folder: Path) -> object:
     """Polygons that do not matter."""
-    from edgeseg.contract.ignored import read_regions
+    from edgeseg.vision.ignored import read_regions
 
     return read_regions(write(data, folder, seed.name))
 
 
 def read_signed(data: bytes, seed: Seed, folder: Path) -> object:
     """A damaged signature or key is never believed; a public key of before is beside it."""
-    from edgeseg.contract.signature import check_signature
+    from edgeseg.modelfile.signature import check_signature
 
     write(data, folder, seed.name)
     try:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.errors import ExportError
+from edgeseg.base.errors import ExportError
 from edgeseg.export.engine.build import build_engine
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import find_gpu
+from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import BackendUnavailable, onnx_beside, plan_metadata
 from edgeseg.runtime.backends.plan_check import check_gpu, import_builder

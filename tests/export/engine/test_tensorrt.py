@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from edgeseg.contract.metadata import ModelMetadata, PlanFacts
-from edgeseg.errors import ExportError, UsageError
+from edgeseg.base.errors import ExportError, UsageError
 from edgeseg.export.engine.build import build_engine
 from edgeseg.export.engine.options import EngineOptions
+from edgeseg.modelfile.metadata import ModelMetadata, PlanFacts
 from edgeseg.runtime.backends.model_file import BackendUnavailable, plan_metadata
 from edgeseg.runtime.backends.plan_check import check_gpu
 from tests.doubles.fake_tensorrt_builder import PLAN, FakeConfig, FakeCuda, FakeTensorRt

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from edgeseg.errors import ExportError
+from edgeseg.base.errors import ExportError
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
 from edgeseg.export.precision.half import HalfPlan, emulated, to_half
 from edgeseg.export.precision.int8 import run_exactly

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from onnx import ModelProto, numpy_helper
 
-from edgeseg.artefact.artefact import Artefact
+from edgeseg.base.progress import ignore, silent
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.export.graph import GraphOptions, initializers, save_graph
@@ -28,8 +28,8 @@ from edgeseg.export.precision.refit import (
 )
 from edgeseg.export.sessions import installed_runs
 from edgeseg.export.verify import head_error
+from edgeseg.model.artefact import Artefact
 from edgeseg.model.predictor import Embedder
-from edgeseg.progress import ignore, silent
 from tests.support.export_models import SHORT, artefact, data, good_frames, run, traced
 
 GLOBAL = SHORT.with_options({"share": 1, "covariance": "global"})

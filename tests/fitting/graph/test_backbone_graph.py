@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import edgeseg.runtime
-from edgeseg.artefact.artefact import Artefact, load_artefact, save_artefact, sorted_prints
-from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError, WeightsError
+from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError, WeightsError
+from edgeseg.base.progress import ignore
 from edgeseg.export.backbone_export import export_backbone
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import fit_in
@@ -16,7 +16,7 @@ from edgeseg.fitting.graph.backbone_graph import BackboneGraph, read_facts
 from edgeseg.fitting.graph.graph_facts import SHAPING, difference
 from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import merge_models, update
-from edgeseg.progress import ignore
+from edgeseg.model.artefact import Artefact, load_artefact, save_artefact, sorted_prints
 from tests.support.backbone_graphs import OPTIONS, good, graph, graph_path, taught
 from tests.support.export_models import SHORT, artefact, data, good_frames, weights
 

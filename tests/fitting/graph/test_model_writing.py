@@ -8,16 +8,16 @@ import onnx
 import pytest
 
 import edgeseg.runtime
-from edgeseg.artefact.artefact import Artefact, save_artefact
-from edgeseg.contract.geometry import Geometry
-from edgeseg.errors import ExportError, UsageError, VerificationError
+from edgeseg.base.errors import ExportError, UsageError, VerificationError
+from edgeseg.base.files import file_sha256
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
-from edgeseg.files import file_sha256
 from edgeseg.fitting.fitting import fit_in
 from edgeseg.fitting.graph import model_writing
 from edgeseg.fitting.graph.model_writing import write_model
+from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.vision.geometry import Geometry
 from tests.support.backbone_graphs import OPTIONS, good, graph, taught
 from tests.support.export_models import SHORT, frames, weights
 

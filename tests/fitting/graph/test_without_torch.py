@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.artefact.artefact import load_artefact
-from edgeseg.artefact.header import read_header
+from edgeseg.model.artefact import load_artefact
+from edgeseg.modelfile.header import read_header
 from tests.support.backbone_graphs import graph_path
 from tests.support.export_models import data
 

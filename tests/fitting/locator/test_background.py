@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from edgeseg.api import Model
-from edgeseg.artefact.artefact import Artefact
-from edgeseg.contract.geometry import Geometry
-from edgeseg.contract.ignored import hidden_of
-from edgeseg.contract.locate import silhouette_of
 from edgeseg.data.datasets import open_dataset
 from edgeseg.fitting.fitting import fit
+from edgeseg.model.artefact import Artefact
+from edgeseg.vision.geometry import Geometry
+from edgeseg.vision.ignored import hidden_of
+from edgeseg.vision.locate import silhouette_of
 from tests.support.moving_parts import SIZE_HW, folder_of, geometry_of, part, scattered
 from tests.support.small_models import RANDOM, SMALL
 

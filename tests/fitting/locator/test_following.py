@@ -8,12 +8,12 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.contract.anchor import Anchor
-from edgeseg.contract.geometry import Geometry, Pose, Roi
-from edgeseg.contract.ignored import drawn_regions, hidden_of
-from edgeseg.contract.locate import Found
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.fitting.locator.following import scatter_located
+from edgeseg.vision.anchor import Anchor
+from edgeseg.vision.geometry import Geometry, Pose, Roi
+from edgeseg.vision.ignored import drawn_regions, hidden_of
+from edgeseg.vision.locate import Found
 from tests.support.moving_parts import (
     ANCHOR,
     SIZE_HW,

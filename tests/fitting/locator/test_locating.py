@@ -11,17 +11,17 @@ import pytest
 
 import edgeseg
 from edgeseg.api import Model
-from edgeseg.artefact.artefact import Artefact, save_artefact
+from edgeseg.base.errors import UsageError
 from edgeseg.config import FitConfig
-from edgeseg.contract.anchor import parse_anchor
-from edgeseg.contract.geometry import Geometry, Pose
-from edgeseg.contract.images import write_image
-from edgeseg.contract.pose import chained, wrapped
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import UsageError
 from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.locator import locating
 from edgeseg.fitting.locator.following import moved
+from edgeseg.model.artefact import Artefact, save_artefact
+from edgeseg.vision.anchor import parse_anchor
+from edgeseg.vision.geometry import Geometry, Pose
+from edgeseg.vision.images import write_image
+from edgeseg.vision.pose import chained, wrapped
 from tests.support.commands import succeed
 from tests.support.moving_parts import (
     ANCHOR,

@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from edgeseg.artefact.artefact import load_artefact, save_artefact
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
-from edgeseg.errors import DatasetError, UsageError
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.parallel.shards import is_shard, merge_shards, write_shard
+from edgeseg.model.artefact import load_artefact, save_artefact
 from tests.support.commands import fail, succeed
 from tests.support.shares import FIT_TINY, TINY, assert_same_model, write_tiny
 from tests.support.small_models import RANDOM, fit_small

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgeseg.base.errors import UsageError
 from edgeseg.config import FitConfig
-from edgeseg.errors import UsageError
 from edgeseg.fitting.screening.leave_one_out import LeaveOneOut
 from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows

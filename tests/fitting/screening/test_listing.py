@@ -7,11 +7,11 @@ from pathlib import Path
 import cv2
 import pytest
 
-from edgeseg.artefact.artefact import load_artefact
-from edgeseg.artefact.header import read_header
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import Sample
 from edgeseg.fitting.screening.listing import name_of
+from edgeseg.model.artefact import load_artefact
+from edgeseg.modelfile.header import read_header
 from tests.support.commands import FIT, fail, run, succeed
 from tests.support.small_models import write_plate
 

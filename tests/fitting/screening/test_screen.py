@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgeseg.base.errors import EdgesegError
+from edgeseg.base.progress import ignore, silent
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Sample, open_dataset
-from edgeseg.errors import EdgesegError
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.screening import screen as robust
 from edgeseg.fitting.screening.outliers import EXPECTED_BY_CHANCE, Yardstick, cut_for
 from edgeseg.fitting.screening.screen import Screening, Suspect, screen
-from edgeseg.progress import ignore, silent
 from tests.support.small_models import RANDOM, SMALL, write_plate
 
 

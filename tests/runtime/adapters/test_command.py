@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.errors import EdgesegError
-from edgeseg.runtime.adapter_kinds import CommandOptions
+from edgeseg.base.errors import EdgesegError
 from edgeseg.runtime.adapters import outbox
 from edgeseg.runtime.adapters.command import parse_commands
+from edgeseg.runtime.settings.adapter_kinds import CommandOptions
 from tests.doubles.fakes import BrightnessSession, Canned, grey, opens, wait
 from tests.doubles.rig import Rig
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from edgeseg.errors import EdgesegError
-from edgeseg.runtime.adapter_kinds import HttpOptions
+from edgeseg.base.errors import EdgesegError
 from edgeseg.runtime.adapters.http_service import HttpService
+from edgeseg.runtime.settings.adapter_kinds import HttpOptions
 from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station
 from tests.doubles.fakes import BrightnessSession

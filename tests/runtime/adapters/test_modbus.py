@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgeseg.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError
 from edgeseg.runtime.adapters.modbus import MAX_CONNECTIONS, ModbusServer, answer
 from edgeseg.runtime.adapters.modbus_face import ModbusFace
 from edgeseg.runtime.adapters.modbus_map import (
@@ -48,7 +48,7 @@ from edgeseg.runtime.adapters.modbus_map import (
     text_registers,
     thousandths,
 )
-from edgeseg.runtime.station.codes import ErrorCode, VerdictCode
+from edgeseg.runtime.events.codes import ErrorCode, VerdictCode
 from edgeseg.runtime.station.records import Inspection, Job
 from edgeseg.runtime.station.station import Station
 from tests.doubles.fakes import BrightnessSession

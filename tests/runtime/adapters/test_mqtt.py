@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from edgeseg.errors import EdgesegError
-from edgeseg.runtime.adapter_kinds import MqttOptions
+from edgeseg.base.errors import EdgesegError
 from edgeseg.runtime.adapters import mqtt as adapter
+from edgeseg.runtime.settings.adapter_kinds import MqttOptions
 from edgeseg.runtime.station.records import TriggerEvent
 from tests.doubles.broker import Broker, mosquitto
 from tests.doubles.fakes import BrightnessSession, wait

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.adapters.opcua import OpcUaAdapter
 from edgeseg.runtime.station.station import Station
 from tests.doubles.fakes import BrightnessSession

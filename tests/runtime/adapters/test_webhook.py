@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.errors import EdgesegError
-from edgeseg.runtime.adapter_kinds import WebhookOptions
+from edgeseg.base.errors import EdgesegError
 from edgeseg.runtime.adapters import webhook
+from edgeseg.runtime.settings.adapter_kinds import WebhookOptions
 from tests.doubles.fakes import BrightnessSession, Canned, grey, opens
 from tests.doubles.rig import Rig
 

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgeseg.contract.plain import Malformed
+from edgeseg.base.plain import Malformed
 from edgeseg.runtime.backends.onnx_message import read_constants, with_constants, with_property
 from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from edgeseg.contract.metadata import KEY, ModelMetadata
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.modelfile.metadata import KEY, ModelMetadata
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 from edgeseg.runtime.backends.onnx_properties import embedded_text
 from tests.support.brightness_model import PLAN, brightness_graph, write_brightness_model

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import edgeseg.runtime
-from edgeseg.contract.signature import Statement, sign
-from edgeseg.contract.signing_keys import make_keys
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.modelfile.signature import Statement, sign
+from edgeseg.modelfile.signing_keys import make_keys
 from edgeseg.runtime.backends.ran_versions import RanVersions, state_folder
 from tests.support.brightness_model import write_brightness_model
 from tests.support.commands import fail, succeed

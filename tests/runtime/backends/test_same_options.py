@@ -19,11 +19,11 @@ from edgeseg.bench.latency import timing
 from edgeseg.bench.latency.runners import open_runner
 from edgeseg.cli.bench_commands import bench
 from edgeseg.cli.stream_command import stream
-from edgeseg.contract.images import write_image
-from edgeseg.contract.precisions import PRECISIONS
 from edgeseg.export import sessions
+from edgeseg.modelfile.precisions import PRECISIONS
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
 from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions, available_cores
+from edgeseg.vision.images import write_image
 from tests.doubles.fake_tensorrt_runtime import install_fakes, write_plan
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed

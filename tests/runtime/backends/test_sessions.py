@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.contract.file_reading import Files
-from edgeseg.contract.images import write_image
-from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.files import file_sha256
+from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.files import file_sha256
+from edgeseg.modelfile.file_reading import Files
 from edgeseg.runtime.backends.base import warm_up
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
 from edgeseg.runtime.backends.session_options import SessionOptions
+from edgeseg.vision.images import write_image
 from tests.doubles.fakes import BrightnessSession
 from tests.support.brightness_model import (
     brightness_graph,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgeseg.contract.file_reading import Files
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.modelfile.file_reading import Files
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.plan_check import _versions_fit, rebuild
 from edgeseg.runtime.backends.session_options import SessionOptions

@@ -8,15 +8,15 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.progress import ignore
+from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.progress import ignore
 from edgeseg.runtime.capture.aravis import library as aravis_library
 from edgeseg.runtime.capture.aravis.camera import AravisCamera, open_camera
 from edgeseg.runtime.capture.aravis.discovery import FoundCamera, discover, named
 from edgeseg.runtime.capture.aravis.pixels import FORMATS, picture
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.sources import parse_source
-from edgeseg.runtime.records import SourceEvent
+from edgeseg.runtime.events.records import SourceEvent
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from tests.doubles.fakes import BrightnessSession, Collect, wait

@@ -7,13 +7,13 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.contract.images import read_image
+from edgeseg.base.errors import DatasetError, RuntimeFailure
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
-from edgeseg.errors import DatasetError, RuntimeFailure
 from edgeseg.runtime.capture.captures import Pace
 from edgeseg.runtime.capture.image_files import ImageFiles
 from edgeseg.runtime.capture.opencv_capture import three_channels
 from edgeseg.runtime.capture.sources import open_capture, parse_source
+from edgeseg.vision.images import read_image
 
 
 def never(seconds: float) -> bool:

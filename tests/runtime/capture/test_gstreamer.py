@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.errors import EdgesegError, RuntimeFailure
-from edgeseg.progress import ignore
+from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.progress import ignore
 from edgeseg.runtime.capture import gstreamer_process
 from edgeseg.runtime.capture.gstreamer_process import GstProcess, command, open_gstreamer
 from edgeseg.runtime.capture.sources import parse_source

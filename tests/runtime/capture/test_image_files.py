@@ -8,9 +8,9 @@ import cv2
 import numpy as np
 import pytest
 
+from edgeseg.base.errors import DatasetError
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import load_batches, read_sample
-from edgeseg.errors import DatasetError
 from edgeseg.runtime.capture.frame_buffer import FrameBuffer
 from edgeseg.runtime.capture.reader import Reader
 from edgeseg.runtime.capture.sources import open_capture, parse_source

@@ -11,7 +11,7 @@ from pathlib import Path
 import cv2
 import pytest
 
-from edgeseg.progress import ignore
+from edgeseg.base.progress import ignore
 from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.capture import suspension
 from edgeseg.runtime.capture.frame_buffer import FrameBuffer
 from edgeseg.runtime.capture.reader import Reader, backoff_s
 from edgeseg.runtime.capture.sources import SourceSpec
-from edgeseg.runtime.records import SourceEvent
+from edgeseg.runtime.events.records import SourceEvent
 from tests.doubles.fakes import Blocking, Canned, camera, clip, grey, opens
 
 

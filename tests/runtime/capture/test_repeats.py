@@ -13,8 +13,8 @@ from edgeseg.runtime.capture.frame_buffer import FrameBuffer
 from edgeseg.runtime.capture.reader import Reader
 from edgeseg.runtime.capture.repeats import Repeats
 from edgeseg.runtime.capture.sources import SourceSpec, parse_source
-from edgeseg.runtime.records import SourceEvent
-from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.runtime.events.codes import ErrorCode
+from edgeseg.runtime.events.records import SourceEvent
 from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.triggers.intakes import HardwareIntake, SoftwareIntake

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.errors import RuntimeFailure
-from edgeseg.progress import ignore
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.progress import ignore
 from edgeseg.runtime.capture.opencv_capture import open_network, why_no_network
 from edgeseg.runtime.capture.sources import open_capture, parse_source
 from edgeseg.runtime.scoring.meters import Faults

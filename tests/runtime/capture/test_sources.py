@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.contract.images import IMAGE_SUFFIXES
-from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.capture.image_files import image_paths
 from edgeseg.runtime.capture.sources import (
     SOURCES,
@@ -15,6 +14,7 @@ from edgeseg.runtime.capture.sources import (
     parse_source,
 )
 from edgeseg.runtime.capture.synthetic_camera import SyntheticOptions
+from edgeseg.vision.images import IMAGE_SUFFIXES
 from tests.doubles.fakes import Canned, grey
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.capture.liveness import Arrival
 from edgeseg.runtime.capture.stream_clock import LATE_S, StreamClock
 

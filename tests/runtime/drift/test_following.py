@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.contract.geometry import Geometry
-from edgeseg.contract.locate import Blob
-from edgeseg.contract.places import Places
-from edgeseg.contract.pose import Pose, chained, of_centres
 from edgeseg.runtime.drift.following import FollowingWatch
 from edgeseg.runtime.drift.position import picture_of
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.drift.watch import DriftState, DriftWatch
+from edgeseg.vision.geometry import Geometry
+from edgeseg.vision.locate import Blob
+from edgeseg.vision.places import Places
+from edgeseg.vision.pose import Pose, chained, of_centres
 from tests.support.brightness_model import brightness_metadata
 from tests.support.drift_distances import WINDOW, baseline, good_grid
 from tests.support.scored_frames import make_result

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgeseg.runtime.drift.sink import DriftSink
-from edgeseg.runtime.records import ModelChange, SourceEvent, SourceEventKind
+from edgeseg.runtime.events.records import ModelChange, SourceEvent, SourceEventKind
 from tests.support.brightness_model import brightness_metadata
 from tests.support.scored_frames import make_result, passing_part
 

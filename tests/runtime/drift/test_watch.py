@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.drift.sink import DriftChange, DriftSink
 from edgeseg.runtime.drift.watch import DriftState, DriftWatch
 from tests.support.brightness_model import brightness_metadata

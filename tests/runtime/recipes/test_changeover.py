@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.contract.images import write_image
-from edgeseg.contract.signature import check_signature, sign
-from edgeseg.contract.signing_keys import make_keys
-from edgeseg.errors import UsageError
-from edgeseg.files import file_sha256
-from edgeseg.progress import ignore
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import file_sha256
+from edgeseg.base.progress import ignore
+from edgeseg.modelfile.signature import check_signature, sign
+from edgeseg.modelfile.signing_keys import make_keys
 from edgeseg.runtime.adapters.modbus_map import CONTROL, JOB_LOAD, Control
+from edgeseg.runtime.events.codes import Check, ErrorCode
 from edgeseg.runtime.recipes import model_watch
 from edgeseg.runtime.recipes.approval import read_expected
 from edgeseg.runtime.recipes.check_record import records_of
@@ -22,7 +22,7 @@ from edgeseg.runtime.recipes.install import roll_back
 from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import put_model, versions_of
-from edgeseg.runtime.station.codes import Check, ErrorCode
+from edgeseg.vision.images import write_image
 from tests.doubles.broker import Broker, mosquitto
 from tests.doubles.fakes import wait
 from tests.doubles.plc import ModbusPlc

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.contract.images import write_image
 from edgeseg.runtime.adapters.modbus_map import (
     CHECK_ANSWER,
     CHECKS,
@@ -16,10 +15,11 @@ from edgeseg.runtime.adapters.modbus_map import (
     Control,
     Status,
 )
+from edgeseg.runtime.events.codes import Check, CheckAnswer, ErrorCode
 from edgeseg.runtime.recipes.check_record import records_of
 from edgeseg.runtime.recipes.store import RecipeStore
-from edgeseg.runtime.station.codes import Check, CheckAnswer, ErrorCode
 from edgeseg.runtime.station.records import StationResult
+from edgeseg.vision.images import write_image
 from tests.doubles.broker import Broker, mosquitto
 from tests.doubles.opcua_peer import Peer, visit
 from tests.doubles.plc import ModbusPlc

@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from edgeseg.contract.images import write_image
-from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.progress import ignore
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.progress import ignore
 from edgeseg.runtime.backends.base import Outputs
 from edgeseg.runtime.recipes import check_record as record_module
 from edgeseg.runtime.recipes.approval import read_expected, write_expected
@@ -20,6 +19,7 @@ from edgeseg.runtime.recipes.check_record import CheckRecord, records_of, write_
 from edgeseg.runtime.recipes.golden_check import RecipeJudge, approve, check_golden, prove
 from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.recipe import Recipe
+from edgeseg.vision.images import write_image
 from tests.doubles.fakes import BrightnessSession
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.recipe_folders import CPU, approve_now, edit, new_recipe, part

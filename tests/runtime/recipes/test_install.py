@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg import leftovers
-from edgeseg.contract import versions
-from edgeseg.errors import EdgesegError, UsageError
-from edgeseg.files import file_sha256
-from edgeseg.progress import ignore
+from edgeseg.base import leftovers
+from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.files import file_sha256
+from edgeseg.base.progress import ignore
+from edgeseg.modelfile import versions
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice, write_sidecar
 from edgeseg.runtime.recipes.approval import read_expected
 from edgeseg.runtime.recipes.install import install_model, roll_back

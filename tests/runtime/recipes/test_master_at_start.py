@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.contract.images import write_image
 from edgeseg.runtime.adapters.modbus_map import STATUS, Status
 from edgeseg.runtime.capture.frame_tap import FrameTap
+from edgeseg.runtime.events.codes import Check, CheckAnswer
 from edgeseg.runtime.recipes import changeover
 from edgeseg.runtime.recipes.changeover import MASTER_WANTED
 from edgeseg.runtime.recipes.recipe import read_recipe
-from edgeseg.runtime.station.codes import Check, CheckAnswer
 from edgeseg.runtime.web.page_sink import PageSink
+from edgeseg.vision.images import write_image
 from tests.doubles.plc import ModbusPlc
 from tests.doubles.rig import Rig
 from tests.support.recipe_folders import approve_now, edit, new_recipe, part

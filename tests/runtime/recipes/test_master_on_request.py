@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.contract.images import write_image
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.frame_tap import FrameTap
 from edgeseg.runtime.recipes import changeover
+from edgeseg.vision.images import write_image
 from tests.doubles.fakes import wait
 from tests.doubles.rig import Rig
 from tests.runtime.adapters.test_http_service import ask

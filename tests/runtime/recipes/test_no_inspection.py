@@ -10,9 +10,9 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from edgeseg.contract.images import write_image
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.web.page_sink import PageSink
+from edgeseg.vision.images import write_image
 from tests.doubles.rig import Rig
 from tests.support.recipe_folders import edit, new_recipe, part
 from tests.support.recipe_line import change, line

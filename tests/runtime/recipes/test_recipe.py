@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.contract.geometry import Roi
-from edgeseg.errors import UsageError
-from edgeseg.files import file_sha256
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import file_sha256
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.recipes.recipe import (
@@ -21,6 +20,7 @@ from edgeseg.runtime.recipes.recipe import (
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
+from edgeseg.vision.geometry import Roi
 from tests.support.brightness_model import write_brightness_model
 from tests.support.commands import fail, succeed
 from tests.support.recipe_folders import OPENING, edit, new_recipe

@@ -6,8 +6,8 @@ from pathlib import Path
 import cv2
 import pytest
 
-from edgeseg.contract.images import images_in, write_image
 from edgeseg.runtime.recipes.recipe import read_recipe
+from edgeseg.vision.images import images_in, write_image
 from tests.support.brightness_model import write_brightness_model
 from tests.support.commands import fail, run, succeed
 from tests.support.recipe_folders import OPENING, edit, new_recipe, part

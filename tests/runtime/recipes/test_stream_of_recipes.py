@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.contract.images import write_image
-from edgeseg.files import file_sha256
+from edgeseg.base.files import file_sha256
+from edgeseg.vision.images import write_image
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, run, succeed
 from tests.support.recipe_folders import OPENING, new_recipe, part

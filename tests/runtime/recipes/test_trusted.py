@@ -11,19 +11,19 @@ import pytest
 
 pytest.importorskip("cryptography", reason="needs cryptography: pip install edgeseg[sign]")
 
-from edgeseg.contract.images import write_image
-from edgeseg.contract.signature import sign
-from edgeseg.contract.signed_files import SignedFiles
-from edgeseg.contract.signing_keys import make_keys
-from edgeseg.errors import RuntimeFailure
-from edgeseg.progress import ignore
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.progress import ignore
+from edgeseg.modelfile.signature import sign
+from edgeseg.modelfile.signed_files import SignedFiles
+from edgeseg.modelfile.signing_keys import make_keys
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
+from edgeseg.runtime.events.codes import Check, ErrorCode
 from edgeseg.runtime.recipes.install import roll_back
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import put_model
 from edgeseg.runtime.recipes.warm_sessions import WarmSessions
-from edgeseg.runtime.station.codes import Check, ErrorCode
+from edgeseg.vision.images import write_image
 from tests.doubles.rig import Rig
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.recipe_folders import CPU, approve_now, edit, new_recipe, part

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.contract import versions as contract_versions
-from edgeseg.errors import UsageError
-from edgeseg.files import file_sha256
+from edgeseg.base.errors import UsageError
+from edgeseg.base.files import file_sha256
+from edgeseg.modelfile import versions as contract_versions
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.recipes import versions as module
 from edgeseg.runtime.recipes.recipe import Recipe

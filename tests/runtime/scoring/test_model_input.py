@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from edgeseg.contract.geometry import Roi
-from edgeseg.contract.images import resize_image
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.runtime.scoring.model_input import fit_into
+from edgeseg.vision.geometry import Roi
+from edgeseg.vision.images import resize_image
 
 
 @pytest.mark.parametrize("size_hw", [(31, 47), (64, 64), (2160, 3840), (10, 100), (1, 1)])

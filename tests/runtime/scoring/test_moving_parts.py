@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from edgeseg.api import Model
-from edgeseg.contract.geometry import Geometry
-from edgeseg.contract.images import write_image
 from edgeseg.data.datasets import open_dataset
 from edgeseg.fitting.fitting import fit
+from edgeseg.vision.geometry import Geometry
+from edgeseg.vision.images import write_image
 from tests.support.commands import fail, run, succeed
 from tests.support.moving_parts import folder_of, part, scattered
 from tests.support.small_models import RANDOM, SMALL

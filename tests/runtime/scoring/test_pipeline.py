@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgeseg.contract.geometry import Roi
-from edgeseg.contract.metadata import TileLayout
-from edgeseg.errors import RuntimeFailure, UsageError
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.modelfile.metadata import TileLayout
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.sources import SourceSpec
-from edgeseg.runtime.records import STAGES, SourceEvent
+from edgeseg.runtime.events.records import STAGES, SourceEvent
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
+from edgeseg.vision.geometry import Roi
 from tests.doubles.fakes import BrightnessSession, Canned, Collect, camera, clip, grey, opens, wait
 from tests.support.brightness_model import brightness_metadata
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.errors import RuntimeFailure
-from edgeseg.runtime.records import STAGES, PipelineSnapshot, SourceState, StageSummary
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.runtime.events.records import STAGES, PipelineSnapshot, SourceState, StageSummary
 from edgeseg.runtime.scoring.meters import Histogram
 from edgeseg.runtime.scoring.report import build_report, report_text, status_line, write_report
 from tests.support.brightness_model import brightness_metadata

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgeseg.contract.metadata import ModelMetadata
-from edgeseg.contract.operating_point import p_value
-from edgeseg.contract.score_statistics import ScoreStatistics
+from edgeseg.decision.operating_point import p_value
+from edgeseg.decision.score_statistics import ScoreStatistics
+from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.capture.frame_buffer import Frame
-from edgeseg.runtime.records import FrameResult, Trace
+from edgeseg.runtime.events.records import FrameResult, Trace
 from edgeseg.runtime.scoring.detector import Detector
 from edgeseg.runtime.scoring.meters import StreamMeters
 from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from edgeseg.contract.judgement import verdict_on
-from edgeseg.contract.metadata import Thresholds
-from edgeseg.contract.prediction import MAX_REGIONS, find_regions
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.decision.judgement import verdict_on
+from edgeseg.decision.prediction import MAX_REGIONS, find_regions
+from edgeseg.decision.thresholds import Thresholds
 from edgeseg.runtime.scoring.verdict import Debounce, SourceAlarm
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
+from edgeseg.runtime.events.codes import Check
 from edgeseg.runtime.sinks.counters import VERDICTS, Counters, Tally
 from edgeseg.runtime.sinks.shift_times import ShiftTimes
-from edgeseg.runtime.station.codes import Check
 from edgeseg.runtime.station.records import Inspection, Job, StationResult
 from edgeseg.runtime.station.station import Station
 from tests.support.scored_frames import make_result

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.runtime.sinks import event_file as module
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
 from edgeseg.runtime.sinks.hash_chain import parts_of

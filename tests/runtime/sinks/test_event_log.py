@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.contract.prediction import Prediction
-from edgeseg.runtime.records import FrameResult, Region, SourceEvent, StageTimes, Trace
+from edgeseg.decision.prediction import Prediction
+from edgeseg.runtime.events.records import FrameResult, Region, SourceEvent, StageTimes, Trace
 from edgeseg.runtime.sinks import event_log as module
 from edgeseg.runtime.sinks import line_file
 from edgeseg.runtime.sinks.event_log import EventLog, frame_event

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeseg.contract.prediction import Region
+from edgeseg.decision.prediction import Region
 from edgeseg.runtime.drift.sink import drift_picture
 from edgeseg.runtime.sinks.overlay import annotate, annotate_result, strip_height
 from tests.support.scored_frames import THRESHOLD, make_drift_state, make_result

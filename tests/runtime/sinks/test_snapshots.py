@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.runtime.records import FrameResult
+from edgeseg.runtime.events.records import FrameResult
 from edgeseg.runtime.sinks import snapshots
 from edgeseg.runtime.sinks.snapshots import SnapshotSink, snapshot_stem
 from tests.doubles.fakes import wait

@@ -9,9 +9,9 @@ import cv2
 import numpy as np
 import pytest
 
-from edgeseg.contract.prediction import Prediction
-from edgeseg.errors import RuntimeFailure, UsageError
-from edgeseg.runtime.records import FrameResult, StageTimes
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.decision.prediction import Prediction
+from edgeseg.runtime.events.records import FrameResult, StageTimes
 from edgeseg.runtime.sinks.video import Recorder, VideoFile
 from tests.doubles.fakes import grey
 

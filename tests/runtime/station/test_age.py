@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from edgeseg.runtime.events.codes import ErrorCode
 from edgeseg.runtime.station.age import moment_ns, read_sent
-from edgeseg.runtime.station.codes import ErrorCode
 from edgeseg.runtime.station.records import Inspection, StationResult
 from edgeseg.runtime.station.station import Station
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from edgeseg.runtime.events.codes import Check, CheckAnswer, ErrorCode, VerdictCode
 from edgeseg.runtime.scoring.verdict import called
-from edgeseg.runtime.station.codes import Check, CheckAnswer, ErrorCode, VerdictCode
 from edgeseg.runtime.station.records import Inspection, Job, StationResult
 from edgeseg.runtime.station.station import Station
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from edgeseg.errors import EdgesegError
-from edgeseg.runtime.station.codes import PartNote
+from edgeseg.base.errors import EdgesegError
+from edgeseg.runtime.events.codes import PartNote
+from edgeseg.runtime.settings.trigger_kinds import HardwareOptions
 from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station
-from edgeseg.runtime.trigger_kinds import HardwareOptions
 
 SECOND = 1_000_000_000
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.errors import EdgesegError
-from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.base.errors import EdgesegError
+from edgeseg.runtime.events.codes import ErrorCode
 from edgeseg.runtime.station.records import Job, StationResult, TriggerEvent
 from edgeseg.runtime.station.result_buffer import ResultBuffer
 

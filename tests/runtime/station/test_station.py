@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgeseg.contract.judgement import Verdict
-from edgeseg.errors import EdgesegError
-from edgeseg.runtime.station.codes import CODES, Check, ErrorCode, State, VerdictCode, code_of
+from edgeseg.base.errors import EdgesegError
+from edgeseg.decision.judgement import Verdict
+from edgeseg.runtime.events.codes import CODES, Check, ErrorCode, State, VerdictCode, code_of
 from edgeseg.runtime.station.records import (
     Inspection,
     Job,

@@ -11,7 +11,7 @@ import pytest
 from edgeseg.runtime.adapters.modbus_map import NEXT_PART_ID, PART_NOTE, text_registers
 from edgeseg.runtime.capture.captures import Grab, Wait
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
-from edgeseg.runtime.station.codes import PartNote
+from edgeseg.runtime.events.codes import PartNote
 from edgeseg.runtime.triggers.part import GONE, REST
 from tests.doubles.broker import Broker, mosquitto
 from tests.doubles.fakes import BrightnessSession

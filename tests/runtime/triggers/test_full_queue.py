@@ -2,7 +2,7 @@
 
 import threading
 
-from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.runtime.events.codes import ErrorCode
 from tests.doubles.fakes import BrightnessSession
 from tests.doubles.rig import Rig
 

@@ -4,7 +4,7 @@ import json
 import urllib.request
 
 from edgeseg.runtime.capture.sources import open_capture, parse_source
-from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.runtime.events.codes import ErrorCode
 from tests.doubles.fakes import BrightnessSession
 from tests.doubles.gige_camera import SERIAL, gige_camera
 from tests.doubles.rig import Rig

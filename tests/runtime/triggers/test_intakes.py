@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from edgeseg.errors import EdgesegError, RuntimeFailure
-from edgeseg.progress import ignore
+from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.progress import ignore
 from edgeseg.runtime.capture.captures import Grab
-from edgeseg.runtime.line import Line
-from edgeseg.runtime.options import read_options
+from edgeseg.runtime.events.codes import ErrorCode, VerdictCode
+from edgeseg.runtime.run.line import Line
 from edgeseg.runtime.scoring.meters import Faults
-from edgeseg.runtime.station.codes import ErrorCode, VerdictCode
+from edgeseg.runtime.settings.options import read_options
 from edgeseg.runtime.station.records import StationResult, TriggerEvent
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.triggers.station_sink import StationSink

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.runtime.records import FrameResult, SourceEvent
+from edgeseg.runtime.events.codes import Check, ErrorCode
+from edgeseg.runtime.events.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.sinks.event_log import frame_event
-from edgeseg.runtime.station.codes import Check, ErrorCode
 from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.web.page_sink import PageSink
 from tests.doubles.fakes import BrightnessSession

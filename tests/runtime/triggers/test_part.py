@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgeseg.errors import EdgesegError
-from edgeseg.runtime.options import read_options
-from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.base.errors import EdgesegError
+from edgeseg.runtime.events.codes import ErrorCode
+from edgeseg.runtime.settings.options import read_options
 from edgeseg.runtime.station.records import Inspection, StationResult, vote
 from edgeseg.runtime.station.station import Station
 from tests.doubles.fakes import BrightnessSession, Canned, opens

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from edgeseg.contract.geometry import Pose
-from edgeseg.runtime.station.codes import ErrorCode
+from edgeseg.runtime.events.codes import ErrorCode
 from edgeseg.runtime.station.records import Job, StationResult, TriggerEvent
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.triggers.station_sink import StationSink, inspection_of
+from edgeseg.vision.geometry import Pose
 from tests.support.scored_frames import make_result
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgeseg.errors import UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.runtime.capture.redact import redact
 from edgeseg.runtime.capture.sources import parse_source
-from edgeseg.runtime.records import SourceEvent
+from edgeseg.runtime.events.records import SourceEvent
 from edgeseg.runtime.web.access import Access
 from tests.support.page_site import TOKEN, Site, running
 from tests.support.scored_frames import make_result

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.contract.prediction import Region
+from edgeseg.decision.prediction import Region
 from edgeseg.runtime.drift.sink import DriftSink
-from edgeseg.runtime.station.codes import Check
+from edgeseg.runtime.events.codes import Check
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.page_sink import PageSink
 from tests.doubles.chromium import Browser

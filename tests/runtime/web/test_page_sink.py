@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from edgeseg.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.drift.position import Movement
-from edgeseg.runtime.records import SourceEvent
+from edgeseg.runtime.events.records import SourceEvent
 from edgeseg.runtime.web.page_sink import PageSink
 from tests.doubles.fakes import wait
 from tests.support.brightness_model import brightness_metadata

@@ -1,0 +1,180 @@
+"""What options of commands share: types of values, options that many have, and who listens.
+
+How an option is declared stands in typed_options.py. Below the command line errors name settings
+(`max_bad=2`); `in_flags` says them as they are typed (`--max-bad 2`).
+"""
+
+import re
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgeseg.base.progress import Note, Progress, bar, ignore, silent
+from edgeseg.base.typed_options import option_of, typed
+
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic in later versions alone
+    """Whole numbers with a sign between them, such as 1,2,3."""
+
+    def __init__(self, form: str, *, sign: str, counts: Container[int], expected: str) -> None:
+        self.name, self.sign, self.counts, self.expected = form, sign, counts, expected
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """For the help."""
+        return self.name
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """A text to its numbers; a default has them already."""
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).lower().split(self.sign)]
+        if len(parts) not in self.counts or not all(part.isdecimal() for part in parts):
+            self.fail(f"{value!r}: expected {self.expected}", param, ctx)
+        return tuple(int(part) for part in parts)
+
+    def text(self, numbers: Iterable[object]) -> str:
+        """As they are typed."""
+        return self.sign.join(map(str, numbers))
+
+
+class Size(Numbers):
+    """HEIGHTxWIDTH, or one number for a square: 704x256, 256."""
+
+    def __init__(self) -> None:
+        expected = "HEIGHTxWIDTH such as 704x256, or one number"
+        super().__init__("HxW", sign="x", counts=(1, 2), expected=expected)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """A text to height and width."""
+        numbers = super().convert(value, param, ctx)
+        return numbers[0], numbers[-1]
+
+
+class Names(click.ParamType):  # type: ignore[type-arg]
+    """Names with commas between them."""
+
+    def __init__(self, form: str) -> None:
+        self.name = form
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """For the help."""
+        return self.name
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """A text to its names; a default has them already."""
+        return value if isinstance(value, tuple) else tuple(filter(None, value.split(",")))
+
+    def text(self, names: Iterable[object]) -> str:
+        """As they are typed."""
+        return ",".join(map(str, names))
+
+
+class Entry(click.Choice):  # type: ignore[type-arg]
+    """The name of an entry of a registry, those included that are added later."""
+
+    def __init__(self, registry: Mapping[str, object]) -> None:
+        self.registry = registry
+        super().__init__(tuple(registry))
+
+    choices = property(lambda self: tuple(self.registry), lambda self, _: None)
+
+
+SIZE = Size()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """Options that many commands have."""
+
+    trust: tuple[Path, ...] = typed(
+        (),
+        "Public key: refuse what was not signed by one of these; see `edgeseg sign`.",
+        kind=FILE,
+        envvar="EDGESEG_TRUST",
+    )
+    group_by: str = typed(
+        "auto",
+        "Which pictures show one part: auto (near-copies are found by the pictures), none (each "
+        "another one), folder, name:SIGN (alike before the last SIGN: part7_1.png by name:_) or "
+        "match:REGEX (the same text in the name).",
+        group="the threshold",
+    )
+    quiet: bool = typed(False, "No progress, no notes.", flags=("--quiet", "-q"))
+    as_json: bool = typed(False, "Print JSON.", flags=("--json",))
+    backbone_graph: Path | None = typed(
+        None,
+        "A file of `edgeseg export-backbone`: go through it, without torch.  "
+        "[default: one at hand, where torch is not installed]",
+        kind=FILE,
+        flags=("--graph",),
+        group="the method",
+    )
+
+
+trust_option = option_of(Shared, "trust")
+group_by_option = option_of(Shared, "group_by")
+quiet_option = option_of(Shared, "quiet")
+graph_option = option_of(Shared, "backbone_graph")
+json_option = option_of(Shared, "as_json")
+
+
+def note(text: str) -> None:
+    """A line about what is going on; data goes to stdout, this does not."""
+    click.echo(text, err=True)
+
+
+def listeners(*, quiet: bool) -> tuple[Note, Progress]:
+    """Who hears the notes and the progress of a command."""
+    return (ignore, silent) if quiet else (note, bar)
+
+
+def given(name: str) -> bool:
+    """Whether an option of the running command was typed, be it with its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in (None, click.core.ParameterSource.DEFAULT)
+
+
+# A setting in a sentence, not within a path or a list, and whether a value stands behind it.
+_SETTING = re.compile(
+    r"""(?<![^\s(])(?P<name>\w+)="""
+    r"""(?P<value>True\b|False\b|\([^)]*\)|'[^']*'|"[^"]*")?(?P<end>(?=[;:,.)]*(?:\s|$)))?"""
+)
+
+
+def in_flags(sentence: str, params: Iterable[click.Parameter]) -> str:
+    """A sentence about settings, in the options of a command: `max_bad=2` is `--max-bad 2`.
+
+    Settings that the command has no option for stay as they are, and so do values.
+    """
+    options = {param.name: param for param in params if isinstance(param, click.Option)}
+
+    def flag(match: re.Match[str]) -> str:
+        option, value = options.get(match["name"]), match["value"]
+        if option is None:
+            return match[0]
+        names = option.secondary_opts if value == "False" else option.opts
+        if not names:
+            return match[0]
+        name = max(names, key=len)
+        if value is None:
+            return name if match["end"] is not None else f"{name} "
+        if value.startswith("("):
+            parts = [part.strip(" '") for part in value[1:-1].split(",") if part.strip()]
+            kind = option.type
+            return f"{name} {kind.text(parts) if isinstance(kind, Numbers) else ','.join(parts)}"
+        return name if option.is_flag else f"{name} {value}"
+
+    return _SETTING.sub(flag, sentence)

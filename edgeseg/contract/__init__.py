@@ -1,1 +1,0 @@
-"""What workstation and device must agree on: files, pictures, predictions."""

@@ -1,0 +1,1 @@
+"""A score to a verdict, and how good verdicts are: thresholds, regions, metrics."""

@@ -1,0 +1,79 @@
+"""What a count of mistakes says of the rate behind it: Clopper and Pearson's exact interval."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from edgeseg.base.errors import UsageError
+
+_STEPS = 60  # of bisection: far below the last digit of a float
+
+
+class Interval(NamedTuple):
+    """A rate that lies between the two in at least the stated share of all samples."""
+
+    low: float
+    high: float
+
+
+def exact_interval(mistakes: int, trials: int, *, confidence: float = 0.95) -> Interval:
+    """The rates at which so few, and at which so many, mistakes would be too rare to believe.
+
+    high is where P(mistakes or fewer) is (1 - confidence) / 2, low where P(mistakes or more) is.
+    Without trials every rate is possible.
+    """
+    if not 0 <= mistakes <= trials:
+        raise UsageError(f"{mistakes} mistakes in {trials} trials: expected 0 up to the trials")
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence={confidence}: expected above 0 and below 1")
+    tail = (1 - confidence) / 2
+    low, high = 0.0, 1.0
+    if mistakes:
+        low = _rate_where(lambda rate: 1 - _at_most(mistakes - 1, trials, rate), tail, rising=True)
+    if mistakes < trials:
+        high = _rate_where(lambda rate: _at_most(mistakes, trials, rate), tail, rising=False)
+    return Interval(low, high)
+
+
+def rate_quantile(highest: int, count: int, *, share: float) -> float:
+    """The false-alarm rate that so large a share of all fits stays below.
+
+    With the m-th highest of n scores as threshold, the true rate is distributed as
+    Beta(m, n + 1 - m) over sets of n good parts; below x it lies as often as a binomial of n trials
+    at x gives m or more.
+    """
+    if not 1 <= highest <= count or not 0 < share < 1:
+        raise UsageError(f"the {highest}th highest of {count} and a share of {share}: no such rate")
+    return _rate_where(lambda rate: 1 - _at_most(highest - 1, count, rate), share, rising=True)
+
+
+def _rate_where(chance: Callable[[float], float], wanted: float, *, rising: bool) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if (chance(middle) < wanted) == rising:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _at_most(mistakes: int, trials: int, rate: float) -> float:
+    """P(X <= mistakes) of a binomial; logarithms, since single terms can be below any float."""
+    if rate <= 0:
+        return 1.0
+    if rate >= 1:
+        return float(mistakes >= trials)
+    hit, miss = math.log(rate), math.log1p(-rate)
+    whole = math.lgamma(trials + 1)
+    terms = (
+        math.exp(
+            whole
+            - math.lgamma(count + 1)
+            - math.lgamma(trials - count + 1)
+            + count * hit
+            + (trials - count) * miss
+        )
+        for count in range(mistakes + 1)
+    )
+    return min(1.0, math.fsum(terms))

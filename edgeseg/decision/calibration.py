@@ -1,0 +1,214 @@
+"""From the scores of good images that a model has not seen to a threshold with a stated rate."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.base.errors import DatasetError
+from edgeseg.decision.foreign import foreign_limit, no_floors
+from edgeseg.decision.metrics import best_f1_threshold
+from edgeseg.decision.operating_point import conformal_threshold
+from edgeseg.decision.prediction import above
+from edgeseg.decision.score_statistics import ScoreStatistics
+from edgeseg.decision.thresholds import Thresholds
+from edgeseg.vision.appearance import GoodAppearance
+from edgeseg.vision.part_groups import Grouping, highest_of_parts
+
+GRID_BYTES = 16 << 20  # of the grids of good images that a file keeps: 8,000 images of 32x32 cells
+
+
+def no_groups() -> NDArray[np.float32]:
+    """Of images that all show other parts."""
+    return np.empty(0, np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoodImageScores:
+    """What a model said of good images that were not used for their own verdict."""
+
+    scores: NDArray[np.float32]  # (n,)
+    peaks: NDArray[np.float32]  # (n,): highest value of each map
+    frame_d2: NDArray[np.float32]  # (n,): mean of d^2 over each frame
+    d2_mean: NDArray[np.float32]  # (h, w): mean of d^2 over images
+    d2_std: NDArray[np.float32]  # (h, w)
+    # (n, h, w) float16: each cell's distance, ignored ones too; None: too many, or not known.
+    # Regions that are ignored later take their threshold from here.
+    grids: NDArray[np.float16] | None = None
+    # (n,): what three quarters of each map exceed; earlier versions kept none
+    floors: NDArray[np.float32] = field(default_factory=no_floors)
+    # (n,): which part each shows, in whole numbers; empty: each another one
+    groups: NDArray[np.float32] = field(default_factory=no_groups)
+    images: tuple[str, ...] = ()  # where each is, as long as a fit knows it; no file keeps them
+
+    def __post_init__(self) -> None:
+        if self.groups.size not in (0, self.count):
+            raise ValueError(f"groups: {self.groups.size}, expected one for each of {self.count}")
+
+    @property
+    def count(self) -> int:
+        """How many images there were."""
+        return int(self.scores.size)
+
+    @property
+    def parts(self) -> int:
+        """How many different parts they show."""
+        return int(np.unique(self.groups).size) if self.groups.size else self.count
+
+    @property
+    def leading(self) -> list[int]:
+        """The image with the highest score of each part, the highest first."""
+        falling = np.argsort(-self.scores, kind="stable")
+        if not self.groups.size:
+            return [int(place) for place in falling]
+        _, first = np.unique(self.groups[falling], return_index=True)
+        return [int(place) for place in falling[np.sort(first)]]
+
+    @property
+    def of_parts(self) -> "PartScores":
+        """One score a part, the highest of its images: seen often, it alarms if one image does."""
+        return PartScores(
+            scores=highest_of_parts(self.scores, self.groups),
+            peaks=highest_of_parts(self.peaks, self.groups),
+            floors=highest_of_parts(self.floors, self.groups),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartScores:
+    """What a threshold may count: parts, not images."""
+
+    scores: NDArray[np.float32]
+    peaks: NDArray[np.float32]
+    floors: NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationFacts:
+    """The thresholds and how they came about, as a header has them."""
+
+    score_threshold: float
+    pixel_threshold: float
+    requested_rate: float
+    answered_rate: float
+    method: str
+    expected_d2: float  # of d^2 on the fitted images, from the moments
+    measured_d2: float  # the same, from the images themselves
+    unsure_threshold: float | None = None  # chosen later, by `edgeseg threshold`
+    unsure_rate: float | None = None
+    foreign_limit: float | None = None  # of the map's floor; earlier versions had none
+    appearance: GoodAppearance | None = None  # of all images of the fit; the same
+    images: int | None = None  # good images behind them; earlier versions did not say
+    parts: int | None = None  # different parts that they show
+    grouping: Grouping | None = None  # who told near-copies apart; None: there are none
+
+    def __post_init__(self) -> None:
+        _ = self.thresholds  # which check themselves
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """As a graph is told them."""
+        return Thresholds(
+            score=self.score_threshold,
+            pixel=self.pixel_threshold,
+            false_alarm_rate=self.answered_rate,
+            method=self.method,
+            requested_rate=self.requested_rate,
+            unsure=self.unsure_threshold,
+            unsure_rate=self.unsure_rate,
+            foreign=self.foreign_limit,
+            appearance=None if self.appearance is None else self.appearance.limits,
+            images=self.images,
+            parts=self.parts,
+            grouping=self.grouping,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration(CalibrationFacts):
+    """The same with the statistics behind it."""
+
+    good: GoodImageScores
+
+    @property
+    def statistics(self) -> ScoreStatistics:
+        """As a graph is told of the good images; scores of fitted images are no evidence."""
+        of_parts = self.good.of_parts
+        images = self.good.count if self.good.count > of_parts.scores.size else None
+        statistics = ScoreStatistics.of(of_parts.scores, of_parts.peaks, images=images)
+        return statistics if self.answered_rate < 1 else replace(statistics, scores=(), peaks=())
+
+    def header(self) -> dict[str, Any]:
+        """The plain values; the arrays are stored as tensors."""
+        return {
+            "score_threshold": self.score_threshold,
+            "pixel_threshold": self.pixel_threshold,
+            "requested_rate": self.requested_rate,
+            "answered_rate": self.answered_rate,
+            "unsure_threshold": self.unsure_threshold,
+            "unsure_rate": self.unsure_rate,
+            "foreign_limit": self.foreign_limit,
+            "appearance": None if self.appearance is None else self.appearance.to_dict(),
+            "method": self.method,
+            "expected_d2": self.expected_d2,
+            "measured_d2": self.measured_d2,
+            "images": self.images,
+            "parts": self.parts,
+            "grouping": self.grouping,
+        }
+
+
+def calibrate(
+    good: GoodImageScores,
+    *,
+    false_alarm_rate: float,
+    how: str,
+    expected_d2: float,
+    measured_d2: float,
+    unseen: bool = True,
+    anomaly_scores: Sequence[float] = (),
+    planted_floors: Sequence[float] | NDArray[np.float32] = (),
+    appearance: GoodAppearance | None = None,
+    grouping: Grouping = "pictures",
+) -> Calibration:
+    """Choose both thresholds from good images, or the image threshold by F1 if told anomalies.
+
+    Each part counts once. Images that were fitted on too (`unseen` is false) are no evidence of
+    what others will score.
+    """
+    if not good.count:
+        raise DatasetError("no good images to calibrate on; expected at least one")
+    parts = good.of_parts
+    count = int(parts.scores.size)
+    score = conformal_threshold(parts.scores.tolist(), false_alarm_rate=false_alarm_rate)
+    peak = conformal_threshold(parts.peaks.tolist(), false_alarm_rate=false_alarm_rate)
+    words = f"{good.count} good images" + f" of {count} different parts" * (count < good.count)
+    method = f"{how}, {words}"
+    promises = unseen and (count > 1 or good.count == 1)  # one part says nothing of another
+    value, rate = score.value, score.rate if promises else 1.0
+    if anomaly_scores:
+        scores = np.concatenate([parts.scores, np.asarray(anomaly_scores, np.float32)])
+        labels = np.repeat([0, 1], [count, len(anomaly_scores)])
+        value = best_f1_threshold(scores, labels)
+        # Chosen on these very images, so an estimate: no guarantee is left.
+        rate = float(1 + np.count_nonzero(above(parts.scores, value))) / (count + 1)
+        method = f"best F1, {words} and {len(anomaly_scores)} anomalies"
+    return Calibration(
+        score_threshold=float(value),
+        pixel_threshold=peak.value,
+        requested_rate=false_alarm_rate,
+        answered_rate=rate,
+        method=method,
+        expected_d2=expected_d2,
+        measured_d2=measured_d2,
+        good=good,
+        foreign_limit=foreign_limit(
+            parts.floors if unseen else (), planted=planted_floors, threshold=value
+        ),
+        appearance=appearance,
+        images=good.count,
+        parts=count,
+        grouping=grouping if count < good.count else None,
+    )

@@ -1,0 +1,220 @@
+"""A prediction held against the thresholds of its model: verdict, p-value and regions."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.decision.doubt import Doubt, DoubtKind, doubt_on
+from edgeseg.decision.foreign import map_floor
+from edgeseg.decision.operating_point import oddness, p_value
+from edgeseg.decision.prediction import Prediction, Region, above, is_anomalous, regions_of
+from edgeseg.decision.score_statistics import ScoreStatistics
+from edgeseg.decision.thresholds import Thresholds
+from edgeseg.vision.appearance import Appearance
+from edgeseg.vision.geometry import Found, Pose, View
+
+# unsure: between two thresholds, where a second one is stored; neither good nor an alarm
+# invalid: the part cannot be judged by this frame, doubt.py says why
+# not_found: the part is not where it may be, or does not look like one; never good
+Verdict = Literal["good", "unsure", "defect", "invalid", "not_found"]
+_AROUND_PEAK = 0.9  # of the highest value: how far the place reaches that raised an alarm
+
+
+def invalid_kind(
+    score: float,
+    thresholds: Thresholds,
+    *,
+    map_hw: NDArray[np.float32] | None = None,
+    appearance: Appearance | None = None,
+) -> DoubtKind | None:
+    """Why a part cannot be judged by a frame; None: it can.
+
+    Of a frame that is both foreign and blurred the former is said: another product may be smooth.
+    """
+    if not math.isfinite(score):
+        return DoubtKind.NO_SCORE
+    limits, limit = thresholds.appearance, thresholds.foreign
+    fault = None if limits is None or appearance is None else limits.fault_in(appearance)
+    if fault in ("dark", "bright"):
+        return DoubtKind(fault)
+    if limit is not None and map_hw is not None and map_floor(map_hw) > limit:
+        return DoubtKind.FOREIGN
+    return None if fault is None else DoubtKind(fault)
+
+
+def verdict_on(
+    score: float,
+    thresholds: Thresholds,
+    *,
+    map_hw: NDArray[np.float32] | None = None,
+    found: Found | None = None,
+    appearance: Appearance | None = None,
+) -> Verdict:
+    """The one rule for every frame; without map and appearance its score alone decides.
+
+    What is no part of ours comes before the score: a covered lens may have no high place at all,
+    and is not good for that. A part that looks odd at a place of good parts is not found unless
+    its score says more: that it is a defect.
+    """
+    lost = found is not None and not found.ok
+    if found is not None and lost and not found.placed:
+        return "not_found"
+    if invalid_kind(score, thresholds, map_hw=map_hw, appearance=appearance) is not None:
+        return "not_found" if lost else "invalid"
+    if is_anomalous(score, thresholds.score):
+        return "defect"
+    if lost:
+        return "not_found"
+    if thresholds.unsure is not None and is_anomalous(score, thresholds.unsure):
+        return "unsure"
+    return "good"
+
+
+def is_alarming(verdict: str) -> bool:
+    """Whether a part may not pass; a doubt alone is no alarm, a word that is not known is."""
+    return verdict not in ("good", "unsure")
+
+
+Severity = Literal["minor", "major"]
+MAJOR_PEAK = 2.0  # times the pixel threshold: from here on a region is major
+MAJOR_SHARE = 0.01  # of the picture that is looked at: as large a region is major too
+
+
+def severity_of(region: Region, *, pixel_threshold: float, picture_px: int) -> Severity:
+    """How bad a region is, by its peak and its area; what is no number is major."""
+    strong = not region.peak < MAJOR_PEAK * pixel_threshold
+    return "major" if strong or region.area_px >= MAJOR_SHARE * picture_px else "minor"
+
+
+def chance(score: float, good: ScoreStatistics) -> float | None:
+    """How often a good part looks this odd; None where the good scores are not known."""
+    return p_value(score, good.values) if good.scores else None
+
+
+def words_of(chance: float | None) -> str | None:
+    """A p-value as people say it."""
+    return None if chance is None else oddness(chance)
+
+
+def marked(
+    map_hw: NDArray[np.float32], verdict: Verdict, pixel_threshold: float
+) -> NDArray[np.bool_]:
+    """Pixels above the pixel threshold; what is not good has at least the map's highest place.
+
+    The score may be above its threshold where no pixel is above the other one: the two are chosen
+    apart, from the scores and from the highest pixels of good images.
+    """
+    above_hw = above(map_hw, pixel_threshold)
+    if verdict == "good" or above_hw.any():
+        return above_hw
+    peak = float(map_hw.max())
+    below = min(_AROUND_PEAK * peak, float(np.nextafter(np.float32(peak), np.float32(-np.inf))))
+    _, places_hw = cv2.connectedComponents(above(map_hw, below).view(np.uint8), connectivity=8)
+    strongest_hw: NDArray[np.bool_] = places_hw == places_hw.flat[int(map_hw.argmax())]
+    return strongest_hw
+
+
+def marked_regions(
+    map_hw: NDArray[np.float32],
+    verdict: Verdict,
+    pixel_threshold: float,
+    *,
+    view: View,
+    min_area: float = 0.0,
+) -> tuple[tuple[Region, ...], int]:
+    """Regions of what is marked from an area on, and how many there are.
+
+    Boxes are in pixels of what the view shows: its region, or the camera's whole picture.
+    """
+    marked_hw = marked(map_hw, verdict, pixel_threshold)
+    return regions_of(map_hw, marked_hw, size_hw=view.shown_hw, view=view, min_area=min_area)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Areas:
+    """A verdict after its regions were looked at."""
+
+    verdict: Verdict
+    regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
+    count: int  # before that limit
+
+
+def judge_areas(
+    map_hw: NDArray[np.float32],
+    verdict: Verdict,
+    pixel_threshold: float,
+    *,
+    view: View,
+    min_area: float,
+    found: Found | None = None,
+) -> Areas:
+    """Regions below an area do not decide: without another one the part is good.
+
+    All regions are looked at, however many there are. Only alarms of the score are taken back: an
+    invalid frame and a part that is not found stay so, with all their regions.
+    """
+    by_score = verdict in ("defect", "unsure")
+    least = min_area if by_score else 0.0
+    regions, count = marked_regions(map_hw, verdict, pixel_threshold, view=view, min_area=least)
+    if by_score and least and not count:
+        verdict = "good" if found is None or found.ok else "not_found"
+    return Areas(verdict=verdict, regions=regions, count=count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedPrediction(Prediction):
+    """A prediction held against the model's thresholds: what `predict` returns.
+
+    The map covers the frame that was given, at the resolution of the model's input; regions are in
+    pixels of that frame.
+    """
+
+    threshold: float  # of the score, which alone decides
+    pixel_threshold: float  # of the map: what is marked
+    verdict: Verdict
+    p_value: float | None  # share of good parts that look this odd; None: not known
+    regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
+    pose: Pose | None = None  # where the part lies, if it is looked for
+    doubt: Doubt | None = None  # why it is invalid or not_found
+
+    @property
+    def anomalous(self) -> bool:
+        """Whether the verdict is neither good nor unsure."""
+        return is_alarming(self.verdict)
+
+    @property
+    def oddness(self) -> str | None:
+        """The p-value as people say it: "one good part in 180 looks this odd"."""
+        return words_of(self.p_value)
+
+
+def judged(
+    prediction: Prediction,
+    *,
+    thresholds: Thresholds,
+    p_value: float | None = None,
+    view: View,
+    found: Found | None = None,
+) -> JudgedPrediction:
+    """Hold a prediction against its thresholds."""
+    score, map_hw, appearance = prediction.score, prediction.map_hw, prediction.appearance
+    verdict = verdict_on(score, thresholds, map_hw=map_hw, found=found, appearance=appearance)
+    invalid = invalid_kind(score, thresholds, map_hw=map_hw, appearance=appearance)
+    regions, _ = marked_regions(prediction.map_hw, verdict, thresholds.pixel, view=view)
+    return JudgedPrediction(
+        map_hw=view.over_frame(prediction.map_hw),
+        score=prediction.score,
+        grid_hw=prediction.grid_hw,
+        appearance=appearance,
+        threshold=thresholds.score,
+        pixel_threshold=thresholds.pixel,
+        verdict=verdict,
+        doubt=doubt_on(verdict, invalid, found=found),
+        p_value=p_value,
+        pose=None if found is None else found.pose,
+        regions=tuple(region.moved(*view.corner_xy) for region in regions),
+    )

@@ -1,0 +1,267 @@
+"""What a threshold promises and what it costs, from the scores of good parts alone.
+
+A model carries the scores of good images that were judged by models fitted without them. Choosing
+another false-alarm rate, and saying how odd a new part is, needs these scores and nothing else.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.base.errors import UsageError
+from edgeseg.decision.binomial import rate_quantile
+from edgeseg.decision.prediction import above
+from edgeseg.decision.threshold_bounds import finds_nothing
+from edgeseg.decision.thresholds import Thresholds
+
+FEWEST_PARTS = 5  # fewer different parts promise nothing that is worth the word exact
+RATES = (0.005, 0.01, 0.02, 0.05)  # that are shown where a choice is offered
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConformalThreshold:
+    """A threshold and the false-alarm rate it answers for."""
+
+    value: float
+    rate: float  # the smallest rate that the number of scores can answer for, if above the wish
+
+
+def conformal_threshold(scores: Sequence[float], *, false_alarm_rate: float) -> ConformalThreshold:
+    """The threshold that a new good image exceeds with at most the requested probability.
+
+    If the n scores and the new one are exchangeable, the new one is equally likely to have any of
+    the n + 1 ranks, so it exceeds the ceil((n + 1)(1 - rate))-th smallest with probability at most
+    `rate`: exact for every n and every distribution. With fewer than 1 / rate - 1 scores no finite
+    threshold can promise it, and the highest score answers for 1 / (n + 1). Pictures of one part
+    are not exchangeable with those of another: there must be one score a part.
+    """
+    if not len(scores):
+        raise UsageError("no scores of good images to choose a threshold from; calibrate first")
+    check_rate(false_alarm_rate)
+    ordered = sorted(float(score) for score in scores)
+    count = len(ordered)
+    rank = _rank(count, false_alarm_rate)
+    if rank > count:
+        return ConformalThreshold(value=ordered[-1], rate=1 / (count + 1))
+    return ConformalThreshold(value=ordered[max(rank, 1) - 1], rate=false_alarm_rate)
+
+
+def _rank(count: int, rate: float) -> int:
+    """Which of so many ascending scores is the threshold; above their number: none can be."""
+    # The rounding guards (n + 1)(1 - rate) against the binary form of a decimal rate.
+    return math.ceil(round((count + 1) * (1 - rate), 9))
+
+
+def unlucky_rate(count: int, *, rate: float, share: float = 0.1) -> float:
+    """The true false-alarm rate that such a share of all fits on `count` parts reaches or exceeds.
+
+    A promise holds on the average over fits: one set of good parts is luckier than another.
+    """
+    highest = count + 1 - min(max(_rank(count, rate), 1), count)
+    return rate_quantile(highest, count, share=1 - share)
+
+
+def unlucky_words(count: int, *, rate: float) -> str:
+    """How the promise varies from fit to fit, as people say it."""
+    high = percent(float(f"{unlucky_rate(count, rate=rate):.2g}"))
+    return f"from fit to fit it varies: one fit in ten alarms at {high} or more"
+
+
+def spread_table(
+    counts: Sequence[int] = (10, 20, 49, 100, 200, 500),
+    rates: Sequence[float] = (0.01, 0.02, 0.05, 0.1),
+) -> list[list[str]]:
+    """What is promised and what one fit in ten reaches, by the number of parts: docs/method.md."""
+    head = ["different parts", *(f"asked for {percent(rate)}" for rate in rates)]
+    rows = [[str(count), *(_spread_cell(count, rate) for rate in rates)] for count in counts]
+    return [head, *rows]
+
+
+def _spread_cell(count: int, rate: float) -> str:
+    promised = max(rate, 1 / (count + 1))
+    return f"{100 * promised:.2g} %, {100 * unlucky_rate(count, rate=rate):.2g} %"
+
+
+def check_rate(rate: float) -> None:
+    """Refuse what is no rate."""
+    if not 0 < rate < 1:
+        raise UsageError(f"rate={rate}: expected above 0 and below 1, for example 0.01")
+
+
+def needed_images(rate: float) -> int:
+    """How many good images, each of another part, can answer for a false-alarm rate."""
+    return math.ceil(round(1 / rate - 1, 9))
+
+
+def p_value(score: float, good_scores: Sequence[float] | NDArray[np.floating]) -> float:
+    """How often a good part looks at least this odd; a score that is no number is the oddest.
+
+    (1 + number of good scores from this one up) / (n + 1): for a good part that is exchangeable
+    with those behind the scores, P(p <= a) <= a for every a.
+    """
+    values = np.asarray(good_scores, np.float64)
+    as_odd = 0 if math.isnan(score) else int(np.count_nonzero(values >= score))
+    return (1 + as_odd) / (values.size + 1)
+
+
+def oddness(p: float) -> str:
+    """A p-value as people say it."""
+    parts = round(1 / p)
+    return "as a good part looks" if parts < 2 else f"one good part in {parts} looks this odd"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatingPoint:
+    """One choice of a rate: its thresholds, what it promises, and what it would cost."""
+
+    requested_rate: float
+    promised_rate: float  # above the request where there are too few good images for it
+    score: float
+    pixel: float
+    images: int  # different parts behind it, each with one score: usually one image each
+    needed: int  # different parts that could answer for the request
+    recall: float | None = None  # share of planted defects above the threshold, where known
+    exceeding: int = 0  # of these good images themselves
+    pictures: int | None = None  # good images behind it; None: as many as parts
+
+    @property
+    def shortfall(self) -> str | None:
+        """What is missing, if the images cannot answer for the rate that was asked for."""
+        if self.kept:
+            return None
+        several = self.pictures is not None and self.pictures > self.images
+        return (
+            f"{good_words(self.pictures, self.images)} answer for a false-alarm rate of "
+            f"{self.promised_rate:.1%}, not {self.requested_rate:.1%}; "
+            f"{self.needed}{' different parts' * several} would do"
+        )
+
+    @property
+    def unlucky(self) -> float:
+        """The true rate that one fit in ten reaches or exceeds."""
+        return unlucky_rate(self.images, rate=self.requested_rate)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the images can answer for the rate that was asked for."""
+        return self.promised_rate <= self.requested_rate
+
+
+def operating_point(
+    scores: Sequence[float] | NDArray[np.floating],
+    peaks: Sequence[float] | NDArray[np.floating],
+    *,
+    rate: float,
+    planted: Sequence[float] | NDArray[np.floating] = (),
+    pictures: int | None = None,
+) -> OperatingPoint:
+    """The thresholds of a rate, with its promise and its price; one score and peak a part."""
+    good, high = np.asarray(scores, np.float64), np.asarray(peaks, np.float64)
+    chosen = conformal_threshold(good.tolist(), false_alarm_rate=rate)
+    pixel = conformal_threshold(high.tolist(), false_alarm_rate=rate)
+    defects = np.asarray(planted, np.float64)
+    return OperatingPoint(
+        requested_rate=rate,
+        promised_rate=chosen.rate,
+        score=chosen.value,
+        pixel=pixel.value,
+        images=int(good.size),
+        needed=needed_images(rate),
+        recall=float(np.mean(above(defects, chosen.value))) if defects.size else None,
+        exceeding=int(np.count_nonzero(above(good, chosen.value))),
+        pictures=pictures,
+    )
+
+
+def by_rate(stored: Thresholds, point: OperatingPoint) -> Thresholds:
+    """The stored thresholds after the choice of another rate; a band that no longer fits goes."""
+    return replace(
+        stored,
+        score=point.score,
+        pixel=point.pixel,
+        false_alarm_rate=point.promised_rate,
+        requested_rate=point.requested_rate,
+        method=f"{_origin(stored)}; chosen for {percent(point.requested_rate)} false alarms",
+        unsure=None,
+        unsure_rate=None,
+    )
+
+
+def by_value(stored: Thresholds, scores: Sequence[float], value: float) -> Thresholds:
+    """The same after the choice of a value; its rate is an estimate, chosen by hand."""
+    if not math.isfinite(value) or value < min(scores):
+        raise UsageError(
+            f"value={value}: every good image would be an alarm; expected a number from "
+            f"{min(scores):.4g}, the lowest of their scores"
+        )
+    why = finds_nothing(value, max(scores))
+    if why is not None:
+        raise UsageError(f"value={value}: {why}; expected a lower one")
+    exceeding = int(np.count_nonzero(above(np.asarray(scores, np.float64), value)))
+    rate = (1 + exceeding) / (len(scores) + 1)
+    return replace(
+        stored.moved(value),
+        false_alarm_rate=rate,
+        requested_rate=rate,
+        method=f"{_origin(stored)}; the value {value:g} chosen by hand",
+        unsure=None,
+        unsure_rate=None,
+    )
+
+
+def with_band(chosen: Thresholds, scores: Sequence[float], *, rate: float) -> Thresholds:
+    """A second threshold for a larger rate: what lies between the two is unsure."""
+    wish = chosen.requested_rate or chosen.false_alarm_rate
+    lower = conformal_threshold(scores, false_alarm_rate=rate).value
+    if rate <= wish or lower > chosen.score:
+        raise UsageError(
+            f"unsure_rate={rate}: expected above {wish:g}, the rate of the threshold itself, so "
+            "that scores between the two are unsure"
+        )
+    return replace(chosen, unsure=lower, unsure_rate=rate)
+
+
+def good_words(images: int | None, parts: int) -> str:
+    """How many good images there are, and how many different parts where that is not the same."""
+    if images is None or images == parts:
+        return f"{parts} good images"
+    return f"{images} good images of {parts} different part{'s' * (parts != 1)}"
+
+
+def guarantee(chosen: Thresholds) -> str:
+    """What is known of the promise, by the way in which the good scores came about."""
+    method, parts = chosen.method, chosen.parts
+    if chosen.false_alarm_rate >= 1:
+        return "no promise: there are no scores of at least two different parts that are unseen"
+    if parts is not None and parts < FEWEST_PARTS:
+        return f"a guess: {parts} different parts are too few to say how good parts differ"
+    if chosen.grouping == "pictures":
+        return (
+            f"not exact: near-copies among {chosen.images} good images were found by the pictures "
+            f"and counted as {parts} different parts; --group-by says which pictures show one part"
+        )
+    if method.startswith("split-conformal"):
+        return (
+            "exact (split conformal): a new good part exceeds it at most this often, whatever the "
+            "scores' distribution, if it is like the good images, and they were not fitted on"
+        )
+    if method.startswith("cross-conformal"):
+        return (
+            "not exact (cross conformal): every image was judged by a model without it, but not "
+            "by the final one; in simulations alarms stayed below the rate, on real test images of "
+            "some parts they did not"
+        )
+    return "an estimate: these scores do not come from images kept apart for this model"
+
+
+def percent(rate: float) -> str:
+    """A rate as people write it: 0.5 %, 1 %, 12 %."""
+    return f"{100 * rate:.3g} %"
+
+
+def _origin(stored: Thresholds) -> str:
+    """Where the good scores come from, without what was chosen since."""
+    return stored.method.split("; ")[0]

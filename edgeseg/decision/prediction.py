@@ -1,0 +1,141 @@
+"""What a model says of one frame, and the rules for what is above a threshold.
+
+    map, score --is_anomalous, above--> anomalous or not, pixels --regions_of--> boxes
+
+A value at the threshold is good and a value that is no number is not, here and everywhere.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.vision.appearance import Appearance
+from edgeseg.vision.geometry import View
+
+MAX_REGIONS = 32  # a frame of noise must not become an event of a megabyte
+
+
+def is_anomalous(score: float, threshold: float) -> bool:
+    """Whether a score is above the threshold, or no number: no reason to trust the part."""
+    return not score <= threshold
+
+
+def above(values: NDArray[np.floating[Any]], threshold: float) -> NDArray[np.bool_]:
+    """Which of many scores, or of the pixels of a map, are anomalous by the same rule."""
+    # numpy would round the threshold to the values' float32 and might move it past one of them.
+    with np.errstate(over="ignore"):
+        limit = values.dtype.type(threshold)
+    if float(limit) > threshold:
+        limit = np.nextafter(limit, values.dtype.type(-np.inf))
+    anomalous: NDArray[np.bool_] = ~(values <= limit)
+    return anomalous
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """One connected part of the map above the pixel threshold, in pixels of the frame."""
+
+    box_xywh: tuple[int, int, int, int]
+    area_px: int
+    peak: float  # highest value of the map in it; NaN if one is no number
+
+    def moved(self, right: int, down: int) -> "Region":
+        """The same in a picture that this one is a part of."""
+        x, y, w, h = self.box_xywh
+        return replace(self, box_xywh=(x + right, y + down, w, h))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """One frame's anomaly map, its score and, where the model gives it, the coarse map."""
+
+    map_hw: NDArray[np.float32]  # (H, W): distance at image size, blurred
+    score: float
+    grid_hw: NDArray[np.float32] | None = None  # (h, w): distance of every grid cell
+    appearance: Appearance | None = None  # of the input; None: nobody looked
+
+
+def find_regions(
+    map_hw: NDArray[np.float32],
+    threshold: float,
+    *,
+    size_hw: tuple[int, int],
+    view: View | None = None,
+) -> tuple[tuple[Region, ...], int]:
+    """Connected parts above the threshold in pixels of a frame of size_hw, and how many."""
+    return regions_of(map_hw, above(map_hw, threshold), size_hw=size_hw, view=view)
+
+
+def regions_of(
+    map_hw: NDArray[np.float32],
+    marked_hw: NDArray[np.bool_],
+    *,
+    size_hw: tuple[int, int],
+    view: View | None = None,
+    min_area: float = 0.0,
+) -> tuple[tuple[Region, ...], int]:
+    """Connected parts of the marked pixels from an area on, and how many there are.
+
+    At most MAX_REGIONS are given, strongest first, the largest always among them. With a view that
+    follows the part, `map_hw` is of its input and the boxes of its picture.
+    """
+    if not marked_hw.any():
+        return (), 0
+    count, labels_hw, stats, _ = cv2.connectedComponentsWithStats(
+        marked_hw.view(np.uint8), connectivity=8
+    )
+    scale_y, scale_x = size_hw[0] / map_hw.shape[0], size_hw[1] / map_hw.shape[1]
+    pixel_area = scale_x * scale_y if view is None or view.pose is None else view.pixel_area
+    areas = np.maximum(1, np.rint(stats[:, cv2.CC_STAT_AREA] * pixel_area)).astype(np.int64)
+    peaks = np.full(count, -np.inf, np.float32)
+    with np.errstate(invalid="ignore"):  # NaN stays NaN, and needs no warning
+        np.maximum.at(peaks, np.asarray(labels_hw, np.int32)[marked_hw], map_hw[marked_hw])
+    large = np.flatnonzero(areas >= min_area)
+    large = large[large > 0]  # 0 is what is not marked
+    regions = []
+    for label in _told(large, areas, peaks).tolist():
+        x, y, w, h = (int(value) for value in stats[label, :4])
+        if view is not None and view.pose is not None:
+            piece = np.asarray(labels_hw[y : y + h, x : x + w] == label, np.bool_)
+            box = _turned_box(piece, (x, y), view)
+        else:
+            # Outwards, so that the box holds the region at any scale.
+            left, top = math.floor(x * scale_x), math.floor(y * scale_y)
+            # Rounding of the scale may point a pixel past the border.
+            right = min(size_hw[1], math.ceil((x + w) * scale_x))
+            bottom = min(size_hw[0], math.ceil((y + h) * scale_y))
+            box = (left, top, right - left, bottom - top)
+        regions.append(Region(box_xywh=box, area_px=int(areas[label]), peak=float(peaks[label])))
+    return tuple(regions), len(large)
+
+
+def _told(
+    labels: NDArray[np.intp], areas: NDArray[np.int64], peaks: NDArray[np.float32]
+) -> NDArray[np.intp]:
+    """Which of many regions are told: the strongest, and the largest, which may be weaker."""
+    falling = -np.where(np.isnan(peaks[labels]), np.inf, peaks[labels])  # no number comes first
+    ordered = labels[np.argsort(falling, kind="stable")]
+    strongest = ordered[:MAX_REGIONS]
+    if len(ordered) > MAX_REGIONS:
+        largest = ordered[areas[ordered].argmax()]
+        if largest not in strongest:
+            strongest = np.append(strongest[:-1], largest)
+    return np.asarray(strongest, np.intp)
+
+
+def _turned_box(
+    piece_hw: NDArray[np.bool_], corner_xy: tuple[int, int], view: View
+) -> tuple[int, int, int, int]:
+    """The box around a piece of the input where it lies in the camera's picture."""
+    rows, columns = np.nonzero(piece_hw)
+    points = np.stack([columns + corner_xy[0], rows + corner_xy[1]], axis=1)
+    corners = (points[:, None] + ((0, 0), (1, 0), (0, 1), (1, 1))).reshape(-1, 2)
+    placed = corners @ view.to_frame[:, :2].T + view.to_frame[:, 2]
+    limit = (view.frame_hw[1], view.frame_hw[0])
+    left, top = np.clip(np.floor(placed.min(axis=0)), 0, np.subtract(limit, 1)).astype(int).tolist()
+    right, bottom = np.clip(np.ceil(placed.max(axis=0)), 1, limit).astype(int).tolist()
+    return left, top, max(1, right - left), max(1, bottom - top)

@@ -1,0 +1,24 @@
+"""Which thresholds can be meant: finite, from 0, and not so high that nothing is ever found."""
+
+import math
+
+from edgeseg.base.errors import UsageError
+
+# A threshold so many times above the highest score of a good image finds nothing, ever.
+FARTHEST = 1000.0
+
+
+def check_threshold(asked: float | None) -> None:
+    """Refuse what is no threshold of any model; None: nothing was asked for."""
+    if asked is not None and not 0 <= asked < math.inf:
+        raise UsageError(f"threshold={asked}: expected a finite number from 0")
+
+
+def finds_nothing(threshold: float, highest: float) -> str | None:
+    """Why nothing is found above a threshold, from the highest score of a good image."""
+    if not 0 < FARTHEST * highest < threshold:
+        return None
+    return (
+        f"over {FARTHEST:g} times the highest score of a good image ({highest:.4g}), so that "
+        "nothing is ever found"
+    )

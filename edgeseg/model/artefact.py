@@ -1,0 +1,247 @@
+"""A fitted model on disk: tensors in safetensors, everything else in its JSON header."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from edgeseg.base.errors import ArtefactError, EdgesegError
+from edgeseg.base.files import atomic_path
+from edgeseg.base.plain import Malformed
+from edgeseg.base.progress import Note, ignore
+from edgeseg.config import FitConfig
+from edgeseg.decision.calibration import Calibration, GoodImageScores
+from edgeseg.decision.planted_scores import PlantedScores
+from edgeseg.model.backbone_weights import BackboneWeights
+from edgeseg.model.backbones import BackboneSpec, backbone_spec, embedded_features
+from edgeseg.model.factors import Factors
+from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.model.moments import Moments
+from edgeseg.model.weights_origin import WeightsOrigin, arrays_sha256
+from edgeseg.model.windows import Windows
+from edgeseg.modelfile.container import sealed_header
+from edgeseg.modelfile.header import (
+    KEY,
+    SCHEMA,
+    calibration_facts,
+    damaged,
+    read_artefact_file,
+    stored_config,
+)
+from edgeseg.modelfile.seal import seal_file
+from edgeseg.modelfile.values import check_values
+
+if TYPE_CHECKING:
+    from edgeseg.model.feature_extractor import Backbone
+    from edgeseg.model.reference import ReferenceModel
+
+# What numpy, torch and our own checks say of values that do not fit: torch's are RuntimeErrors.
+WRONG_VALUES = (
+    *(LookupError, TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError),
+    *(SafetensorError, EdgesegError),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artefact:
+    """All that a fit leaves behind: enough to predict, to export and to go on fitting."""
+
+    config: FitConfig
+    weights: BackboneWeights
+    origin: WeightsOrigin
+    embedding: NDArray[np.float32]  # W (F, k)
+    factors: Factors
+    moments: Moments | None  # None: this model cannot be updated
+    calibration: Calibration
+    data: dict[str, Any]
+    versions: dict[str, str]
+    planted: PlantedScores | None = None  # None: none were made, or they were of other moments
+    # Of the pixels of the images behind the moments, ascending; none in files of earlier versions.
+    prints: NDArray[np.uint64] = field(default_factory=lambda: sorted_prints(()))
+    accuracy: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)  # see edgeseg.modelfile.history
+
+    @property
+    def spec(self) -> BackboneSpec:
+        """What the backbone expects of its input."""
+        return backbone_spec(self.config.backbone)
+
+    @property
+    def backbone(self) -> "Backbone":
+        """The network; where a graph was fitted through, its weights are looked for."""
+        return self.weights.backbone
+
+    def head(self) -> GaussianHead:
+        """What stands behind the embedding."""
+        return GaussianHead(self.config, self.factors)
+
+    def model(self) -> "ReferenceModel":
+        """The reference forward with these values."""
+        from edgeseg.model.reference import ReferenceModel  # loads torch
+
+        return ReferenceModel(
+            self.config, backbone=self.backbone, embedding=self.embedding, factors=self.factors
+        )
+
+    def header(self) -> dict[str, Any]:
+        """What `edgeseg info` shows."""
+        planted = {} if self.planted is None else {"planted": {"kinds": list(self.planted.kinds)}}
+        return planted | {
+            "schema": SCHEMA,
+            "config": self.config.to_dict(),
+            "weights": asdict(self.origin),
+            "features": int(self.embedding.shape[0]),
+            "k": int(self.embedding.shape[1]),
+            "rank": self.factors.rank,
+            "ridge": self.factors.ridge,
+            "grid_hw": list(self.config.grid_hw),
+            "calibration": self.calibration.header(),
+            "data": self.data,
+            "accuracy": self.accuracy,
+            "history": self.history,
+            "versions": self.versions,
+        }
+
+
+def sorted_prints(prints: Iterable[int]) -> NDArray[np.uint64]:
+    """As a file keeps them."""
+    return np.array(sorted(prints), np.uint64)
+
+
+def save_artefact(artefact: Artefact, path: Path) -> None:
+    """Write the file in one step; the same artefact gives the same bytes."""
+    good = artefact.calibration.good
+    tensors: dict[str, NDArray[Any]] = {
+        "embedding": artefact.embedding,
+        "mean": artefact.factors.mean,
+        "factor": artefact.factors.factor,
+    }
+    for name in ("scores", "peaks", "frame_d2", "d2_mean", "d2_std", "floors"):
+        tensors[f"good.{name}"] = getattr(good, name)
+    if good.groups.size:
+        tensors["good.groups"] = good.groups
+    if good.grids is not None:
+        tensors["good.grids"] = good.grids
+    if artefact.planted is not None:
+        for name in ("scores", "areas", "floors"):
+            tensors[f"planted.{name}"] = getattr(artefact.planted, name)
+    if artefact.prints.size:
+        tensors["fitted.prints"] = artefact.prints
+    for name, values in (artefact.weights.arrays or {}).items():
+        tensors[f"backbone.{name}"] = values
+    if artefact.moments is not None:
+        for name, sums in artefact.moments.packed().items():
+            tensors[f"moments.{name}"] = sums
+    write_tensors(path, tensors, key=KEY, header=artefact.header())
+
+
+def write_tensors(
+    path: Path, tensors: dict[str, NDArray[Any]], *, key: str, header: dict[str, Any]
+) -> None:
+    """Write a safetensors file with a hash of itself in one step, or say why not."""
+    plain = {name: np.ascontiguousarray(values) for name, values in tensors.items()}
+    with atomic_path(path) as temporary:
+        try:
+            # One key alone: safetensors writes several in an order that differs from run to run.
+            save_file(plain, temporary, {key: sealed_header(header)})
+            seal_file(temporary)
+        except SafetensorError as error:
+            raise ArtefactError(
+                f"{path}: cannot be written ({error}); look at the space left on the disk"
+            ) from None
+
+
+def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
+    """Read and check a file that save_artefact wrote."""
+    file = read_artefact_file(path)  # says what is wrong with a file of another kind
+    if not file.sealed:
+        note(f"{path} was made before hashes: damage to it may go unnoticed; fit it again")
+    header, tensors = file.header, _read_tensors(path)
+    try:
+        check_values(tensors)
+        config = stored_config(header)
+        origin = WeightsOrigin(**header["weights"])
+        weights = stored_weights(config, origin, tensors)
+        good = GoodImageScores(**dict[str, Any](under("good.", tensors)))
+        calibration = Calibration(good=good, **vars(calibration_facts(header)))
+        _check_shapes(config, tensors)
+        saved = under("moments.", tensors)
+        artefact = Artefact(
+            config=config,
+            weights=weights,
+            origin=origin,
+            embedding=tensors["embedding"],
+            factors=Factors(
+                mean=tensors["mean"],
+                factor=tensors["factor"],
+                ridge=header.get("ridge", config.ridge),  # the first files had an absolute one
+            ),
+            moments=Moments.unpacked(saved) if saved else None,
+            calibration=calibration,
+            planted=_planted(header, tensors),
+            prints=sorted_prints(tensors.get("fitted.prints", np.empty(0, np.uint64)).tolist()),
+            data=header["data"],
+            accuracy=header["accuracy"],
+            history=header.get("history", []),  # the first files of this schema had none
+            versions=header["versions"],
+        )
+    except WRONG_VALUES as error:
+        raise damaged(path, error) from None
+    return artefact
+
+
+def stored_weights(
+    config: FitConfig, origin: WeightsOrigin, tensors: dict[str, NDArray[Any]]
+) -> BackboneWeights:
+    """The backbone's weights among the tensors of a file, or their hash alone."""
+    arrays = under("backbone.", tensors)
+    if arrays and arrays_sha256(arrays) != origin.sha256:
+        raise Malformed("its backbone weights do not match their hash")
+    return BackboneWeights(config, origin, arrays or None)
+
+
+def _read_tensors(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ArtefactError(
+            f"{path}: not an edgeseg artefact ({error}); expected a whole file written by "
+            "edgeseg fit"
+        ) from None
+
+
+def _check_shapes(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> None:
+    """Tensors that do not fit each other would fail much later, in words nobody understands."""
+    k, rank = tensors["embedding"].shape[-1], tensors["factor"].shape[-1]
+    windows = Windows.of(config)
+    expected: dict[str, tuple[int, ...]] = {
+        "embedding": (embedded_features(config), k),
+        "mean": (windows.count, k),
+        "factor": (windows.covariances, k, rank),
+    }
+    if "moments.count" in tensors:
+        expected["moments.count"] = (windows.kept,)
+        expected["moments.mean"] = (windows.kept, k)
+        expected["moments.scatter"] = (windows.kept, k * (k + 1) // 2)
+    for name, expected_shape in expected.items():
+        shape = tuple(tensors[name].shape)
+        if shape != expected_shape:
+            raise ArtefactError(f"{name} has shape {shape}, expected {expected_shape}")
+
+
+def _planted(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> PlantedScores | None:
+    arrays = under("planted.", tensors)
+    if not arrays:  # none were asked for, or an earlier version wrote the file
+        return None
+    return PlantedScores(**arrays, kinds=tuple(header["planted"]["kinds"]))
+
+
+def under(prefix: str, tensors: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Tensors whose names begin with a prefix, by the rest of their names."""
+    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}

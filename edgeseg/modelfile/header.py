@@ -1,0 +1,199 @@
+"""The JSON header of an .edgeseg file, read without torch and without the tensors."""
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeseg.base.errors import ArtefactError, EdgesegError, UsageError
+from edgeseg.base.memory_limit import out_of_memory
+from edgeseg.base.plain import Malformed, record
+from edgeseg.config import FitConfig
+from edgeseg.decision.calibration import CalibrationFacts
+from edgeseg.decision.thresholds import Thresholds
+from edgeseg.modelfile.container import (
+    UNSEALED,
+    Container,
+    Foreign,
+    Truncated,
+    read_container,
+    replace_stored,
+)
+from edgeseg.modelfile.metadata import MODEL_SUFFIXES
+
+SCHEMA = 2
+KEY = "edgeseg"  # of our header among the metadata of the file
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Header:
+    """What everybody relies on; whatever else stands there belongs to those who read it."""
+
+    config: dict[str, Any]
+    weights: dict[str, Any]
+    calibration: dict[str, Any]
+    data: dict[str, Any]
+    accuracy: tuple[dict[str, Any], ...]
+    versions: dict[str, Any]
+    history: tuple[dict[str, Any], ...] = ()
+
+
+def refuse_exported(path: Path) -> None:
+    """A graph or an engine is no fitted model, and has commands of its own."""
+    if path.suffix in MODEL_SUFFIXES:
+        raise UsageError(
+            f"{path}: an exported model, expected a file of edgeseg fit; run it with "
+            "`edgeseg stream`, or with edgeseg.runtime.open in Python"
+        )
+
+
+def read_artefact_file(path: Path) -> Container:
+    """A fitted model without its tensors, after a look at its hash and its header."""
+    refuse_exported(path)
+    if not path.is_file():
+        raise ArtefactError(f"{path}: no such file; make one with `edgeseg fit DATA --out {path}`")
+    try:
+        file = read_container(path, KEY)
+    except Foreign as error:
+        raise ArtefactError(f"{path}: {error}; expected one from edgeseg fit") from None
+    except Malformed as error:
+        kind = "truncated" if isinstance(error, Truncated) else "not an edgeseg artefact"
+        raise ArtefactError(
+            f"{path}: {kind} ({error}); expected a whole file written by edgeseg fit"
+        ) from None
+    _check_schema(path, file.header.get("schema"))
+    try:
+        record(_Header, _known(_Header, file.header))
+        calibration_facts(file.header)
+    except Malformed as error:
+        raise damaged(path, error) from None
+    return file
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """What `edgeseg info` shows of a fitted model."""
+    return read_artefact_file(path).header
+
+
+def read_config(path: Path) -> FitConfig:
+    """The settings that a model was fitted with."""
+    header = read_header(path)
+    try:
+        return stored_config(header)
+    except (LookupError, TypeError, ValueError, ArithmeticError, EdgesegError) as error:
+        raise damaged(path, error) from None
+
+
+def stored_config(header: dict[str, Any]) -> FitConfig:
+    """The settings of a header; files of before have one list of regions, whose history tells."""
+    config = FitConfig.from_dict(header["config"])
+    geometry = config.geometry
+    if not geometry.ignore or "uncounted" in header["config"]["geometry"]:
+        return config
+    if all(line.get("action") != "ignore" for line in header.get("history", ())):
+        return config  # of the fit, which painted them
+    # Ignored later, and painted since then: the fit had seen what lies there.
+    return replace(config, geometry=replace(geometry, ignore=(), uncounted=geometry.ignore))
+
+
+def calibration_facts(header: dict[str, Any]) -> CalibrationFacts:
+    """The thresholds of a header; Malformed says what is wrong with them."""
+    stored = header["calibration"]
+    return record(CalibrationFacts, _known(CalibrationFacts, stored), place="calibration")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedScore:
+    """A good image, by the name of its file."""
+
+    image: str
+    score: float
+
+
+def named_highest(path: Path, header: dict[str, Any]) -> tuple[NamedScore, ...]:
+    """Good images with the highest scores, the highest first; earlier versions named none."""
+    stored = header["data"].get("highest", ())
+    try:
+        if not isinstance(stored, list | tuple):
+            raise Malformed(f"data.highest: a {type(stored).__name__}, expected a list")
+        return tuple(record(NamedScore, each, place="data.highest") for each in stored)
+    except Malformed as error:
+        raise damaged(path, error) from None
+
+
+def damaged(path: Path, error: Exception) -> ArtefactError:
+    """Of a file that is ours, and wrong."""
+    return unless_memory(
+        error,
+        ArtefactError(f"{path}: damaged or edited artefact ({error}); fit the model again"),
+    )
+
+
+def unless_memory(error: Exception, otherwise: ArtefactError) -> ArtefactError:
+    """What is wrong with a file; a whole one may need more memory than there is."""
+    if not out_of_memory(error):
+        return otherwise
+    return ArtefactError(
+        "needs more memory than this process gets; close other programs or raise the limit "
+        f"(ulimit -v), and only if that does not help: {otherwise}"
+    )
+
+
+def read_floats(path: Path, name: str) -> NDArray[np.float32] | None:
+    """The finite values of a float32 tensor; None without such one."""
+    try:
+        values = read_artefact_file(path).floats(name)
+        if values is not None and not np.isfinite(values).all():
+            raise Malformed(f"{name} holds values that are not finite")
+    except Malformed as error:
+        raise damaged(path, error) from None
+    return values
+
+
+def replace_header(path: Path, header: dict[str, Any]) -> None:
+    """Write another header in one step; the tensors are copied as they are."""
+    replace_stored(path, KEY, header | {"schema": SCHEMA})
+
+
+def store_thresholds(
+    path: Path, chosen: Thresholds, *, rule: str, rate: float | None, images: int, when: str
+) -> Path:
+    """Let a choice stand in the header, with a line of history; the file.
+
+    `rate` is what was asked for; None: a value.
+    """
+    header = read_header(path)
+    before = calibration_facts(header).score_threshold
+    header["calibration"] |= {
+        "score_threshold": chosen.score,
+        "pixel_threshold": chosen.pixel,
+        "requested_rate": chosen.requested_rate,
+        "answered_rate": chosen.false_alarm_rate,
+        "unsure_threshold": chosen.unsure,
+        "unsure_rate": chosen.unsure_rate,
+        "method": chosen.method,
+    }
+    change = f"{rule}: {before:.4f} to {chosen.score:.4f}"
+    header.setdefault("history", []).append(
+        {"action": "threshold", "images": images, "from": change, "when": when, "rate": rate}
+    )
+    replace_header(path, header)
+    return path
+
+
+def _known(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+    names = {item.name for item in fields(kind)}
+    return {name: value for name, value in values.items() if name in names}
+
+
+def _check_schema(path: Path, schema: Any) -> None:
+    """Refuse a header that another version wrote."""
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise ArtefactError(
+            f"{path}: schema {schema} is newer than {SCHEMA}, the newest this edgeseg reads; "
+            "run `pip install --upgrade edgeseg`"
+        )
+    if schema not in (UNSEALED, SCHEMA) or isinstance(schema, bool):
+        raise ArtefactError(f"{path}: schema {schema!r}, expected {SCHEMA}; fit the model again")

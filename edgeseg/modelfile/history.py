@@ -1,0 +1,72 @@
+"""Where a model comes from: a list in its header that grows with every command."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from edgeseg.base.progress import Note
+from edgeseg.decision.calibration import GoodImageScores
+
+MOST_NAMED = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedData:
+    """The data set of a fit, in the words of the artefact's header."""
+
+    name: str
+    layout: str
+    held_out: int
+    camera_hw: tuple[int, int] | None = None  # of the first image; None: they were resized before
+    group_by: str | None = None  # what was said of which images show one part; None: nothing
+
+    def facts(self, *, images: int, bad: Iterable[str]) -> dict[str, Any]:
+        """What the header says of the data."""
+        return {
+            "name": self.name,
+            "layout": self.layout,
+            "fitted": images,
+            "held_out": self.held_out,
+            "unreadable": sorted(PurePosixPath(path).name for path in bad),
+            **({} if self.camera_hw is None else {"camera_hw": list(self.camera_hw)}),
+            **({} if self.group_by is None else {"group_by": self.group_by}),
+        }
+
+
+def highest(good: GoodImageScores) -> list[dict[str, Any]]:
+    """Which good images scored highest and so decide the threshold; none if nobody knows names.
+
+    One of each part. Names of files and not of folders: a model travels farther than its images.
+    """
+    if not good.images:
+        return []
+    return [
+        {"image": PurePosixPath(good.images[place]).name, "score": float(good.scores[place])}
+        for place in good.leading[:MOST_NAMED]
+    ]
+
+
+def entry(action: str, *, images: int, source: str, newest: float) -> dict[str, Any]:
+    """One line of a history.
+
+    `when` is the last change of the newest image and not the time of the fit: the same images
+    must give the same bytes.
+    """
+    return {"action": action, "images": images, "from": source, "when": timestamp(newest)}
+
+
+def note_value(history: Sequence[dict[str, Any]], threshold: float, note: Note) -> None:
+    """Say so where a threshold that somebody gave as a value is about to be taken anew."""
+    last = history[-1] if history else {}
+    if last.get("action") == "threshold" and last.get("rate", 0.0) is None:
+        note(
+            f"the threshold {threshold:.4f} was chosen as a value and is replaced by that of its "
+            f"rate; choose it again: edgeseg threshold MODEL --value {threshold:.6g}"
+        )
+
+
+def timestamp(seconds: float) -> str:
+    """UTC, ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

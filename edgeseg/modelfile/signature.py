@@ -1,0 +1,240 @@
+"""Who stands behind a file: an Ed25519 signature beside it, by a key that the owner trusts.
+
+    part.onnx, part.json --SHA-256 each--> statement --private key--> part.onnx.sig
+    a recipe's folder    --SHA-256 each--> statement --private key--> folder/edgeseg.sig
+
+A hash (seal.py) notices damage; a signature also notices people. All files that decide are named in
+it, and none may be added, changed or missing. So is the name under which they may be used, and a
+version that only grows: see runtime/backends/ran_versions.py.
+"""
+
+import base64
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.files import write_json
+from edgeseg.base.plain import Malformed, named_values, read_bounded, record
+from edgeseg.base.progress import Note
+from edgeseg.modelfile.file_reading import DISK, Files
+from edgeseg.modelfile.signed_files import OF_FOLDER, SignedFiles, measured, own_name, walk
+from edgeseg.modelfile.signing_keys import fingerprint, fits, private_key, public_key
+
+SCHEMA = 2
+RECIPE = "recipe.toml"  # what makes a folder a recipe
+LARGEST_VERSION = 2**53  # what JSON of every program holds
+_CONTEXT = b"edgeseg signature 2\n"  # no signature of ours is one of anything else
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What is signed."""
+
+    name: str  # of the file or folder: as another it is not signed
+    version: int  # grows with every signature; a device refuses one below what it ran
+    files: dict[str, str]  # SHA-256 by name, beside or below the signature
+    sizes: dict[str, int]  # bytes of the same files: nothing is read further
+    chain: dict[str, str] = field(default_factory=dict)  # hashes of what the model was made from
+    when: str
+    key: str  # fingerprint of the public key
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.version <= LARGEST_VERSION:
+            raise UsageError(f"version={self.version}: expected 1 to {LARGEST_VERSION}")
+        if self.files.keys() != self.sizes.keys():
+            raise UsageError("files and sizes of other names, expected the same")
+
+    def message(self) -> bytes:
+        """The bytes under the signature; the same statement, the same bytes."""
+        return _CONTEXT + json.dumps(asdict(self), sort_keys=True).encode()
+
+    def sha256(self) -> str:
+        """Of all that decides: files, name and version."""
+        return hashlib.sha256(self.message()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """A statement with its signature, as it is stored."""
+
+    statement: Statement
+    signature: str  # base64
+
+
+class TrustedFiles(SignedFiles):
+    """Files that a trusted key has signed, and what it said of them."""
+
+    def __init__(self, path: Path, statement: Statement) -> None:
+        super().__init__(path, hashes=statement.files, sizes=statement.sizes)
+        self.statement = statement
+
+
+def signature_path(path: Path) -> Path:
+    """Where the signature of a file or a folder is."""
+    return path / OF_FOLDER if path.is_dir() else path.with_name(f"{path.name}.sig")
+
+
+def sign(path: Path, key: Path, *, chain: Mapping[str, str], version: int | None = None) -> Path:
+    """Sign a file with what belongs to it, or all files of a folder.
+
+    The version is the one after the last that was signed here, unless it is given.
+    """
+    private = private_key(key)
+    found = {name: measured(each) for name, each in walk(path)}
+    statement = Statement(
+        name=own_name(path),
+        version=_next_version(path) if version is None else version,
+        files={name: digest for name, (digest, _) in found.items()},
+        sizes={name: size for name, (_, size) in found.items()},
+        chain=dict(chain),
+        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        key=fingerprint(private.public_key()),
+    )
+    signed = base64.b64encode(private.sign(statement.message())).decode()
+    target = signature_path(path)
+    write_json(target, asdict(Signature(statement=statement, signature=signed)))
+    return target
+
+
+def _next_version(path: Path) -> int:
+    try:
+        before = read_signature(path)
+    except RuntimeFailure:  # one that is damaged, or without a version
+        before = None
+    return 1 if before is None else before.statement.version + 1
+
+
+def read_signature(path: Path) -> Signature | None:
+    """The signature beside a file or in a folder, not compared with anything yet."""
+    target = signature_path(path)
+    if not target.is_file():
+        return None
+    try:
+        values = named_values(read_bounded(target))
+        told = values.get("statement")
+        schema = told.get("schema") if isinstance(told, dict) else None
+        if schema == 1:
+            raise Malformed("made before signatures had a name and a version")
+        signature = record(Signature, values)
+        if signature.statement.schema != SCHEMA:
+            raise Malformed(f"schema {signature.statement.schema}, expected {SCHEMA}")
+    except Malformed as error:
+        raise RuntimeFailure(f"{target}: not a signature ({error}); sign it again") from None
+    return signature
+
+
+def no_longer_fits(path: Path) -> str | None:
+    """What to tell whoever has just changed a file; None: nobody has signed it."""
+    for signed in (path, path.parent):
+        if signature_path(signed).is_file():
+            return (
+                f"the signature of {signed} no longer fits; sign it again with `edgeseg sign "
+                f"{signed} --key KEY`"
+            )
+    return None
+
+
+def note_stale(path: Path, note: Note) -> None:
+    """Say so of a file that was just written, if it was signed before."""
+    if stale := no_longer_fits(path):
+        note(stale)
+
+
+def signature_facts(path: Path) -> dict[str, str]:
+    """Who says to have signed a file or its recipe, and if it is still that file; for people."""
+    for signed in (path, path.parent):
+        try:
+            signature = read_signature(signed)
+            if signature is None:
+                continue
+            told = signature.statement
+            _check_name(signed, told, own_name(signed))
+            TrustedFiles(signed, told).check()
+        except RuntimeFailure as error:
+            return {"signed": "no longer", "why": str(error)}
+        proof = f"edgeseg verify-signature {signed} --trust KEY"
+        return {
+            "signed": "as it is",
+            "version": str(told.version),
+            "key": told.key,
+            "when": told.when,
+            "not held against a key": f"try: {proof}",
+        }
+    return {"signed": "no"}
+
+
+def admit(path: Path, trusted: Sequence[Path]) -> None:
+    """Refuse what no trusted key has signed, before anything reads it; no keys: all may be used.
+
+    For commands whose work has to be signed again. What inspects is read by `files_of_model`.
+    """
+    if trusted:
+        check_trusted(path, trusted)
+
+
+def trusted_files(path: Path, trusted: Sequence[Path]) -> TrustedFiles:
+    """What a trusted key has signed of a file or folder, all of it held against the signature."""
+    files = TrustedFiles(path, vouched(path, trusted))
+    files.check()
+    return files
+
+
+def files_of_model(model: Path, trusted: Sequence[Path]) -> Files:
+    """How a model is read; in a recipe's folder all that is in it is checked, as all of it decides.
+
+    No keys: as it lies on the disk.
+    """
+    return trusted_files(_signed_of(model), trusted) if trusted else DISK
+
+
+def check_signature(path: Path, trusted: Sequence[Path]) -> Statement:
+    """What is signed of a file or folder, after holding it against keys and files."""
+    return trusted_files(path, trusted).statement
+
+
+def check_trusted(model: Path, trusted: Sequence[Path]) -> Statement:
+    """The same of a model; in a recipe's folder of all that is in it."""
+    return check_signature(_signed_of(model), trusted)
+
+
+def _signed_of(model: Path) -> Path:
+    return model.parent if (model.parent / RECIPE).is_file() else model
+
+
+def vouched(path: Path, trusted: Sequence[Path], *, name: str | None = None) -> Statement:
+    """What a trusted key has signed of it, not compared with the files yet.
+
+    A copy that lies elsewhere is held against the name that it had.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder; expected a model or a recipe's folder")
+    signature = read_signature(path)
+    if signature is None:
+        raise RuntimeFailure(
+            f"{path}: not signed, and only files of a trusted key may be used here; sign it with "
+            f"`edgeseg sign {path} --key KEY`"
+        )
+    statement = signature.statement
+    keys = dict(map(public_key, trusted))
+    if statement.key not in keys:
+        raise RuntimeFailure(
+            f"{path}: signed by {statement.key}, and trusted are {', '.join(sorted(keys))}; sign "
+            "it with a trusted key"
+        )
+    if not fits(keys[statement.key], signature.signature, statement.message()):
+        raise RuntimeFailure(f"{path}: its signature is forged or damaged; sign it again")
+    _check_name(path, statement, own_name(path) if name is None else name)
+    return statement
+
+
+def _check_name(path: Path, statement: Statement, name: str) -> None:
+    if statement.name != name:
+        raise RuntimeFailure(
+            f"{path}: signed as {statement.name}, and here it is called {name}; give it its name "
+            f"back, or sign it again with `edgeseg sign {path} --key KEY`"
+        )

@@ -1,0 +1,69 @@
+"""What people know of which pictures show one part: the words of `--group-by`.
+
+auto         nothing: near-copies are found by the pictures themselves
+none         every picture shows another part
+folder       pictures in one folder show one part
+name:SIGN    pictures whose names are alike before the last SIGN: part7_1.png, part7_2.png by name:_
+match:REGEX  pictures in whose names a regular expression finds the same text
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from edgeseg.base.errors import UsageError
+
+AUTO = "auto"
+EXPECTED = "auto, none, folder, name:SIGN such as name:_, or match:REGEX"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupBy:
+    """How to tell parts by the places of their pictures; AUTO cannot."""
+
+    text: str = AUTO
+
+    def __post_init__(self) -> None:
+        kind, _, value = self.text.partition(":")
+        if kind not in ("auto", "none", "folder", "name", "match") or (
+            bool(value) != (kind in ("name", "match"))
+        ):
+            raise UsageError(f"group_by={self.text}: expected {EXPECTED}")
+        if kind == "match":
+            try:
+                re.compile(value)
+            except re.error as error:
+                raise UsageError(
+                    f"group_by={self.text}: no regular expression ({error}); try match:part[0-9]+"
+                ) from None
+
+    @property
+    def knows(self) -> bool:
+        """Whether anything is known; if not, pictures are compared."""
+        return self.text != AUTO
+
+    def part(self, path: PurePath, *, place: int) -> int:
+        """The part of a picture, by a number that is the same wherever it is asked for."""
+        text = self._key()(path, place)
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big")
+
+    def _key(self) -> Callable[[PurePath, int], str]:
+        kind, _, value = self.text.partition(":")
+        if kind == "folder":
+            return lambda path, place: path.parent.as_posix()
+        if kind == "name":
+            return lambda path, place: path.stem.rpartition(value)[0] or path.stem
+        if kind == "match":
+            return lambda path, place: _found(re.search(value, path.name), path)
+        return lambda path, place: f"{path.as_posix()} {place}"
+
+
+def _found(match: re.Match[str] | None, path: PurePath) -> str:
+    if match is None:
+        raise UsageError(
+            f"group_by=match: nothing in the name {path.name} matches; expected a regular "
+            "expression that finds the part's own number or name in every file name"
+        )
+    return match.group(match.lastindex or 0)

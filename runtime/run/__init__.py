@@ -1,0 +1,1 @@
+"""From settings to a running stream: its model or recipe, its station, its report."""

@@ -1,0 +1,132 @@
+"""Threshold and drift baseline of exactly the numerics that run here."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from edgeseg.base.progress import Note, Progress
+from edgeseg.decision.foreign import foreign_limit
+from edgeseg.decision.operating_point import (
+    by_rate,
+    check_rate,
+    good_words,
+    guarantee,
+    needed_images,
+    operating_point,
+    percent,
+    unlucky_words,
+    with_band,
+)
+from edgeseg.decision.thresholds import Thresholds
+from edgeseg.modelfile.metadata import Decision, ModelMetadata
+from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
+from edgeseg.runtime.capture.image_files import image_paths
+from edgeseg.runtime.scoring.detector import Detector
+from edgeseg.runtime.scoring.good_images import GoodImages, score_good_images
+from edgeseg.runtime.settings.options import StreamOptions
+from edgeseg.vision.appearance import AppearanceLimits
+from edgeseg.vision.group_by import AUTO, GroupBy
+
+
+def calibrate_here(
+    detector: Detector,
+    model: Path,
+    folder: Path,
+    *,
+    rate: float | None,
+    max_pixels: int = StreamOptions.max_pixels,
+    group_by: str = AUTO,
+    note: Note,
+    progress: Progress,
+) -> str:
+    """Score the images, store what follows from them, and say it in a few lines."""
+    by = GroupBy(text=group_by)
+    metadata = file_metadata(model)
+    before = metadata.threshold
+    wish = _stored_rate(before) if rate is None else rate
+    check_rate(wish)
+    paths = image_paths(str(folder))
+    note("images that the model was fitted on score too low: calibrate on others")
+    scored = progress(paths, length=len(paths), label="Scoring good images")
+    good = score_good_images(detector, scored, max_pixels=max_pixels, by=by, note=note)
+    if good.drift is None:
+        note("the model gives no grid of the whole frame: its drift baseline stays")
+    chosen = _chosen(before, good, wish, backend=detector.backend, note=note)
+    decided = _decided(metadata, good, chosen, backend=detector.backend)
+    write_sidecar(model, replace(decided, calibrated_in=detector.entry))
+    return "\n".join(_lines(before, chosen, wish=wish))
+
+
+def _lines(before: Thresholds, chosen: Thresholds, *, wish: float) -> Iterator[str]:
+    """What was chosen, what it promises, and how far that goes."""
+    line = f"threshold {chosen.score:.4f} (was {before.score:.4f}), {chosen.method}"
+    if chosen.false_alarm_rate >= 1:
+        yield (
+            f"{line}; promises nothing: all pictures show one part, and {needed_images(wish)} "
+            f"different parts would promise {percent(wish)}; if they are different, say so with "
+            "--group-by none"
+        )
+        return
+    yield f"{line}; answers for {percent(chosen.false_alarm_rate)} false alarms"
+    yield guarantee(chosen)
+    yield unlucky_words(chosen.parts or 1, rate=wish)
+
+
+def _chosen(
+    before: Thresholds, images: GoodImages, wish: float, *, backend: str, note: Note
+) -> Thresholds:
+    scores, peaks, floors = images.highest
+    count = len(images.scores)
+    point = operating_point(scores, peaks, rate=wish, pictures=count)
+    known = images.parts > 1 or count == 1
+    if known and point.shortfall is not None:
+        note(point.shortfall)
+    words = good_words(count, images.parts)
+    chosen = replace(
+        by_rate(before, point),
+        method=f"split-conformal on {backend}, {words}",
+        foreign=foreign_limit(floors, threshold=point.score),
+        appearance=_appearance(before.appearance, images.looks.limits),
+        false_alarm_rate=point.promised_rate if known else 1.0,
+        images=count,
+        parts=images.parts,
+        grouping=images.grouping,
+    )
+    if known and before.unsure_rate is not None and before.unsure_rate > wish:
+        return with_band(chosen, scores, rate=before.unsure_rate)
+    return chosen
+
+
+def _appearance(
+    before: AppearanceLimits | None, here: AppearanceLimits | None
+) -> AppearanceLimits | None:
+    """What good images looked like there or here: either may be so again."""
+    return before.widened(here) if before is not None and here is not None else here or before
+
+
+def _decided(
+    metadata: ModelMetadata, good: GoodImages, chosen: Thresholds, *, backend: str
+) -> ModelMetadata:
+    decision = Decision(
+        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        action="calibrate",
+        rule=f"{percent(chosen.requested_rate or 0)} false alarms",
+        images=len(good.scores),
+        before=metadata.threshold.score,
+        after=chosen.score,
+        backend=backend,
+        precision=metadata.precision,
+    )
+    return replace(
+        metadata,
+        threshold=chosen,
+        good_scores=good.statistics,
+        drift=good.drift or metadata.drift,
+        history=(*metadata.history, decision),
+    )
+
+
+def _stored_rate(stored: Thresholds) -> float:
+    """What was asked for when the threshold was chosen; earlier files only say what it answers."""
+    return stored.requested_rate or stored.false_alarm_rate

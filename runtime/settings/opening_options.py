@@ -1,0 +1,48 @@
+"""How a model is opened, as people type it: the same for every command that runs one.
+
+Light: the help of the stream reads this.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgeseg.base.options import Shared
+from edgeseg.base.typed_options import same_as, takes, typed
+from edgeseg.runtime.backends.choose import backend_names
+from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpeningOptions:
+    """What runs a model, and whose models run."""
+
+    backend: str = typed(
+        AUTO,
+        "auto: TensorRT, else CUDA, else CPU, and says why.",
+        kind=click.Choice(backend_names()),
+    )
+    threads: int | None = typed(None, "Processor threads; default: all cores.")
+    spin: bool = typed(
+        SessionOptions.spin,
+        "Let ONNX Runtime's idle threads watch for the next frame, awake.",
+        flags=("--spin/--no-spin",),
+    )
+    allow_random_weights: bool = typed(False, "Run a model that was never trained.")
+    trust: tuple[Path, ...] = same_as(Shared, "trust")
+
+
+def _opening(**values: Any) -> SessionOptions:
+    typed_in = OpeningOptions(**values)
+    return SessionOptions(
+        backend=typed_in.backend,
+        threads=typed_in.threads,
+        spin=typed_in.spin,
+        trust=typed_in.trust,
+        allow_random_weights=typed_in.allow_random_weights,
+    )
+
+
+opening_options = takes("opening", OpeningOptions, made=_opening)
