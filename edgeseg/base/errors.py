@@ -9,14 +9,30 @@ EdgesegError                 a user's mistake or a missing thing: one sentence, 
 │   └── VerificationError    it was made, and disagrees with the reference
 └── RuntimeFailure           a model, backend or source that the runtime cannot use
 
-Messages say what, got, expected and the next thing to try, in that order.
+Messages say what, got, expected and the next thing to try, in that order. An error has parts: what
+is more than words in it, a setting or another error, stays a value until somebody writes it out.
 """
+
+from edgeseg.base.messages import ENGLISH, Message, Say, write
 
 
 class EdgesegError(Exception):
     """Anything the user can act on."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, say: Say = str, *, language: str = ENGLISH) -> str:
+        """The sentence, with settings written as `say` does it."""
+        return "".join(write(part, say, language=language) for part in self.args)
+
+    @property
+    def message(self) -> Message | None:
+        """The keyed sentence that this error is, where it is one and nothing else."""
+        only = self.args[0] if len(self.args) == 1 else None
+        return only if isinstance(only, Message) else None
 
 
 class UsageError(EdgesegError):

@@ -4,6 +4,8 @@ import json
 from functools import cache
 from importlib.resources import files
 
+from edgeseg.base.messages import sentences
+
 SCRIPTS = (
     "texts_of.js",
     "talk.js",
@@ -27,16 +29,24 @@ def text_of(name: str) -> str:
 LANGUAGES = ("en", "de")
 
 
-def texts(name: str = "texts.json") -> dict[str, dict[str, str]]:
-    """What the page says, or with sentences.json what the service does, by language and key."""
-    table: dict[str, dict[str, str]] = json.loads(text_of(name))
+def texts() -> dict[str, dict[str, str]]:
+    """What the page says, by language and key."""
+    return _by_language(json.loads(text_of("texts.json")))
+
+
+def service_sentences() -> dict[str, dict[str, str]]:
+    """What the service says, by language and key."""
+    return _by_language(sentences())
+
+
+def _by_language(table: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
     return {language: {key: row[language] for key, row in table.items()} for language in LANGUAGES}
 
 
 @cache
 def page_html() -> bytes:
     """The page with its style, its texts and its scripts inside."""
-    tables = {"TEXTS": texts(), "SENTENCES": texts("sentences.json")}
+    tables = {"TEXTS": texts(), "SENTENCES": service_sentences()}
     script = "\n".join(
         [
             '"use strict";',

@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import Any
 
-from edgeseg.teach.page_files import texts
+from edgeseg.teach.page_files import service_sentences
 
 # What people read, by the name that it has among the facts of the service.
 SPOKEN = ("sentence", "promise", "guarantee", "reason", "why", "error")
@@ -40,7 +40,7 @@ def recognised(words: str) -> dict[str, Any] | None:
 
 @cache
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    english = texts("sentences.json")["en"].items()
+    english = service_sentences()["en"].items()
     return tuple((key, re.compile(_PLACE.sub(_group, re.escape(text)))) for key, text in english)
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from edgeseg.teach.page_files import texts
+from edgeseg.teach.page_files import service_sentences
 from edgeseg.teach.said import recognised
 from edgeseg.vision.images import write_image
 from tests.doubles.chromium import Browser, Tab
@@ -46,7 +46,7 @@ def stopped(tab: Tab, picture: Path, place_yx: tuple[slice, slice]) -> None:
 def test_english_would_be_heard() -> None:
     assert is_english("Fitted on 6 good pictures")
     assert is_english("camera: connected")
-    for text in texts("sentences.json")["de"].values():
+    for text in service_sentences()["de"].values():
         assert not is_english(text), text
 
 

@@ -96,7 +96,6 @@ def test_the_files_are_all_used_and_short() -> None:
         *SCRIPTS,
         "page.html",
         "style.css",
-        "sentences.json",
         "texts.json",
     }
     for path in PAGE.iterdir():

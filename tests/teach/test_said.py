@@ -11,11 +11,11 @@ import pytest
 
 from edgeseg.decision.operating_point import guarantee
 from edgeseg.decision.thresholds import Thresholds
-from edgeseg.teach.page_files import texts
+from edgeseg.teach.page_files import service_sentences
 from edgeseg.teach.said import recognised, told
 from tests.support import REPO
 
-TABLE = texts("sentences.json")
+TABLE = service_sentences()
 SPEAKERS = (
     "edgeseg/teach/*.py",
     "edgeseg/fitting/*.py",
