@@ -10,11 +10,11 @@ from edgeseg.base.typed_options import NearestGroup, option_of, takes
 from edgeseg.bench.compare.candidates import SmallOptions
 from edgeseg.cli.bench_dataset_commands import compare, fit_cost, paper, peers
 from edgeseg.cli.bench_options import (
-    SmallRun,
-    TimedRun,
+    SmallRunOptions,
+    TimedRunOptions,
     carry_out,
     finish,
-    several,
+    repeatable,
     size_option,
     timed_run_options,
 )
@@ -44,12 +44,8 @@ def bench() -> None:
     """
 
 
-for command in (compare, paper, peers, fit_cost):
-    bench.add_command(command)
-
-
 @bench.command()
-@click.option("--models", type=PATH, multiple=True, help="A model file.")
+@click.option("--models", type=PATH, multiple=True, help="Model file to time. May be repeated.")
 @click.argument("more", nargs=-1, type=PATH)
 @click.option(
     "--backend",
@@ -58,7 +54,8 @@ for command in (compare, paper, peers, fit_cost):
     multiple=True,
     default=("cpu",),
     show_default=True,
-    help="cpu and cuda are ONNX Runtime; auto is all that is installed. May be repeated.",
+    help="What runs the models: cpu and cuda are ONNX Runtime, auto is all that is installed. "
+    "May be repeated.",
 )
 @size_option((256, 256), "Image size, where a model leaves it open.")
 @option_of(OpeningOptions, "spin")
@@ -71,7 +68,7 @@ def latency(
     size_hw: tuple[int, int],
     spin: bool,
     trust: tuple[Path, ...],
-    run: TimedRun,
+    run: TimedRunOptions,
 ) -> None:
     """Time model files, ours and anyone's, in interleaved rounds.
 
@@ -107,15 +104,17 @@ def latency(
     show_default=True,
     help="Good images to make and fit on.",
 )
-@several("--preset", "presets", SmallOptions.presets, PRESETS)
-@several("--precision", "precisions", SmallOptions.precisions, PRECISIONS)
-@takes("run", SmallRun)
+@repeatable("--preset", "presets", SmallOptions.presets, PRESETS, "Preset to compare.")
+@repeatable(
+    "--precision", "precisions", SmallOptions.precisions, PRECISIONS, "Precision to compare."
+)
+@takes("run", SmallRunOptions)
 def small(
     size_hw: tuple[int, int],
     train: int,
     presets: tuple[str, ...],
     precisions: tuple[str, ...],
-    run: SmallRun,
+    run: SmallRunOptions,
 ) -> None:
     """Run a small comparison on a synthetic part, without downloads.
 
@@ -133,6 +132,10 @@ def small(
         threads=run.cores,
     )
     carry_out(run_small, options, run)
+
+
+for command in (compare, paper, peers, fit_cost):
+    bench.add_command(command)
 
 
 @bench.command()

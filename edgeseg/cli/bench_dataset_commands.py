@@ -19,20 +19,20 @@ from edgeseg.bench.fit_cost.fits import FitCostOptions
 from edgeseg.bench.paper.parts import PARTS, PaperOptions
 from edgeseg.cli.bench_options import (
     PeerPython,
-    Run,
-    TimedRun,
+    RunOptions,
+    TimedRunOptions,
     carry_out,
     data_argument,
     finish,
     limit_option,
     peer_python_options,
-    random_option,
+    random_weights_option,
+    repeatable,
     run_options,
-    several,
     size_option,
     timed_run_options,
     use_weights,
-    weights_option,
+    weights_folder_option,
 )
 from edgeseg.config import PRESETS
 from edgeseg.modelfile.precisions import PRECISIONS
@@ -41,9 +41,9 @@ from edgeseg.runtime.backends.choose import backend_names
 
 @click.command()
 @data_argument
-@several("--backbone", "backbones", BACKBONES, None)
-@several("--preset", "presets", ("edge", "paper"), PRESETS)
-@several("--precision", "precisions", tuple(PRECISIONS), PRECISIONS)
+@repeatable("--backbone", "backbones", BACKBONES, None, "Backbone to compare.")
+@repeatable("--preset", "presets", ("edge", "paper"), PRESETS, "Preset to compare.")
+@repeatable("--precision", "precisions", tuple(PRECISIONS), PRECISIONS, "Precision to compare.")
 @click.option(
     "--backend",
     "backends",
@@ -51,7 +51,7 @@ from edgeseg.runtime.backends.choose import backend_names
     default=CompareOptions.backends,
     show_default=True,
     type=click.Choice(backend_names()),
-    help="For the timing.",
+    help="What runs the models that are timed. May be repeated.",
 )
 @click.option(
     "--seeds",
@@ -60,8 +60,8 @@ from edgeseg.runtime.backends.choose import backend_names
     show_default=True,
     help="Random embeddings per setting.",
 )
-@random_option
-@weights_option
+@random_weights_option
+@weights_folder_option
 @limit_option
 @timed_run_options
 def compare(
@@ -74,7 +74,7 @@ def compare(
     weights: str | None,
     weights_folder: Path | None,
     limit: int | None,
-    run: TimedRun,
+    run: TimedRunOptions,
 ) -> None:
     """Compare backbones, presets and precisions on the categories in DATA.
 
@@ -130,7 +130,7 @@ def compare(
     show_default=True,
     help="Random embeddings per setting; mean and standard deviation are over them.",
 )
-@weights_option
+@weights_folder_option
 @limit_option
 @run_options
 def paper(
@@ -145,7 +145,7 @@ def paper(
     seeds: int,
     weights_folder: Path | None,
     limit: int | None,
-    run: Run,
+    run: RunOptions,
 ) -> None:
     """Run the paper's experiments on the MVTec AD categories in DATA.
 
@@ -176,18 +176,24 @@ def paper(
 
 @click.command()
 @data_argument
-@several("--peer", "peers_wanted", PeerOptions.names, PEERS)
-@several("--backbone", "backbones", BACKBONES, None, f"Of ours; peers use {PeerOptions.backbone}.")
-@several("--precision", "precisions", ("fp32", "int8"), PRECISIONS, "Of our own models.")
+@repeatable("--peer", "peers_wanted", PeerOptions.names, PEERS, "Model of anomalib to measure.")
+@repeatable(
+    "--backbone",
+    "backbones",
+    BACKBONES,
+    None,
+    f"Backbone of our models; peers use {PeerOptions.backbone}.",
+)
+@repeatable("--precision", "precisions", ("fp32", "int8"), PRECISIONS, "Precision of our models.")
 @click.option(
     "--coreset",
     type=float,
     default=PeerOptions.coreset,
     show_default=True,
-    help="Of PatchCore.",
+    help="Share of the features that PatchCore keeps.",
 )
 @peer_python_options
-@weights_option
+@weights_folder_option
 @limit_option
 @timed_run_options
 def peers(
@@ -199,7 +205,7 @@ def peers(
     peer_python: PeerPython,
     weights_folder: Path | None,
     limit: int | None,
-    run: TimedRun,
+    run: TimedRunOptions,
 ) -> None:
     """Measure anomalib's models beside ours on the categories in DATA.
 
@@ -250,8 +256,8 @@ def peers(
 @size_option(FitCostOptions.size_hw)
 @click.option("--no-peer", is_flag=True, help="Leave anomalib out.")
 @peer_python_options
-@random_option
-@weights_option
+@random_weights_option
+@weights_folder_option
 @run_options
 def fit_cost(
     data: Path,
@@ -262,7 +268,7 @@ def fit_cost(
     peer_python: PeerPython,
     weights: str | None,
     weights_folder: Path | None,
-    run: Run,
+    run: RunOptions,
 ) -> None:
     """Measure seconds and memory of a fit, beside anomalib's PaDiM.
 

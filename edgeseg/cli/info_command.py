@@ -42,7 +42,7 @@ def info(model: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
 
 
 def artefact_facts(model: Path) -> dict[str, Any]:
-    """What is shown of a fitted model."""
+    """Read what is shown of a fitted model."""
     file = read_artefact_file(model)
     weights = {"licence": UNKNOWN_LICENCE} | file.header["weights"]
     size, state = model.stat().st_size, hash_state(file.sealed)

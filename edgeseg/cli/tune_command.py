@@ -10,7 +10,12 @@ from edgeseg.base.typed_options import REQUIRED, same_as, takes, typed
 from edgeseg.bench.compare.candidates import TuneOptions
 from edgeseg.bench.compare.tune import run_tune
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.cli.bench_options import TimedRun, random_option, use_weights, weights_option
+from edgeseg.cli.bench_options import (
+    TimedRunOptions,
+    random_weights_option,
+    use_weights,
+    weights_folder_option,
+)
 from edgeseg.config import DEFAULT_PRESET, PRESETS, FitConfig
 from edgeseg.model.backbones import BACKBONES
 from edgeseg.modelfile.precisions import PRECISIONS
@@ -21,9 +26,11 @@ from edgeseg.runtime.settings.opening_options import OpeningOptions
 
 @dataclass(frozen=True, kw_only=True)
 class TuneWishes:
-    """The budget, what may be tried, and how it is timed."""
+    """Options of `edgeseg tune`: the budget, the candidates, and the timing."""
 
-    budget_ms: float = typed(REQUIRED, "Milliseconds that 95 of 100 frames of a camera may take.")
+    budget_ms: float = typed(
+        REQUIRED, "Milliseconds that 95 of 100 camera frames may take at most."
+    )
     out: Path = typed(
         Path("tune"),
         "Folder of the model and the report; a search that was stopped goes on there.",
@@ -32,43 +39,43 @@ class TuneWishes:
     )
     backbones: tuple[str, ...] = typed(
         (),
-        "May be repeated. [default: all whose weights are here]",
+        "Backbone to try. May be repeated.  [default: all whose weights are here]",
         kind=Entry(BACKBONES),
         flags=("--backbone",),
     )
     precisions: tuple[str, ...] = typed(
         (),
-        "May be repeated. [default: all that this computer runs]",
+        "Precision to try. May be repeated.  [default: all that this computer runs]",
         kind=Entry(PRECISIONS),
         flags=("--precision",),
     )
     backends: tuple[str, ...] = typed(
         TuneOptions.backends,
-        "auto is all that is installed. May be repeated.",
+        "Backend to try; auto is all that is installed. May be repeated.",
         kind=click.Choice(backend_names()),
         flags=("--backend",),
     )
-    preset: str = typed(DEFAULT_PRESET, "Settings of the fits.", kind=Entry(PRESETS))
+    preset: str = typed(DEFAULT_PRESET, "Preset of the fits.", kind=Entry(PRESETS))
     size_hw: tuple[int, int] | None = typed(
-        None, "Image size. [default: the preset's]", kind=SIZE, flags=("--size",)
+        None, "Image size.  [default: the preset's]", kind=SIZE, flags=("--size",)
     )
     planted: int = typed(
-        TuneOptions.planted, "Most planted defects to judge by.", kind=click.IntRange(1)
+        TuneOptions.planted, "Planted defects to judge by, at most.", kind=click.IntRange(1)
     )
     threads: int | None = typed(
-        None, "Of the processor. [default: all cores]", kind=click.IntRange(1)
+        None, "Processor threads.  [default: all cores]", kind=click.IntRange(1)
     )
     spin: bool = same_as(OpeningOptions, "spin")
-    rounds: int = same_as(TimedRun, "rounds")
-    fresh: bool = typed(False, "Forget what was done in the folder.")
+    rounds: int = same_as(TimedRunOptions, "rounds")
+    fresh: bool = typed(False, "Delete the results in the folder first.")
     quiet: bool = same_as(Shared, "quiet")
 
 
 @click.command()
 @click.argument("data", type=PATH)
 @takes("wishes", TuneWishes)
-@random_option
-@weights_option
+@random_weights_option
+@weights_folder_option
 def tune(data: Path, wishes: TuneWishes, weights: str | None, weights_folder: Path | None) -> None:
     """Find the most accurate model that this computer runs within a budget.
 

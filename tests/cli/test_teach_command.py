@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from edgeseg.cli.teach_command import _collected, opened_service
+from edgeseg.cli.teach_command import _collect, open_service
 from edgeseg.teach import service as teach_service
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Feedback, new_mark
@@ -147,10 +147,10 @@ def test_what_is_typed_stays_with_the_project(taught, photos):
 
 
 def test_what_was_removed_stays_out_of_the_next_collection(tmp_path, photos):
-    with opened_service(Project.begun(tmp_path / "line3"), note=print) as service:
-        assert _collected(service, photos / "good", "good") == "40 of 40 good pictures are new"
+    with open_service(Project.begun(tmp_path / "line3"), note=print) as service:
+        assert _collect(service, photos / "good", "good") == "40 of 40 good pictures are new"
         service.remove("g03.png")
-        told = _collected(service, photos / "good", "good")
+        told = _collect(service, photos / "good", "good")
         assert service.count("good") == 39
     assert told == (
         "0 of 40 good pictures are new; 1 removed before stays out (see removed/): g03.png"
