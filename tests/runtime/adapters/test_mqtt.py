@@ -300,5 +300,5 @@ def test_options_check_themselves_and_keep_secrets(values: Any, message: str) ->
 
 
 def test_the_password_is_in_no_text() -> None:
-    shown = adapter.Broker(host="b", port=1, prefix="p", user="u", password="hunter2")
+    shown = adapter.BrokerAccess(host="b", port=1, prefix="p", user="u", password="hunter2")
     assert "hunter2" not in repr(shown)
