@@ -19,13 +19,13 @@ from edgeseg.bench.compare.peer_process import PeerRequest, run_peer
 from edgeseg.bench.fit_cost.fits import FitCostOptions
 from edgeseg.bench.fit_cost.inverse_time import inverse_unit
 from edgeseg.bench.harness.accuracy import fingerprint, open_limited
-from edgeseg.bench.harness.figures import Line, curves
+from edgeseg.bench.harness.figures import Curve, curves
 from edgeseg.bench.harness.fit_worker import fit_in_process
 from edgeseg.bench.harness.machine import busy_warning, describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.staging import stage
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.bench.harness.units import FAILED, Done, Result, Store, Unit, run_units
+from edgeseg.bench.harness.units import FAILED, Result, Store, Unit, UnitResults, run_units
 from edgeseg.data.datasets import Dataset
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.weights import find_weights
@@ -46,7 +46,7 @@ class CountCost:
 
 @dataclass(frozen=True, kw_only=True)
 class FitRow:
-    """What one model costs by the number of images."""
+    """Cost of one model by the number of images."""
 
     model: str = field(metadata=column("model"))
     by_count: dict[str, CountCost]
@@ -167,8 +167,8 @@ def _their_fit(options: FitCostOptions, dataset: Dataset, count: int, out: Path)
     return result | failed
 
 
-def fit_row(done: Done, name: str, counts: tuple[int, ...]) -> FitRow:
-    """What was measured of one model; a fit that failed says so where its seconds would be."""
+def fit_row(done: UnitResults, name: str, counts: tuple[int, ...]) -> FitRow:
+    """Make the row of one model; a failed fit says so in place of its seconds."""
     by_count = {}
     for count in counts:
         result = done.results.get(f"{name} {count} images", {})
@@ -181,8 +181,8 @@ def fit_row(done: Done, name: str, counts: tuple[int, ...]) -> FitRow:
     return FitRow(model=name, by_count=by_count)
 
 
-def factor_row(done: Done, k: int) -> FactorRow:
-    """The factors of one size, by both methods."""
+def factor_row(done: UnitResults, k: int) -> FactorRow:
+    """Make the row of one size, with both methods."""
     cholesky, eigenvectors = (done.results[f"inverse k{k} {method}"] for method in METHODS)
     return FactorRow(
         k=k,
@@ -209,8 +209,8 @@ def _tables(fits: list[FitRow], factors: list[FactorRow]) -> Iterator[Table]:
 def _draw(factors: list[FactorRow], out: Path) -> None:
     sizes = [row.k for row in factors]
     lines = [
-        Line(name="Cholesky", x=sizes, y=[row.cholesky_s for row in factors]),
-        Line(name="eigenvectors", x=sizes, y=[row.eigenvectors_s for row in factors]),
+        Curve(name="Cholesky", x=sizes, y=[row.cholesky_s for row in factors]),
+        Curve(name="eigenvectors", x=sizes, y=[row.eigenvectors_s for row in factors]),
     ]
     curves(
         lines,
@@ -223,7 +223,7 @@ def _draw(factors: list[FactorRow], out: Path) -> None:
 
 
 def findings_of(fits: list[FitRow], factors: list[FactorRow]) -> Iterator[str]:
-    """What the numbers say."""
+    """Write what the numbers say."""
     for row in fits:
         costs = row.by_count.values()
         wrong = [cost.fit_s for cost in costs if not isinstance(cost.fit_s, float)]

@@ -1,4 +1,4 @@
-"""What `edgeseg bench fit-cost` fits; light, for the command line to take its defaults from."""
+"""Options of `edgeseg bench fit-cost`; light, for the command line to take defaults from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ _PRESETS = ("edge", "paper")
 
 @dataclass(frozen=True, kw_only=True)
 class FitCostOptions:
-    """The category, and who fits it."""
+    """The category, and the models that are fitted on it."""
 
     data: Path
     python: Path | None  # with anomalib; None leaves it out

@@ -46,7 +46,7 @@ section + section { margin-top: 4rem; border-top: 2px solid var(--line); padding
 
 
 def render_page(sections: Sequence[dict[str, Any]]) -> str:
-    """Reports as one HTML document; figures are inside it."""
+    """Render reports as one HTML document; figures are inside it."""
     title = escape(sections[0]["title"]) if sections else "edgeseg"
     body = "\n".join(_section(section) for section in sections)
     return (

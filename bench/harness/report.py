@@ -1,4 +1,4 @@
-"""One folder of results: report.md, report.json, PNG figures and one page to send on."""
+"""A folder of results: report.md, report.json, PNG figures and one page to share."""
 
 import json
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Report:
     raw: dict[str, Any] = field(default_factory=dict)
 
     def markdown(self) -> str:
-        """The whole report as text, figures by their file names."""
+        """Write the whole report as Markdown, figures by their file names."""
         parts = [f"# {self.title}", "", *[f"- {line}" for line in self.findings], ""]
         for table in self.tables:
             parts += [table.markdown()]
@@ -91,7 +91,7 @@ def write_report(report: Report, folder: Path) -> Path:
 
 
 def write_page(parts: list[tuple[Report, Path]], target: Path) -> None:
-    """One self-contained page of one or several reports, each with the folder of its figures."""
+    """Write one self-contained page of reports, each with the folder of its figures."""
     sections = [
         {
             **report.to_dict(),
@@ -106,7 +106,7 @@ def write_page(parts: list[tuple[Report, Path]], target: Path) -> None:
 
 
 def read_report(folder: Path) -> Report:
-    """The report that a run left in a folder."""
+    """Read the report that a run left in a folder."""
     path = folder / "report.json"
     try:
         values = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Which of the paper's experiments run; light, for the command line to take its defaults from."""
+"""Options of the paper's experiments; light, for the command line to take defaults from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ PARTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PaperOptions:
-    """Which data there is, and how much of the work to do."""
+    """Data sets, and the experiments to run on them."""
 
     mvtec: Path
     kolektor: Path | None = None

@@ -51,7 +51,7 @@ def table_of(evidence: Evidence) -> list[list[str]]:
     ]
     if not evidence.labelled:
         return [list(HEAD), *rows]
-    shares = [f"{share:.0%}" for share in _labelled_recall(evidence)]
+    shares = [f"{share:.0%}" for share in _recall_of_labelled(evidence)]
     return [[*row, last] for row, last in zip([HEAD, *rows], ["of yours", *shares], strict=True)]
 
 
@@ -72,7 +72,7 @@ def _meanings(evidence: Evidence) -> list[str]:
     return lines
 
 
-def _labelled_recall(evidence: Evidence) -> list[float]:
+def _recall_of_labelled(evidence: Evidence) -> list[float]:
     scores = np.asarray(evidence.labelled, np.float64)
     return [float(np.mean(above(scores, point.score))) for point in evidence.points]
 
@@ -108,7 +108,7 @@ def facts_of(evidence: Evidence) -> dict[str, Any]:
         for point in evidence.points
     ]
     if evidence.labelled:
-        for rate, share in zip(rates, _labelled_recall(evidence), strict=True):
+        for rate, share in zip(rates, _recall_of_labelled(evidence), strict=True):
             rate["labelled_recall"] = share
     return {
         "images": evidence.pictures or len(evidence.scores),
