@@ -119,6 +119,12 @@ def test_commands_in_sentences_exist(line):
             parse_command(words)
 
 
+def test_make_targets_exist():
+    targets = set(re.findall(r"^(\w+):", text_of("Makefile"), re.M))
+    texts = "".join(path.read_text("utf-8") for path in DOCUMENTS)
+    assert {"docs", "screenshots"} <= set(re.findall(r"`make (\w+)[^`]*`", texts)) <= targets
+
+
 def modules_to_run() -> list[str]:
     """What `python -m` is to run in documents; reports name commands of their own commit."""
     texts = "".join(path.read_text("utf-8") for path in DOCUMENTS)
