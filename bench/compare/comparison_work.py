@@ -29,7 +29,7 @@ from edgeseg.bench.compare.peer_process import PeerRequest, run_peer
 from edgeseg.bench.compare.plan import ComparisonPlan, Fit, Graph, peer_unit
 from edgeseg.bench.compare.record import Record
 from edgeseg.bench.harness.accuracy import accuracy_of, fingerprint, measure_accuracy
-from edgeseg.bench.harness.fit_worker import fit_in_process
+from edgeseg.bench.harness.fit_worker import FitWorkerRequest, fit_in_process
 from edgeseg.bench.harness.units import FAILED, Result, Store, Unit, UnitResults, run_units
 from edgeseg.bench.latency.runners import size_on_disk
 from edgeseg.bench.latency.timing import timing_units
@@ -122,13 +122,13 @@ class ComparisonWork:
         path = self._artefact_path(fit)
         path.parent.mkdir(parents=True, exist_ok=True)
         if self.plan.peers:
-            request = {
-                "data": str(dataset.root),
-                "config": config.to_dict(),
-                "weights": self.weights,
-                "threads": self.session.thread_count,
-                "artefact": str(path),
-            }
+            request = FitWorkerRequest(
+                data=dataset.root,
+                config=config,
+                weights=self.weights,
+                threads=self.session.thread_count,
+                artefact=path,
+            )
             return fit_in_process(request, path.parent)
         options = FitOptions(
             weights=self.weights,

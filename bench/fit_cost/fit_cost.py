@@ -20,12 +20,13 @@ from edgeseg.bench.fit_cost.fits import FitCostOptions
 from edgeseg.bench.fit_cost.inverse_time import inverse_unit
 from edgeseg.bench.harness.accuracy import fingerprint, open_limited
 from edgeseg.bench.harness.figures import Curve, curves
-from edgeseg.bench.harness.fit_worker import fit_in_process
+from edgeseg.bench.harness.fit_worker import FitWorkerRequest, fit_in_process
 from edgeseg.bench.harness.machine import busy_warning, describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.staging import stage
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.harness.units import FAILED, Result, Store, Unit, UnitResults, run_units
+from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.weights import find_weights
@@ -111,7 +112,8 @@ def _units(options: FitCostOptions, dataset: Dataset, out: Path) -> Iterator[Uni
         for model in options.models:
             yield Unit(
                 name=f"{model.name} {count} images",
-                settings=common | {"config": _config(options, model), "weights": options.weights},
+                settings=common
+                | {"config": _config(options, model).to_dict(), "weights": options.weights},
                 run=partial(_our_fit, options, dataset, model, count, out),
                 weight=count,
             )
@@ -127,8 +129,8 @@ def _units(options: FitCostOptions, dataset: Dataset, out: Path) -> Iterator[Uni
             yield inverse_unit(k, method, threads=options.threads, machine=processor_name())
 
 
-def _config(options: FitCostOptions, model: OurModel) -> Result:
-    return replace(model.config, size_hw=options.size_hw).to_dict()
+def _config(options: FitCostOptions, model: OurModel) -> FitConfig:
+    return replace(model.config, size_hw=options.size_hw)
 
 
 def _our_fit(
@@ -136,13 +138,13 @@ def _our_fit(
 ) -> Result:
     staged = stage(dataset, out / "staged" / str(count), size_hw=options.size_hw, train=count)
     artefact = staged.root.parent / "model.edgeseg"
-    request = {
-        "data": str(staged.root),
-        "config": _config(options, model),
-        "weights": options.weights,
-        "threads": options.threads,
-        "artefact": str(artefact),
-    }
+    request = FitWorkerRequest(
+        data=staged.root,
+        config=_config(options, model),
+        weights=options.weights,
+        threads=options.threads,
+        artefact=artefact,
+    )
     figures = fit_in_process(request, staged.root.parent)
     artefact.unlink()
     return figures
