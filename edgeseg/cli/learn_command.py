@@ -74,7 +74,7 @@ def learn(
     from edgeseg.teach.project import Project
 
     note = listeners(quiet=quiet)[0]
-    project = Project.opened(folder)
+    project = Project.open(folder)
     with open_service(project, note=note, trust=trust) as service:
         if rollback:
             back = service.rollback(who="supervisor")

@@ -135,7 +135,7 @@ def teach(
     from edgeseg.teach.project import Project
 
     note = listeners(quiet=quiet)[0]
-    begun = Project.begun(where)
+    begun = Project.open_or_create(where)
     _store(begun, wishes)
     with open_service(begun, note=note, trust=trust, max_pixels=max_pixels) as service:
         for kind, pictures in (("good", good), ("bad", bad)):
