@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.config import FitConfig
 from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
@@ -123,10 +124,13 @@ class TuneOptions:
 
     def __post_init__(self) -> None:
         if not self.budget_ms > 0:
-            raise UsageError(f"budget_ms={self.budget_ms:g}: expected milliseconds above 0")
+            raise UsageError(
+                Setting("budget_ms", f"{self.budget_ms:g}"), ": expected milliseconds above 0"
+            )
         if self.planted < 1:
             raise UsageError(
-                f"planted={self.planted}: expected at least 1; models are judged by what they find"
+                Setting("planted", self.planted),
+                ": expected at least 1; models are judged by what they find",
             )
 
     def models(self, backbones: Iterable[str], precisions: tuple[str, ...]) -> tuple[OurModel, ...]:

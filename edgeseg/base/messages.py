@@ -71,6 +71,24 @@ class Message:
         return cls(plain["key"], **values)
 
 
+class Sentence(str):
+    """A text that keeps its parts, for who passes one on: a note, a reason, a piece of an error.
+
+    It is its English words, settings as a Python program has them; `text` writes them otherwise.
+    """
+
+    parts: tuple[object, ...]
+
+    def __new__(cls, *parts: object) -> "Sentence":
+        sentence = super().__new__(cls, "".join(map(write, parts)))
+        sentence.parts = parts
+        return sentence
+
+    def text(self, say: Say = str, *, language: str = ENGLISH) -> str:
+        """The words, with settings written as `say` does it."""
+        return "".join(write(part, say, language=language) for part in self.parts)
+
+
 def write(part: object, say: Say = str, *, language: str = ENGLISH) -> str:
     """One part of what is said: a text, a setting, a message, or anything that has words."""
     if isinstance(part, Setting):

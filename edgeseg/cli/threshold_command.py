@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import (
     FOLDER,
     PATH,
@@ -84,7 +85,9 @@ def threshold(
     """
 
     if rate is not None and value is not None:
-        raise UsageError(f"rate={rate} and value={value}: expected one of the two")
+        raise UsageError(
+            Setting("rate", rate), " and ", Setting("value", value), ": expected one of the two"
+        )
     admit(model, trust)
     evidence = read_evidence(model)
     if (rate, value, unsure_rate) != (None, None, None):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from edgeseg import __version__
 from edgeseg.base.errors import DatasetError, EdgesegError
 from edgeseg.base.extras import versions as installed_versions
+from edgeseg.base.messages import Setting
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import sample_size
@@ -137,8 +138,9 @@ def share_facts(collected: Collected, options: FitOptions) -> None:
     collected.prints = set().union(*(prints for _, prints in looks))
     if len(collected.bad) > options.max_bad:
         raise DatasetError(
-            f"{len(collected.bad)} pictures cannot be read, more than max_bad={options.max_bad}: "
-            "repair them or allow more"
+            f"{len(collected.bad)} pictures cannot be read, more than ",
+            Setting("max_bad", options.max_bad),
+            ": repair them or allow more",
         )
     if collected.bad and not any(used for _, _, used in parts):
         raise DatasetError(
@@ -254,8 +256,10 @@ def _check_d2(expected: float, measured: float, *, whole: bool, ridge: float) ->
     # float32. They part only if the numerics failed.
     if whole and abs(measured - expected) > 0.01 * max(expected, 1e-3):
         raise EdgesegError(
-            f"the fit is numerically unsound: mean d^2 is {measured:.4g} on the fitted images, "
-            f"expected {expected:.4g} from their moments, with ridge={ridge:g}; try a larger one"
+            f"the fit is numerically unsound: mean d^2 is {measured:.4g} on the fitted "
+            f"images, expected {expected:.4g} from their moments, with ",
+            Setting("ridge", f"{ridge:g}"),
+            "; try a larger one",
         )
 
 

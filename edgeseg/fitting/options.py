@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.data.samples import frames_at_once
@@ -62,9 +63,9 @@ class FitOptions:
 
     def __post_init__(self) -> None:
         if self.max_pixels < 1:
-            raise UsageError(f"max_pixels={self.max_pixels}: expected at least 1")
+            raise UsageError(Setting("max_pixels", self.max_pixels), ": expected at least 1")
         if self.planted < 0:
-            raise UsageError(f"planted={self.planted}: expected 0 (none) or more")
+            raise UsageError(Setting("planted", self.planted), ": expected 0 (none) or more")
 
     def for_images(self, size_hw: tuple[int, int]) -> "FitOptions":
         """The same with smaller batches, if images are so large that memory asks for it."""
@@ -82,10 +83,13 @@ class Changes:
 
     def __post_init__(self) -> None:
         if not 0 < self.decay <= 1:
-            raise UsageError(f"decay={self.decay:g}: expected above 0, up to 1")
+            raise UsageError(Setting("decay", f"{self.decay:g}"), ": expected above 0, up to 1")
         if self.more is None and self.forget is None:
-            raise UsageError("nothing to do: give a folder of good images, or forget=FOLDER")
+            raise UsageError(
+                "nothing to do: give a folder of good images, or ", Setting("forget", "FOLDER")
+            )
         if self.more is None and self.decay < 1:
             raise UsageError(
-                f"decay={self.decay:g}: changes nothing without new images; give a folder of them"
+                Setting("decay", f"{self.decay:g}"),
+                ": changes nothing without new images; give a folder of them",
             )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import write_json
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, named_values
 from edgeseg.runtime.drift.appearance import look_at
 from edgeseg.teach.picture_list import PictureList
@@ -41,7 +42,9 @@ class Limits:
     def __post_init__(self) -> None:
         # A picture that is taken is read again by fits and golden checks, which take so many.
         if not 0 < self.pixels <= MAX_PIXELS:
-            raise UsageError(f"max_pixels={self.pixels}: expected from 1 to {MAX_PIXELS}")
+            raise UsageError(
+                Setting("max_pixels", self.pixels), f": expected from 1 to {MAX_PIXELS}"
+            )
 
 
 class StaysOutError(UsageError):

@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, named_values, record
 from edgeseg.base.toml_file import read_toml
 from edgeseg.config import FitConfig
@@ -102,7 +103,9 @@ class ProjectSettings:
         check_rate(self.rate)
         check_may_lose(self.may_lose)
         if self.trigger not in ("free", "part", "hardware"):
-            raise UsageError(f"trigger={self.trigger!r}: expected free, part or hardware")
+            raise UsageError(
+                Setting("trigger", repr(self.trigger)), ": expected free, part or hardware"
+            )
 
     def config(self) -> FitConfig:
         """The settings of a fit."""

