@@ -18,10 +18,11 @@ from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import write_text
 from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
 from edgeseg.base.progress import Note
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.judgement import is_alarming
 from edgeseg.runtime.events.records import FrameResult
 from edgeseg.teach.folder_list import Entry, FolderList
-from edgeseg.teach.project import Box, check_picture_name, utc_time
+from edgeseg.teach.project import Box, check_picture_name
 from edgeseg.vision.images import read_image, write_image
 
 KEPT = 200
