@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.plain import finite
 from edgeseg.base.utc import utc_time
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
@@ -209,9 +210,9 @@ def _check_picture(
             file=picture.file,
             label=picture.label,
             verdict=_words(verdicts),
-            score=score if math.isfinite(score) else None,
+            score=finite(score),
             approved_score=picture.score,
-            spread=spread if math.isfinite(spread) else None,
+            spread=finite(spread),
             passed=not problems,
         )
     )
