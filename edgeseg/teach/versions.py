@@ -219,10 +219,6 @@ class Versions:
                 "install the fit, or fit again"
             )
 
-    def golden_bad(self) -> list[Path]:
-        """Golden pictures of bad parts."""
-        return images_in(self._project.recipe / "golden" / "bad")
-
     def _recipe(self) -> Recipe | None:
         there = (self._project.recipe / RECIPE).is_file()
         return read_recipe(self._project.recipe) if there else None
