@@ -52,6 +52,11 @@ def parse_json(text: str | bytes) -> Any:
     return values
 
 
+def finite(value: float | None) -> float | None:
+    """Give a number as JSON can hold it, which has no word for NaN and infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 def named_values(text: str | bytes) -> dict[str, Any]:
     """JSON text that has to be one object."""
     values = parse_json(text)

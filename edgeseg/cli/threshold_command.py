@@ -1,7 +1,6 @@
 """`edgeseg threshold`: another false-alarm rate for a model that is there already."""
 
 import json
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from edgeseg.base.options import (
     quiet_option,
     trust_option,
 )
+from edgeseg.base.utc import utc_time
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.cli.threshold_evidence import Evidence, read_evidence
 from edgeseg.cli.threshold_report import facts_of, table_lines, text_of, write_page
@@ -151,7 +151,7 @@ def _store(
     rule = chosen.method.rpartition("; ")[2]
     if chosen.unsure_rate is not None:
         rule += f", unsure from {chosen.unsure:.4f} (rate {chosen.unsure_rate:g})"
-    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    when = utc_time()
     store = store_choice if model.suffix in MODEL_SUFFIXES else store_thresholds
     written = store(model, chosen, rule=rule, rate=rate, images=images, when=when)
     note_stale(model, note)

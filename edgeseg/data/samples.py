@@ -50,6 +50,12 @@ class Sample:
             raise DatasetError(f"{self.image}: a defective picture without a mask")
 
     @property
+    def name(self) -> str:
+        """The path of the picture, and the number of the frame where it is a video."""
+        path = self.image.as_posix()
+        return path if self.image_index is None else f"{path}#{self.image_index}"
+
+    @property
     def order(self) -> tuple[str, int]:
         """A sort key that does not depend on the order of the file system."""
         return self.image.as_posix(), self.image_index or 0

@@ -16,7 +16,7 @@ from edgeseg.fitting.checkpoint import Checkpoint, Collected
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import permutation
-from edgeseg.fitting.odd_inputs import Census, text_of
+from edgeseg.fitting.odd_inputs import Census
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.planting import Plan, PlantedPictures
 from edgeseg.vision.appearance import GoodAppearance, appearance_of
@@ -103,7 +103,7 @@ class _ImagePass:
         """Add images to the moments and keep some of their embeddings."""
         told = self.collected.seen.thumbnails.told = self._told(samples)
         chosen = self._chosen(len(samples), told)
-        self.collected.seen.names = {place: text_of(samples[place]) for place in chosen}
+        self.collected.seen.names = {place: samples[place].name for place in chosen}
         batches = self.shard.batches(len(samples), self.options.batch_size)[
             self.collected.batches :
         ]
@@ -122,7 +122,7 @@ class _ImagePass:
         """Embed images for calibration alone; of many, only as many as it looks at."""
         chosen = sorted(self._chosen(len(samples), self._told(samples)))
         kept = [samples[place] for place in chosen]
-        self.collected.unseen.names = {place: text_of(sample) for place, sample in enumerate(kept)}
+        self.collected.unseen.names = {place: sample.name for place, sample in enumerate(kept)}
         told = self._told(samples)
         if told:
             numbers = {place: told[old] for place, old in enumerate(chosen)}

@@ -1,12 +1,12 @@
 """Where a model comes from: a list in its header that grows with every command."""
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from edgeseg.base.progress import Note
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.calibration import GoodImageScores
 
 MOST_NAMED = 10
@@ -54,7 +54,7 @@ def entry(action: str, *, images: int, source: str, newest: float) -> dict[str, 
     `when` is the last change of the newest image and not the time of the fit: the same images
     must give the same bytes.
     """
-    return {"action": action, "images": images, "from": source, "when": timestamp(newest)}
+    return {"action": action, "images": images, "from": source, "when": utc_time(newest)}
 
 
 def note_value(history: Sequence[dict[str, Any]], threshold: float, note: Note) -> None:
@@ -65,8 +65,3 @@ def note_value(history: Sequence[dict[str, Any]], threshold: float, note: Note) 
             f"the threshold {threshold:.4f} was chosen as a value and is replaced by that of its "
             f"rate; choose it again: edgeseg threshold MODEL --value {threshold:.6g}"
         )
-
-
-def timestamp(seconds: float) -> str:
-    """UTC, ISO 8601."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -11,7 +11,6 @@ version that only grows: see runtime/backends/ran_versions.py.
 import base64
 import hashlib
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from edgeseg.base.files import write_json
 from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, named_values, read_bounded, record
 from edgeseg.base.progress import Note
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.file_reading import DISK, Files
 from edgeseg.modelfile.signed_files import OF_FOLDER, SignedFiles, measured, own_name, walk
 from edgeseg.modelfile.signing_keys import fingerprint, fits, private_key, public_key
@@ -93,7 +93,7 @@ def sign(path: Path, key: Path, *, chain: Mapping[str, str], version: int | None
         files={name: digest for name, (digest, _) in found.items()},
         sizes={name: size for name, (_, size) in found.items()},
         chain=dict(chain),
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         key=fingerprint(private.public_key()),
     )
     signed = base64.b64encode(private.sign(statement.message())).decode()

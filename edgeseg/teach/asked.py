@@ -9,8 +9,9 @@ from typing import Any, Literal
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import write_json
 from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
+from edgeseg.base.utc import utc_time
 from edgeseg.teach.feedback import check_name_of_person, person
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 
 _FILE = "asked.json"
 
@@ -61,7 +62,7 @@ def ask(
             what=what,
             of=of,
             name=name,
-            when=utc_now(),
+            when=utc_time(),
             sentence=sentence,
             per_thousand=per_thousand,
         )

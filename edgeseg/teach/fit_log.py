@@ -8,8 +8,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from edgeseg.base.errors import EdgesegError
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.versions import Intent
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 from edgeseg.teach.report import read_report
 from edgeseg.teach.versions import Versions
 
@@ -32,7 +33,7 @@ class FitLog:
     @contextmanager
     def under_way(self) -> Iterator[None]:
         """While a fit goes on; its good end is for others to tell, any other is told here."""
-        with self._intent.hold({"begun": utc_now(), "before": self._fitted()}):
+        with self._intent.hold({"begun": utc_time(), "before": self._fitted()}):
             try:
                 yield
             except BaseException as error:

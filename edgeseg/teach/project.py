@@ -11,7 +11,6 @@ line3/history.jsonl         fits, thresholds, learnings and rollbacks, a line ea
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from edgeseg.base.files import write_text
 from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, named_values, record
 from edgeseg.base.toml_file import read_toml
+from edgeseg.base.utc import utc_time
 from edgeseg.config import FitConfig
 from edgeseg.decision.loss import MAY_LOSE, check_may_lose
 from edgeseg.decision.operating_point import check_rate
@@ -249,7 +249,7 @@ def corners(box: Box) -> Polygon:
 
 def history_line(event: str, **facts: Any) -> dict[str, Any]:
     """What happened now."""
-    return {"event": event, "when": utc_now(), **facts}
+    return {"event": event, "when": utc_time(), **facts}
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -273,16 +273,6 @@ def check_picture_name(name: str) -> str:
             "and underscores, 100 at most"
         )
     return name
-
-
-def utc_now() -> str:
-    """The time as it is written down."""
-    return utc_time(time.time())
-
-
-def utc_time(wall_s: float) -> str:
-    """Another time as it is written down."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall_s))
 
 
 def settings_text(settings: ProjectSettings) -> str:

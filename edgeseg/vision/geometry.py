@@ -97,16 +97,14 @@ class View:
         cells = seen[:-1, :-1] & seen[1:, :-1] & seen[:-1, 1:] & seen[1:, 1:]
         return None if cells.all() else cells
 
-    def over_frame(
-        self, map_hw: NDArray[np.float32], size_hw: tuple[int, int] | None = None
-    ) -> NDArray[np.float32]:
+    def over_frame(self, map_hw: NDArray[np.float32]) -> NDArray[np.float32]:
         """A map of the input laid over the whole picture of the camera; 0 where nothing looked.
 
-        It keeps the map's own resolution, up to the camera's, unless a size is asked for.
+        It keeps the map's own resolution, up to the camera's.
         """
-        if self.roi is None and self.pose is None and size_hw is None:
+        if self.roi is None and self.pose is None:
             return map_hw
-        height, width = size_hw or self._map_hw
+        height, width = self._map_hw
         shrunk = np.diag([width / self.frame_hw[1], height / self.frame_hw[0]])
         matrix = np.hstack([shrunk @ self.to_frame[:, :2], shrunk @ self.to_frame[:, 2:]])
         laid = cv2.warpAffine(

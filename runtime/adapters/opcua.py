@@ -24,7 +24,7 @@ from edgeseg.base.messages import Sentence, Setting
 from edgeseg.runtime.adapters.opcua_server import came_ns, make_server
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
 from edgeseg.runtime.events.codes import State
-from edgeseg.runtime.station.records import StationResult, StationWords, TriggerEvent, job_key
+from edgeseg.runtime.station.records import StationResult, StationWords, job_key
 from edgeseg.runtime.station.station import Station
 
 NAMESPACE = "urn:edgeseg:station"
@@ -252,15 +252,11 @@ class OpcUaAdapter:
                 Sentence("a job over OPC UA is refused; start with ", Setting("trigger", "opcua")),
             )
             return 0, REFUSED
-
-        def take() -> TriggerEvent:
-            return self._station.trigger(
-                origin=self.name, part_id=part_id, request=meas_id, at_ns=at_ns
-            )
-
         try:
-            job = self._station.current_job
-            return self._requests.once(meas_id, take, part_id=part_id, job=job)[0], OK
+            trigger_id, _ = self._requests.trigger(
+                self._station, origin=self.name, part_id=part_id, request=meas_id, at_ns=at_ns
+            )
+            return trigger_id, OK
         except RequestReused as reused:
             self._on_error(self.name, str(reused))
             return 0, REFUSED

@@ -1,6 +1,5 @@
 """What a golden check found, kept: one file a check, the newest last."""
 
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -86,11 +85,6 @@ class CheckRecord:
     def facts(self) -> dict[str, Any]:
         """As plain values."""
         return {"confidence": CONFIDENCE, **asdict(self)}
-
-
-def utc_now() -> str:
-    """The time as records write it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def records_of(recipe: Recipe) -> list[Path]:

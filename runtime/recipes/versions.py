@@ -4,7 +4,6 @@ versions/0001/model.onnx, model.json, expected.json, version.json
 """
 
 import hashlib
-import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.base.files import copy_file, file_sha256, write_json
 from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.file_reading import DISK, Files
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.modelfile.signed_files import OF_FOLDER
@@ -71,7 +71,7 @@ def version_of(recipe: Recipe) -> Version:
     """What lies in the folder now; a file that is damaged is raised."""
     told = file_metadata(recipe.model, files=recipe.files).to_json()
     return Version(
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         model=recipe.model.name,
         model_sha256=recipe.files.sha256(recipe.model),
         decided_sha256=hashlib.sha256(told.encode()).hexdigest(),

@@ -1,11 +1,11 @@
 """Threshold and drift baseline of exactly the numerics that run here."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.base.progress import Note, Progress
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.foreign import foreign_limit
 from edgeseg.decision.operating_point import (
     by_rate,
@@ -109,7 +109,7 @@ def _decided(
     metadata: ModelMetadata, good: GoodImages, chosen: Thresholds, *, backend: str
 ) -> ModelMetadata:
     decision = Decision(
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         action="calibrate",
         rule=f"{percent(chosen.requested_rate or 0)} false alarms",
         images=len(good.scores),

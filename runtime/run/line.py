@@ -6,7 +6,6 @@ adapters <--results in order-- Station <--verdicts, lost cameras, time-outs-- th
 
 from collections import Counter
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
@@ -147,12 +146,7 @@ class Line:
         self.station.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         end_station(self.station, error)
         if self._watch is not None:
             self._watch.close()

@@ -85,13 +85,9 @@ class Access:
             return self._least
         return None
 
-    def may_read(self, headers: Headers, *, query_token: str | None = None) -> bool:
-        """Whether a request carries a token, or comes through a loopback name."""
-        return self.role(headers, query_token=query_token) is not None
-
     def may_act(self, headers: Headers) -> bool:
         """Whether a request that changes something was made by our own page or by a tool."""
-        if not self.may_read(headers) or headers.get(ACTION_HEADER) is None:
+        if self.role(headers) is None or headers.get(ACTION_HEADER) is None:
             return False
         if headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             return False

@@ -13,6 +13,7 @@ from importlib.resources import files
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
+from edgeseg.base.plain import finite
 from edgeseg.decision.judgement import words_of
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift.sink import DriftSink, drift_picture
@@ -308,7 +309,7 @@ class PageSink:
             **vars(source),
             "dropped": dict(source.dropped),
             "verdicts": dict(source.verdicts),
-            "score": score if math.isfinite(score) else None,
+            "score": finite(score),
             "verdict": self._verdict(newest),
             "p_value": newest.p_value if newest is not None else None,
             "oddness": words_of(newest.p_value) if newest is not None else None,

@@ -22,7 +22,7 @@ from edgeseg.model.predictor import Embedder
 from edgeseg.runtime.backends.embedding_session import open_embeddings
 from edgeseg.runtime.backends.onnx_message import read_constants
 from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
-from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
+from edgeseg.runtime.backends.session_options import DEFAULTS
 
 _AGAIN = "make it again with `edgeseg export-backbone`"
 
@@ -30,8 +30,8 @@ _AGAIN = "make it again with `edgeseg export-backbone`"
 class BackboneGraph:
     """A file of `edgeseg export-backbone`, compared with its hash."""
 
-    def __init__(self, path: Path, *, session: SessionOptions = DEFAULTS) -> None:
-        self.path, self._options = path, session
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.facts = read_facts(path)
         self.config = self.facts.settings
 
@@ -51,7 +51,7 @@ class BackboneGraph:
     @cached_property
     def embed(self) -> Embedder:
         """Inputs (N, H, W, 3) to embeddings (N, k, P), in the session that will run."""
-        run = open_embeddings(self.path, self.facts.embedding, self._options)
+        run = open_embeddings(self.path, self.facts.embedding, DEFAULTS)
 
         def embed(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
             rows = np.concatenate([run(frame[None]) for frame in frames])  # (N, P, k)

@@ -17,6 +17,7 @@ from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.data.samples import Sample, read_picture
 from edgeseg.decision.operating_point import conformal_threshold
+from edgeseg.decision.score_statistics import middle_and_spread
 from edgeseg.fitting.locator.background import background, share_of
 from edgeseg.fitting.locator.following import (
     COMPARED,
@@ -139,7 +140,7 @@ def _with_blob(
     areas = np.log([piece.area for piece in found] or [1.0])
     strays = int(np.count_nonzero(np.abs(areas - np.median(areas)) > _STRAY))
     missing = len(outlines) - len(found)
-    spread = _spread(areas)
+    spread = float(middle_and_spread(areas)[1])
     unsteady = spread > _UNSTEADY or strays > _few(len(outlines))
     if missing > _ODD * len(outlines) or unsteady:
         raise UsageError(
@@ -159,7 +160,7 @@ def _with_blob(
         area=float(np.exp(np.median(areas))),
         length=float(np.exp(np.median(lengths))),
         area_spread=max(spread, _LEAST_SPREAD),
-        length_spread=max(_spread(lengths), _LEAST_SPREAD),
+        length_spread=max(float(middle_and_spread(lengths)[1]), _LEAST_SPREAD),
         limit=1.0,
         free=not any(piece.at_border for piece in found),
     )
@@ -211,7 +212,7 @@ def _turns(pieces: Sequence[Piece]) -> Turns:
         return "none"
     skews = np.array([piece.skew for piece in pieces])
     # A part that is turned round is not like the others at all: three spreads make that rare.
-    return "full" if np.median(skews) > max(_ENDS, 3 * _spread(skews)) else "axis"
+    return "full" if np.median(skews) > max(_ENDS, 3 * middle_and_spread(skews)[1]) else "axis"
 
 
 def _with_anchor(
@@ -299,8 +300,3 @@ def _cell(geometry: Geometry, grid_hw: tuple[int, int]) -> float:
 
 def _longest(geometry: Geometry) -> int:
     return max(geometry.camera_hw or (1, 1))
-
-
-def _spread(values: NDArray[np.float64]) -> float:
-    """As a standard deviation, by the median: one odd image must not widen it."""
-    return float(1.4826 * np.median(np.abs(values - np.median(values))))
