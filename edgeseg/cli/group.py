@@ -11,6 +11,7 @@ import click
 from edgeseg import __version__
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.extras import install_command
+from edgeseg.base.failure import write_failure
 from edgeseg.base.memory_limit import out_of_memory
 from edgeseg.base.options import say_options
 from edgeseg.base.typed_options import NearestGroup
@@ -142,6 +143,7 @@ def _origin(error: BaseException) -> str:
 
 
 def _stop(ctx: click.Context, reason: str, *, exit_code: int = 1) -> NoReturn:
+    write_failure(reason)
     click.secho(f"Error: {reason}", fg="red", err=True)
     ctx.exit(exit_code)
 

@@ -281,7 +281,7 @@ def judged_lines(judged: dict[str, Any]) -> Iterator[str]:
                 )
             )
     yield from aligned(rows)
-    yield from judged["sentence"].split("; ")
+    yield from str(judged["sentence"]).split("; ")
     yield "good pictures with the highest scores; look at them, and remove what is not good:"
     for item in judged["worst"][:_WORST]:
         mark = "decides the threshold" if item["decides"] else ""

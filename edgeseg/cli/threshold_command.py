@@ -139,7 +139,7 @@ def _choose(
     elif band is not None:
         note(f"the band of {before.unsure_rate:g} is not above this rate and is dropped")
     if chosen.score > before.score:
-        note(loss_between(before.score, chosen.score, planted=stored.planted).sentence)
+        note(str(loss_between(before.score, chosen.score, planted=stored.planted).sentence))
     asked = None if value is not None else rate or before.requested_rate
     _store(model, before, chosen, rate=asked, images=stored.pictures or len(stored.scores))
     return replace(stored, chosen=chosen)

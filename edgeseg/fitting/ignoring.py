@@ -134,7 +134,7 @@ def _from_images(
     changed: Artefact, head: GaussianHead, good: Dataset, options: FitOptions
 ) -> GoodImageScores:
     space = space_of(changed, options)
-    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
+    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, steps=options.steps)
     with collect(space, (), good.train, shard=Shard(), options=options) as collected:
         evidence = kept_evidence(collected.seen, collected.unseen, options.group)
         return scorer.scores_by_model(head, collected.unseen, evidence)

@@ -182,7 +182,7 @@ def refreshed(
     these are too few for the false-alarm rate, with the scores of the earlier models.
     """
     moments = moments_of(changed, "this model")
-    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
+    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, steps=options.steps)
     pooled = space.windows.pooled(moments)
     factors = group_factors(space.config, pooled)
     head = space.head(factors)
