@@ -40,7 +40,7 @@ from edgeseg.vision.appearance import appearance_of
 from edgeseg.vision.frames import Channels, check_frame
 from edgeseg.vision.geometry import PLAIN, Geometry, Polygon, Roi
 from edgeseg.vision.group_by import GroupBy
-from edgeseg.vision.ignored import painted, read_regions
+from edgeseg.vision.ignored import paint_ignored, read_regions
 from edgeseg.vision.picture_kinds import Colour
 
 
@@ -91,7 +91,7 @@ class Model:
         )
         resized_hwc = view.picture(frame_hwc)
         input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
-        input_hwc = painted(np.ascontiguousarray(input_hwc), config.geometry)
+        input_hwc = paint_ignored(np.ascontiguousarray(input_hwc), config.geometry)
         inside = view.inside(config.grid_hw)
         maps, scores = self._predict(input_hwc[None], () if inside is None else (inside,))
         prediction = Prediction(

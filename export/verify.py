@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.data.samples import frames_at_once
 from edgeseg.decision.metrics import auroc
 from edgeseg.decision.prediction import above
@@ -240,7 +240,7 @@ def table(rows: Sequence[Agreement]) -> str:
         }
     columns["verdict"] = lambda row: "; ".join(row.failures) or "agrees"
     cells = [list(columns), *([text(row) for text in columns.values()] for row in rows)]
-    lines = aligned(cells, last_left=True)
+    lines = align_columns(cells, last_left=True)
     return "\n".join([*lines, _legend(rows[0], refitted=refitted)])
 
 

@@ -49,12 +49,12 @@ class Message:
         return self.text()
 
     def text(self, say: Say = str, *, language: str = ENGLISH) -> str:
-        """The sentence in a language, settings written as `say` does it."""
+        """Return the sentence in a language; `say` writes its settings."""
         words = {name: write(value, say, language=language) for name, value in self.values.items()}
         return sentences()[self.key][language].format(**words)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, from which `from_json` makes it again."""
+        """Return plain values that `from_json` reads."""
         values = {
             name: value.to_json() if isinstance(value, Message) else value
             for name, value in self.values.items()
@@ -63,7 +63,7 @@ class Message:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "Message":
-        """Read what to_json gave; a key that this version does not have is a KeyError."""
+        """Read what to_json gave; an unknown key is a KeyError."""
         values = {
             name: cls.from_json(value) if isinstance(value, dict) else value
             for name, value in plain["values"].items()
@@ -72,7 +72,7 @@ class Message:
 
 
 def write(part: object, say: Say = str, *, language: str = ENGLISH) -> str:
-    """One part of what is said: a text, a setting, a message, or anything that has words."""
+    """Write one part of a message as text: a text, a setting, a message or an error."""
     if isinstance(part, Setting):
         return say(part)
     if isinstance(part, Message):
@@ -83,6 +83,6 @@ def write(part: object, say: Say = str, *, language: str = ENGLISH) -> str:
 
 @cache
 def sentences() -> dict[str, dict[str, str]]:
-    """Every sentence by its key and language."""
+    """Return every sentence by key and language."""
     table: dict[str, dict[str, str]] = json.loads(_SENTENCES.read_text(encoding="utf-8"))
     return table

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import check_writable, write_text
-from edgeseg.base.options import FILE, FOLDER, PATH, given, listeners, quiet_option
+from edgeseg.base.options import FILE, FOLDER, PATH, listeners, quiet_option, was_typed
 from edgeseg.base.progress import Note
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.decision.doubt import Doubt
@@ -234,7 +234,7 @@ def pictures_in(given: Sequence[Path]) -> list[Path]:
 
 def _check_fitted(model: Path, opening: SessionOptions) -> None:
     """Whether a fitted model may be used here, as it was asked for."""
-    typed = next(filter(given, ("backend", "threads", "spin")), None)
+    typed = next(filter(was_typed, ("backend", "threads", "spin")), None)
     if typed is not None:
         raise UsageError(
             f"{typed}=: is for .onnx and .plan files, and {model} is a fitted model; export it, or "

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from edgeseg.base.options import FOLDER, PATH, SIZE, Entry, Shared, listeners
+from edgeseg.base.options import FOLDER, PATH, SIZE, RegistryName, Shared, listeners
 from edgeseg.base.typed_options import REQUIRED, same_as, takes, typed
 from edgeseg.bench.compare.candidates import TuneOptions
 from edgeseg.bench.compare.tune import run_tune
@@ -33,13 +33,13 @@ class TuneWishes:
     backbones: tuple[str, ...] = typed(
         (),
         "May be repeated. [default: all whose weights are here]",
-        kind=Entry(BACKBONES),
+        kind=RegistryName(BACKBONES),
         flags=("--backbone",),
     )
     precisions: tuple[str, ...] = typed(
         (),
         "May be repeated. [default: all that this computer runs]",
-        kind=Entry(PRECISIONS),
+        kind=RegistryName(PRECISIONS),
         flags=("--precision",),
     )
     backends: tuple[str, ...] = typed(
@@ -48,7 +48,7 @@ class TuneWishes:
         kind=click.Choice(backend_names()),
         flags=("--backend",),
     )
-    preset: str = typed(DEFAULT_PRESET, "Settings of the fits.", kind=Entry(PRESETS))
+    preset: str = typed(DEFAULT_PRESET, "Settings of the fits.", kind=RegistryName(PRESETS))
     size_hw: tuple[int, int] | None = typed(
         None, "Image size. [default: the preset's]", kind=SIZE, flags=("--size",)
     )

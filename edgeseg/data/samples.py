@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.vision.geometry import PLAIN, Found, Geometry, View
-from edgeseg.vision.ignored import hidden_of, painted
+from edgeseg.vision.ignored import hidden_of, paint_ignored
 from edgeseg.vision.images import (
     read_mask,
     read_mask_stack,
@@ -108,7 +108,7 @@ def _decode(
     hidden = hidden_of(geometry, size_hw)
     return _Decoded(
         sample=sample,
-        frame_hwc=painted(view.picture(image_hwc), geometry),
+        frame_hwc=paint_ignored(view.picture(image_hwc), geometry),
         mask_hw=mask_hw if hidden is None else mask_hw & ~hidden.pixels_hw,
         size_hw=(height, width),
         view=view,

@@ -26,7 +26,7 @@ from edgeseg.modelfile.container import UNSEALED, read_container
 from edgeseg.modelfile.header import unless_memory
 from edgeseg.modelfile.values import check_values
 from edgeseg.vision.appearance import GoodAppearance
-from edgeseg.vision.part_groups import Thumbnails
+from edgeseg.vision.part_groups import GreyCopies
 
 _KEY = "edgeseg-checkpoint"
 _SCHEMA = 2  # version 0.1.0 wrote no number
@@ -148,7 +148,7 @@ class Checkpoint:
         )
         # Whole scatters, not their upper halves: a continued pass gives the very same bits.
         tensors = {name: getattr(collected.moments, name) for name in ("count", "mean", "scatter")}
-        looks = collected.seen.thumbnails.tensors()
+        looks = collected.seen.grey_copies.tensors()
         tensors |= {f"looks.{kind}": values for kind, values in looks.items()}
         write_tensors(self.path, tensors, key=_KEY, header=asdict(header))
         self.saved = time.monotonic()
@@ -169,7 +169,7 @@ class Checkpoint:
             header = record(CheckpointHeader, read_container(self.path, _KEY).header)
             _refuse_other(header.sweep, self.identity, self.where.folder)
             collected.moments = _moments(self.path, like=collected.moments)
-            collected.seen.thumbnails = _thumbnails(self.path)
+            collected.seen.grey_copies = _grey_copies(self.path)
         except UsageError:
             raise
         except WRONG_VALUES as error:
@@ -218,12 +218,12 @@ def _moments(path: Path, *, like: Moments) -> Moments:
     return Moments(**tensors)
 
 
-def _thumbnails(path: Path) -> Thumbnails:
+def _grey_copies(path: Path) -> GreyCopies:
     """Small copies of the images before; the first checkpoints had none."""
     with safe_open(path, framework="numpy") as file:
         names = [name for name in file.keys() if name.startswith("looks.")]  # noqa: SIM118
         looks = {name.removeprefix("looks."): file.get_tensor(name) for name in names}
-    return Thumbnails.of_tensors(looks) if looks else Thumbnails()
+    return GreyCopies.of_tensors(looks) if looks else GreyCopies()
 
 
 def discard(options: FitOptions) -> None:

@@ -9,7 +9,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.vision.part_groups import Thumbnails
+from edgeseg.vision.part_groups import GreyCopies
 
 
 class EmbeddingStore:
@@ -31,7 +31,7 @@ class EmbeddingStore:
         self._rows: dict[int, int] = {}  # place of the image -> row in the file
         self.insides: dict[int, NDArray[np.bool_]] = {}  # cells seen, where not all were
         self.names: dict[int, str] = {}  # place of the image -> where it is, if known
-        self.thumbnails = Thumbnails()  # of these images, and of others of the same pass
+        self.grey_copies = GreyCopies()  # of these images, and of others of the same pass
 
     def __enter__(self) -> "EmbeddingStore":
         return self

@@ -133,7 +133,7 @@ def share_facts(collected: Collected, options: FitOptions) -> None:
     collected.bad = set().union(*(bad for bad, _, _ in parts))
     collected.newest = max(newest for _, newest, _ in parts)
     looks = options.group.gather((collected.appearance, collected.prints))
-    collected.appearance = reduce(GoodAppearance.joined, (look for look, _ in looks))
+    collected.appearance = reduce(GoodAppearance.merge, (look for look, _ in looks))
     collected.prints = set().union(*(prints for _, prints in looks))
     if len(collected.bad) > options.max_bad:
         raise DatasetError(

@@ -21,7 +21,7 @@ from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.planting import Plan, PlantedPictures
 from edgeseg.vision.appearance import GoodAppearance, appearance_of
 from edgeseg.vision.group_by import GroupBy
-from edgeseg.vision.part_groups import Thumbnails
+from edgeseg.vision.part_groups import GreyCopies
 from edgeseg.vision.picture_kinds import is_grey
 
 # More good images than this sharpen no threshold that anyone asks for, and the store stays small.
@@ -101,13 +101,13 @@ class _ImagePass:
 
     def fit(self, samples: Sequence[Sample], *, after_batch: Callable[[], None]) -> None:
         """Add images to the moments and keep some of their embeddings."""
-        told = self.collected.seen.thumbnails.told = self._told(samples)
+        told = self.collected.seen.grey_copies.told = self._told(samples)
         chosen = self._chosen(len(samples), told)
         self.collected.seen.names = {place: text_of(samples[place]) for place in chosen}
         batches = self.shard.batches(len(samples), self.options.batch_size)[
             self.collected.batches :
         ]
-        looks = _Looks(thumbnails=self.collected.seen.thumbnails, needed=chosen)
+        looks = _Looks(grey_copies=self.collected.seen.grey_copies, needed=chosen)
         for places, embedded in self._embedded(samples, batches, label="Fitting", looks=looks):
             self.windows.add_(
                 self.collected.moments, self.space.inputs(embedded), images=len(embedded)
@@ -126,9 +126,9 @@ class _ImagePass:
         told = self._told(samples)
         if told:
             numbers = {place: told[old] for place, old in enumerate(chosen)}
-            self.collected.unseen.thumbnails.told = numbers
+            self.collected.unseen.grey_copies.told = numbers
         batches = self.shard.batches(len(kept), self.options.batch_size)
-        looks = _Looks(thumbnails=self.collected.unseen.thumbnails, needed=set(range(len(kept))))
+        looks = _Looks(grey_copies=self.collected.unseen.grey_copies, needed=set(range(len(kept))))
         for places, embedded in self._embedded(kept, batches, label="Calibrating", looks=looks):
             _store(self.collected.unseen, places, embedded, set(places))
             self._note_insides(self.collected.unseen, kept, places)
@@ -203,7 +203,7 @@ class _ImagePass:
             appearance = GoodAppearance.of(
                 map(appearance_of, frames), grey=sum(map(is_grey, frames))
             )
-            self.collected.appearance = self.collected.appearance.joined(appearance)
+            self.collected.appearance = self.collected.appearance.merge(appearance)
             yield places, self.embed(np.stack(frames))
 
     def _frames(
@@ -259,7 +259,7 @@ class _ImagePass:
 class _Looks:
     """Small copies of the images of a pass, by which near-copies are found."""
 
-    thumbnails: Thumbnails
+    grey_copies: GreyCopies
     needed: set[int]  # images that a threshold may rest on
 
     def noted(
@@ -268,8 +268,8 @@ class _Looks:
         """The same batches, after a look at each image; none where people know its part."""
         for places, frames in batches:
             for place, frame_hwc in zip(places, frames, strict=True):
-                if not self.thumbnails.told:
-                    self.thumbnails.add(place, frame_hwc, needed=place in self.needed)
+                if not self.grey_copies.told:
+                    self.grey_copies.add(place, frame_hwc, needed=place in self.needed)
             yield places, frames
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.group import Group
-from edgeseg.vision.part_groups import Grouping, Thumbnails
+from edgeseg.vision.part_groups import GreyCopies, Grouping
 
 _APART = 1 << 40  # added to places of images that were kept apart: they are another list's
 
@@ -62,21 +62,21 @@ class PartEvidence:
 
 def fitted_evidence(store: EmbeddingStore, group: Group) -> PartEvidence:
     """Of images that are taken out of the model, fold by fold."""
-    places, thumbnails = _shared(store, group)
-    parts = _first_of(group, lambda: thumbnails.groups(places))
+    places, grey_copies = _shared(store, group)
+    parts = _first_of(group, lambda: grey_copies.groups(places))
     stored = set(places)
     outside = {part for place, part in parts.items() if place not in stored}
     counting = {place: parts[place] for place in places if parts[place] not in outside}
-    return _evidence(counting, places, thumbnails)
+    return _evidence(counting, places, grey_copies)
 
 
 def kept_evidence(seen: EmbeddingStore, unseen: EmbeddingStore, group: Group) -> PartEvidence:
     """Of images that were kept apart, beside the model of the others."""
     _, fitted = _shared(seen, group)
     places, apart = _shared(unseen, group)
-    everything = Thumbnails()
+    everything = GreyCopies()
     everything.merge(fitted)
-    everything.merge(apart.moved(_APART))
+    everything.merge(apart.shift_places(_APART))
     parts = _first_of(group, lambda: everything.groups([place + _APART for place in places]))
     known = {part for place, part in parts.items() if place < _APART}
     counting = {
@@ -85,16 +85,16 @@ def kept_evidence(seen: EmbeddingStore, unseen: EmbeddingStore, group: Group) ->
     return _evidence(counting, places, apart)
 
 
-def _evidence(counting: dict[int, int], places: list[int], thumbnails: Thumbnails) -> PartEvidence:
-    return PartEvidence(parts=counting, grouping=thumbnails.grouping, places=tuple(places))
+def _evidence(counting: dict[int, int], places: list[int], grey_copies: GreyCopies) -> PartEvidence:
+    return PartEvidence(parts=counting, grouping=grey_copies.grouping, places=tuple(places))
 
 
-def _shared(store: EmbeddingStore, group: Group) -> tuple[list[int], Thumbnails]:
+def _shared(store: EmbeddingStore, group: Group) -> tuple[list[int], GreyCopies]:
     """Places and small copies of all processes."""
-    whole, places = Thumbnails(), []
-    for own, thumbnails in group.gather((store.places, store.thumbnails)):
+    whole, places = GreyCopies(), []
+    for own, grey_copies in group.gather((store.places, store.grey_copies)):
         places += own
-        whole.merge(thumbnails)
+        whole.merge(grey_copies)
     return sorted(places), whole
 
 

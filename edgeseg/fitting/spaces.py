@@ -73,7 +73,7 @@ def settle_geometry(
     if geometry == PLAIN or geometry.camera_hw is not None:
         return config
     named_on = dataset.train[0] if reference is None else Sample(image=reference)
-    geometry = geometry.seen_by(sample_size(named_on, max_pixels=max_pixels))
+    geometry = geometry.for_camera(sample_size(named_on, max_pixels=max_pixels))
     hidden = hidden_of(geometry, config.image_hw)
     if hidden is None and geometry.regions:
         raise UsageError(

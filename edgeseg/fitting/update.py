@@ -198,7 +198,7 @@ def refreshed(
         how=how,
         expected_d2=group_expected_d2(space.config, factors, moments),
         measured_d2=measured if seen is None else scorer.measured_d2(head, seen.seen),
-        appearance=_joined_looks(earlier, looks if seen is None else looks.joined(seen.appearance)),
+        appearance=_joined_looks(earlier, looks if seen is None else looks.merge(seen.appearance)),
         grouping=grouping,
     )
     warn_about(calibration, options)
@@ -231,7 +231,7 @@ def _joined_looks(earlier: Sequence[Artefact], looks: GoodAppearance) -> GoodApp
     for artefact in earlier:
         if artefact.calibration.appearance is None:
             return None
-        looks = looks.joined(artefact.calibration.appearance)
+        looks = looks.merge(artefact.calibration.appearance)
     return looks
 
 

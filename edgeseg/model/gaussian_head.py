@@ -87,7 +87,7 @@ def judge_inside(
     for index, inside_hw in enumerate(insides):
         if inside_hw is not None:
             counted_hw = inside_hw if kept_hw is None else inside_hw & (kept_hw != 0)
-            maps_nhw[index], score_n[index] = rule.judged(grid_nhw[index], counted_hw)
+            maps_nhw[index], score_n[index] = rule.judge(grid_nhw[index], counted_hw)
 
 
 def counted_cells(config: FitConfig, rule: MapRule) -> tuple[Maps | None, Maps | None]:
@@ -95,7 +95,7 @@ def counted_cells(config: FitConfig, rule: MapRule) -> tuple[Maps | None, Maps |
     hidden = hidden_of(config.geometry, config.image_hw)
     if hidden is None:
         return None, None
-    kept = hidden.kept(config.grid_hw)
+    kept = hidden.kept_cells(config.grid_hw)
     if not kept.any():
         raise UsageError("ignore: every cell is ignored, so there is nothing left to look at")
     return kept.astype(np.float32), rule.gain(kept)

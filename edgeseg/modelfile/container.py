@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.files import atomic_path
-from edgeseg.base.plain import LONGEST_JSON, Malformed, named_values, record
+from edgeseg.base.plain import LONGEST_JSON, Malformed, parse_object, record
 from edgeseg.modelfile.seal import BLANK, check_file, seal_file
 from edgeseg.modelfile.seal import KEY as SEAL
 
@@ -84,7 +84,7 @@ def read_container(path: Path, key: str) -> Container:
         raise Foreign("a safetensors file of another program")
     if not isinstance(metadata[key], str):
         raise Malformed(f"{key}: expected text")
-    header = named_values(metadata[key])
+    header = parse_object(metadata[key])
     if not sealed and header.get("schema", UNSEALED) != UNSEALED:
         raise Malformed("the hash of itself is missing")
     header.pop(SEAL, None)
@@ -123,7 +123,7 @@ def _layout(path: Path) -> tuple[dict[str, Any], int]:
             raise Malformed("header too large")
         if _PREFIX + length > size:
             raise Truncated("invalid header length")
-        header = named_values(file.read(length))
+        header = parse_object(file.read(length))
     try:
         ends = [
             int(value["data_offsets"][1]) for name, value in header.items() if name != _METADATA

@@ -31,7 +31,7 @@ def ignoring_here(
     """
     changed = replace(metadata, ignored_here=tuple(regions), camera_hw=camera_hw)
     hidden = hidden_of(changed.looks, metadata.size_hw)
-    if regions and (hidden is None or not hidden.kept(metadata.grid_hw).any()):
+    if regions and (hidden is None or not hidden.kept_cells(metadata.grid_hw).any()):
         raise UsageError("region: nothing or everything would be ignored; expected a part of it")
     limit = metadata.threshold.foreign
     before, after = (_typical_floor(each, rule) for each in (metadata, changed))
@@ -46,5 +46,7 @@ def _typical_floor(metadata: ModelMetadata, rule: ScoreRule) -> float:
         size_hw=metadata.size_hw, grid_hw=metadata.grid_hw, sigma=rule.sigma, top=rule.top
     )
     hidden = hidden_of(metadata.looks, metadata.size_hw)
-    kept_hw = np.ones(shape.grid_hw, np.bool_) if hidden is None else hidden.kept(shape.grid_hw)
+    kept_hw = (
+        np.ones(shape.grid_hw, np.bool_) if hidden is None else hidden.kept_cells(shape.grid_hw)
+    )
     return map_floor(shape.map_of(np.sqrt(metadata.drift.mean_hw), kept_hw))

@@ -250,7 +250,7 @@ class ModelMetadata:
         geometry = self.geometry or PLAIN
         if not self.ignored_here:
             return geometry
-        seen = geometry.seen_by(geometry.camera_hw or self.camera_hw)
+        seen = geometry.for_camera(geometry.camera_hw or self.camera_hw)
         return replace(seen, uncounted=(*geometry.uncounted, *self.ignored_here))
 
     def thresholds(self, asked: float | None = None) -> Thresholds:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import write_json
-from edgeseg.base.plain import Malformed, named_values, read_bounded, record
+from edgeseg.base.plain import Malformed, parse_object, read_bounded, record
 from edgeseg.base.progress import Note
 from edgeseg.modelfile.file_reading import DISK, Files
 from edgeseg.modelfile.signed_files import OF_FOLDER, SignedFiles, measured, own_name, walk
@@ -115,7 +115,7 @@ def read_signature(path: Path) -> Signature | None:
     if not target.is_file():
         return None
     try:
-        values = named_values(read_bounded(target))
+        values = parse_object(read_bounded(target))
         told = values.get("statement")
         schema = told.get("schema") if isinstance(told, dict) else None
         if schema == 1:

@@ -22,9 +22,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
-from edgeseg.base.files import locked, sync, temporary_folder, write_json
+from edgeseg.base.files import lock_folder, sync, temporary_folder, write_json
 from edgeseg.base.leftovers import remove, sweep, temporary_name
-from edgeseg.base.plain import LONGEST_JSON, Malformed, named_values, read_bounded
+from edgeseg.base.plain import LONGEST_JSON, Malformed, parse_object, read_bounded
 
 NEXT = ".next"
 _LIST = "change.json"  # in it: names, and under which name what is replaced stays
@@ -63,7 +63,7 @@ def replacing(folder: Path) -> Iterator[Change]:
         change = Change(staging=staging)
         yield change
         change.finish()
-        with locked(staging):  # it stays locked under its new name
+        with lock_folder(staging):  # it stays locked under its new name
             _decide(staging, folder)
             _take_places(folder)
 
@@ -76,7 +76,7 @@ def settle(folder: Path) -> None:
     sweep(folder)
     pending = folder / NEXT
     while (found := _inode(pending)) is not None:
-        with suppress(FileNotFoundError), locked(pending):  # its own process may be faster
+        with suppress(FileNotFoundError), lock_folder(pending):  # its own process may be faster
             if _inode(pending) == found:
                 _take_places(folder)
 
@@ -228,7 +228,7 @@ def _take_places(folder: Path) -> None:
 def _listed(pending: Path) -> dict[str, str | None]:
     """What a change replaces; nothing outside of its folder."""
     try:
-        listed = named_values(read_bounded(pending / _LIST)).get("replaced")
+        listed = parse_object(read_bounded(pending / _LIST)).get("replaced")
         if not isinstance(listed, dict):
             raise Malformed("no list of names")
         for name in (*listed, *filter(None, listed.values())):
@@ -251,7 +251,7 @@ def _check_inside(folder: Path, name: object) -> None:
 
 def _noted(descriptor: int) -> dict[str, Any]:
     with suppress(Malformed):  # killed while it was written
-        return named_values(os.pread(descriptor, LONGEST_JSON, 0))
+        return parse_object(os.pread(descriptor, LONGEST_JSON, 0))
     return {}
 
 

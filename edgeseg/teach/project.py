@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_text
-from edgeseg.base.plain import Malformed, named_values, record
+from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.base.toml_file import read_toml
 from edgeseg.config import FitConfig
 from edgeseg.decision.loss import MAY_LOSE, check_may_lose
@@ -252,7 +252,7 @@ def history_line(event: str, **facts: Any) -> dict[str, Any]:
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            yield named_values(line)
+            yield parse_object(line)
         except Malformed:
             continue
 

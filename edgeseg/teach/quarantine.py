@@ -17,7 +17,7 @@ from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import AGREED, Marked
 from edgeseg.teach.project import corners
 from edgeseg.vision.geometry import Polygon
-from edgeseg.vision.ignored import drawn_regions
+from edgeseg.vision.ignored import polygon_mask
 
 MOST_SHARE = 0.1  # of the fitted pictures, and of the picture that is ignored, in one learning
 LEAST_QUOTA = 2
@@ -103,7 +103,7 @@ def _not_ignored(alarm: Alarm, others: Sequence[Polygon], *, located: bool) -> s
             "parts lie anywhere, so its place in the picture is none on the part; draw it in "
             "Region and fit"
         )
-    share = drawn_regions((*others, corners(alarm.box)), (alarm.height, alarm.width)).mean()
+    share = polygon_mask((*others, corners(alarm.box)), (alarm.height, alarm.width)).mean()
     if share > MOST_SHARE:
         return (
             f"with its place one learning would ignore {100 * share:.0f}% of the picture, over the "

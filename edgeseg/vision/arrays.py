@@ -1,7 +1,7 @@
-"""A .npy file, mapped and not read: the masks of one video exceed 100 MB.
+"""A .npy file that is memory-mapped, not read: the masks of one video exceed 100 MB.
 
-numpy's own reader takes the header for Python source, and fails on damaged ones in the words of
-the tokenizer; here it is three values, each by its own rule.
+numpy's own reader parses the header as Python source and reports damage in the words of its
+tokenizer. Here the header is three values, each with a rule of its own.
 """
 
 import math
@@ -23,7 +23,7 @@ _SHAPE = re.compile(r"'shape':\s*\(((?:\d{1,12},\s*)*(?:\d{1,12})?)\)")
 
 
 def open_array(path: Path) -> NDArray[Any]:
-    """An array of numbers or truth values, of any shape."""
+    """Open an array of numbers or booleans of any shape."""
     try:
         dtype, order, shape, offset = _header(path)
         expected = offset + math.prod(shape) * dtype.itemsize

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.base.errors import ExportError, UsageError
-from edgeseg.base.files import file_sha256, resolved
+from edgeseg.base.files import file_sha256, write_target
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import (
     Gpu,
@@ -75,7 +75,7 @@ def build_engine(
             plan_sha256=hashlib.sha256(plan).hexdigest(),
         ),
     )
-    target = resolved(plan_path)
+    target = write_target(plan_path)
     with replacing(target.parent) as change:
         change.path(target.name).write_bytes(plan)
         stage_sidecar(change, target.name, described)

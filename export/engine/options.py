@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.options import FILE, Entry, Names
+from edgeseg.base.options import FILE, Names, RegistryName
 from edgeseg.base.typed_options import typed
 
 
@@ -47,7 +47,7 @@ class EngineOptions:
     builder: str = typed(
         "tensorrt",
         "tensorrt: on the device. rtx: TensorRT-RTX, builds without a GPU.",
-        kind=Entry(BUILDERS),
+        kind=RegistryName(BUILDERS),
     )
     # Of rtx; none: a plan for every GPU from sm80 on.
     targets: tuple[str, ...] = typed(

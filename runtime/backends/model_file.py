@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.base.errors import RuntimeFailure
-from edgeseg.base.files import file_sha256, resolved, write_text
+from edgeseg.base.files import file_sha256, write_target, write_text
 from edgeseg.base.plain import LONGEST_JSON, Malformed
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.file_reading import DISK, Files
@@ -26,7 +26,7 @@ def sidecar_path(model: Path) -> Path:
     """Where the JSON of a model lies: beside it, or beside the file that a link leads to."""
     beside = model.with_suffix(".json")
     if model.is_symlink() and not beside.exists():
-        return resolved(model).with_suffix(".json")
+        return write_target(model).with_suffix(".json")
     return beside
 
 

@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from edgeseg.base.options import SIZE, Entry, Numbers, given, in_flags, listeners, note
+from edgeseg.base.options import SIZE, Numbers, RegistryName, in_flags, listeners, note, was_typed
 from edgeseg.base.progress import bar, ignore, silent
 from edgeseg.base.typed_options import takes, typed
 
@@ -37,7 +37,7 @@ def command(
     targets: str | None,
     data: Path | None,
 ) -> None:
-    click.echo(f"{run} {layers} {given('max_bad')}")
+    click.echo(f"{run} {layers} {was_typed('max_bad')}")
 
 
 def test_options_reach_the_command_as_one_value():
@@ -64,7 +64,7 @@ def test_the_entries_of_a_registry_are_those_it_has_when_asked():
     registry = {"a": 1, "c": 3}
 
     @click.command()
-    @click.option("--kind", type=Entry(registry))
+    @click.option("--kind", type=RegistryName(registry))
     def chosen(kind: str) -> None:
         click.echo(kind)
 

@@ -130,7 +130,7 @@ def test_nor_in_what_a_plan_is_built_from(
 def test_ignored_cells_enter_nothing(fitted: Artefact) -> None:
     hidden = hidden_of(fitted.config.geometry, (96, 96))
     assert hidden is not None
-    ignored = ~hidden.kept(fitted.config.grid_hw)
+    ignored = ~hidden.kept_cells(fitted.config.grid_hw)
     assert ignored.any()
     good = fitted.calibration.good
     assert not good.d2_mean[ignored].any()

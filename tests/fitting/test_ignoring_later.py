@@ -23,7 +23,7 @@ from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.modelfile.header import read_config, read_header, replace_header
 from edgeseg.teach import engine
 from edgeseg.vision.geometry import Geometry
-from edgeseg.vision.ignored import hidden_of, painted
+from edgeseg.vision.ignored import hidden_of, paint_ignored
 from edgeseg.vision.images import images_in, read_image
 from tests.support.small_models import RANDOM, SMALL
 
@@ -96,7 +96,7 @@ def test_every_score_is_that_of_its_grid_without_these_cells(
     changed = ignoring(fitted, (region,), options=RANDOM)
     hidden = hidden_of(changed.config.geometry, (96, 96))
     assert hidden is not None
-    kept = hidden.kept(fitted.config.grid_hw)
+    kept = hidden.kept_cells(fitted.config.grid_hw)
     assert 0 < (~kept).sum() < kept.size / 4
     model, head = fitted.model(), fitted.head()
     for frame in [*good[:3], blot(good[0], 48, 23), blot(good[0], 30, 62)]:
@@ -109,11 +109,11 @@ def test_every_score_is_that_of_its_grid_without_these_cells(
 def test_inputs_stay_as_they_are_and_what_the_fit_painted_stays_painted(good: list[Image]) -> None:
     frame = good[0]
     later = Geometry(camera_hw=(96, 96), uncounted=(SERIAL,))
-    assert painted(frame, later) is frame
+    assert paint_ignored(frame, later) is frame
     known = Geometry(camera_hw=(96, 96), ignore=(SERIAL,))
     beside = ((30.0, 20.0), (45.0, 20.0), (45.0, 40.0), (30.0, 40.0))  # it shares pixels with it
     both = replace(known, uncounted=(beside,))
-    assert np.array_equal(painted(frame, both), painted(frame, known))
+    assert np.array_equal(paint_ignored(frame, both), paint_ignored(frame, known))
     fitted, counted = (hidden_of(each, (96, 96)) for each in (known, both))
     assert fitted is not None
     assert counted is not None

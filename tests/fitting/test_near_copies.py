@@ -212,7 +212,7 @@ def test_new_images_that_are_near_copies_count_once(tmp_path: Path) -> None:
 
 def filled(store: EmbeddingStore, pictures: Sequence[Picture], stored: Sequence[int]) -> None:
     for place, picture_hwc in enumerate(pictures):
-        store.thumbnails.add(place, picture_hwc)
+        store.grey_copies.add(place, picture_hwc)
     for place in stored:
         store.append(np.zeros((1, 1), np.float32), place)
 

@@ -25,7 +25,7 @@ from edgeseg.modelfile.header import KEY, SCHEMA, calibration_facts, read_floats
 from edgeseg.modelfile.seal import seal_file
 from edgeseg.teach import engine, work
 from edgeseg.teach.project import Project, ProjectSettings
-from edgeseg.vision.ignored import drawn_regions
+from edgeseg.vision.ignored import polygon_mask
 from edgeseg.vision.images import images_in, read_image, resize_image, write_image
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -60,7 +60,7 @@ def write_project(
 
 
 def _kept(ignored: list) -> NDArray[np.bool_]:
-    return ~drawn_regions(tuple(map(tuple, ignored)), SIZE_HW)
+    return ~polygon_mask(tuple(map(tuple, ignored)), SIZE_HW)
 
 
 def _scores(paths: list[Path], ignored: list) -> GoodImageScores:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.files import resolved, temporary_folder, write_json
+from edgeseg.base.files import temporary_folder, write_json, write_target
 from edgeseg.data.synthetic.defects import DEFECTS, damage
 from edgeseg.data.synthetic.part import Part, Plane, make_part
 from edgeseg.vision.images import write_image
@@ -113,7 +113,7 @@ def write_dataset(
     seed: int = 0,
 ) -> None:
     """Write a dataset in the layout of MVTec AD, with `test_defective` frames of each kind."""
-    root = resolved(root)
+    root = write_target(root)
     if root.exists() and not (root / _MARKER).is_file() and (root.is_file() or any(root.iterdir())):
         raise UsageError(f"{root}: exists and was not written by edgeseg; choose another folder")
     scene = SceneGenerator(size_hw=size_hw, seed=seed)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import ExportError, RuntimeFailure, UsageError, VerificationError
-from edgeseg.base.files import file_sha256, resolved
+from edgeseg.base.files import file_sha256, write_target
 from edgeseg.base.plain import Malformed
 from edgeseg.base.progress import Note, ignore
 from edgeseg.data.synthetic.scene import SceneGenerator
@@ -52,7 +52,7 @@ def write_model(
             "real weights"
         )
     graph.check_of(artefact)
-    out = resolved(out)
+    out = write_target(out)
     metadata = describe_model(
         artefact,
         artefact_sha256=artefact_sha256,

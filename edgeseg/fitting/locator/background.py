@@ -12,9 +12,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.vision.ignored import drawn_regions, outlines
+from edgeseg.vision.ignored import outlines, polygon_mask
 from edgeseg.vision.locate import Silhouette
-from edgeseg.vision.pose import Polygon, Pose, of_centres
+from edgeseg.vision.pose import Polygon, Pose, for_opencv
 
 _MARGIN = 0.05  # of the picture's longer side around all that good parts cover: burrs are defects
 # Cells that a region touches do not count, and every cell that a part touches has to: a diagonal.
@@ -55,7 +55,7 @@ def _covered(silhouettes: Sequence[Silhouette], poses: Sequence[Pose]) -> NDArra
         matrix[:, 2] /= silhouette.scale
         laid_hw = cv2.warpAffine(
             silhouette.mask_hw,
-            of_centres(matrix),
+            for_opencv(matrix),
             (width, height),
             flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP,
         )
@@ -65,4 +65,4 @@ def _covered(silhouettes: Sequence[Silhouette], poses: Sequence[Pose]) -> NDArra
 
 def share_of(polygons: Sequence[Polygon], size_hw: tuple[int, int]) -> float:
     """Of a picture, what polygons cover."""
-    return float(drawn_regions(tuple(polygons), size_hw).mean())
+    return float(polygon_mask(tuple(polygons), size_hw).mean())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from edgeseg.vision.anchor import Anchor
 from edgeseg.vision.geometry import PLAIN, Geometry, Pose
 from edgeseg.vision.locate import Blob
-from edgeseg.vision.pose import of_centres
+from edgeseg.vision.pose import for_opencv
 
 MOVED_AND_FOUND = 40  # good images
 COMPARED = 16  # of them with each other, all in memory
@@ -33,7 +33,7 @@ def moved(picture: NDArray[np.uint8], pose: Pose, *, nearest: bool = False) -> N
     height, width = picture.shape[:2]
     how = cv2.INTER_NEAREST if nearest else cv2.INTER_CUBIC
     border = cv2.BORDER_CONSTANT if nearest else cv2.BORDER_REPLICATE
-    matrix = of_centres(pose.matrix)
+    matrix = for_opencv(pose.matrix)
     done = cv2.warpAffine(picture, matrix, (width, height), flags=how, borderMode=border)
     return np.asarray(done, np.uint8)
 

@@ -35,7 +35,7 @@ from edgeseg.vision.geometry import Geometry
 from edgeseg.vision.locate import Blob, Piece, Silhouette, Turns, silhouette_of
 from edgeseg.vision.picture_size import MAX_PIXELS
 from edgeseg.vision.places import Places
-from edgeseg.vision.pose import Polygon, Pose, Roi, wrapped
+from edgeseg.vision.pose import Polygon, Pose, Roi, wrap_degrees
 
 Read = Callable[[Sample], NDArray[np.uint8]]
 LOOKED_AT = 200  # good images, from all over the list
@@ -235,7 +235,7 @@ def _with_anchor(
         pictures=anchor_pictures(first, box, angles),
         limit=0.0,  # so that every start is tried
     )
-    matches = [match for match in map(anchor.matched, images) if match is not None]
+    matches = [match for match in map(anchor.match, images) if match is not None]
     oddness = [1 - likeness for _, likeness in matches]
     limit = conformal_threshold(oddness or [0.5], false_alarm_rate=rate).value
     if limit > _UNLIKE:
@@ -260,7 +260,7 @@ def _places_of(poses: Sequence[Pose], *, longest: int, rate: float) -> Places:
     angles = np.radians([pose.degrees for pose in poses])
     usual = np.median(at, axis=0)
     degrees = math.degrees(math.atan2(np.sin(angles).mean(), np.cos(angles).mean()))
-    turned = [wrapped(pose.degrees - degrees) for pose in poses]
+    turned = [wrap_degrees(pose.degrees - degrees) for pose in poses]
     away = np.hypot(*(at - usual).T)
     farthest, most = (
         _ROOM * conformal_threshold(np.abs(values).tolist(), false_alarm_rate=rate).value

@@ -35,7 +35,7 @@ from edgeseg.modelfile.header import unless_memory
 from edgeseg.modelfile.history import FittedData
 from edgeseg.modelfile.values import check_values
 from edgeseg.vision.appearance import GoodAppearance
-from edgeseg.vision.part_groups import Thumbnails
+from edgeseg.vision.part_groups import GreyCopies
 
 SCHEMA = 2
 KEY = "edgeseg-shard"
@@ -102,7 +102,7 @@ def write_shard(
         tensors |= {f"backbone.{name}": values for name, values in weights.items()}
         tensors |= {name: getattr(collected, name).mapped() for name in _STORES}
         for name in _STORES:
-            looks = getattr(collected, name).thumbnails.tensors()
+            looks = getattr(collected, name).grey_copies.tensors()
             tensors |= {f"looks.{name}.{kind}": values for kind, values in looks.items()}
         write_tensors(path, tensors, key=KEY, header=asdict(header))
     return collected.moments.images
@@ -168,7 +168,7 @@ def _joined(
             raise unless_memory(error, shard) from None
         collected.bad |= set(header.bad)
         collected.newest = max(collected.newest, header.newest)
-        collected.appearance = collected.appearance.joined(header.appearance)
+        collected.appearance = collected.appearance.merge(header.appearance)
         collected.prints |= set(header.prints)
     if space is None or collected is None:
         raise UsageError("no shards to merge; expected the files of `edgeseg moments`")
@@ -196,7 +196,7 @@ def _read(
             store.names |= dict(zip(places, header.names.get(name, ()), strict=False))
             looks = under(f"looks.{name}.", small)
             if looks:  # the first shards had none: each of their images is a part of its own
-                store.thumbnails.merge(Thumbnails.of_tensors(looks))
+                store.grey_copies.merge(GreyCopies.of_tensors(looks))
     moments = Moments.unpacked(under("moments.", small))
     return moments, shapes, lambda: _space(header, small)
 
