@@ -25,7 +25,7 @@ from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.in_memory import Data, Folder, open_data
-from edgeseg.decision.judgement import JudgedPrediction, chance, judged
+from edgeseg.decision.judgement import JudgedPrediction, chance, judge
 from edgeseg.decision.prediction import Prediction
 from edgeseg.evaluation.evaluate import Evaluation, Visitor
 from edgeseg.evaluation.evaluate import evaluate as evaluate_on
@@ -65,13 +65,13 @@ class Model:
 
     @property
     def fitted_colour(self) -> Colour | None:
-        """What the pictures of the fit were; None: the file does not say."""
+        """The kind of the pictures of the fit, grey or colour; None where the file does not say."""
         limits = self.artefact.calibration.thresholds.appearance
         return None if limits is None else limits.colour
 
     @property
     def threshold(self) -> float:
-        """Scores above it are anomalous."""
+        """The threshold: scores above it are anomalous."""
         return self.artefact.calibration.score_threshold
 
     def predict(
@@ -97,7 +97,7 @@ class Model:
         prediction = Prediction(
             map_hw=maps[0], score=float(scores[0]), appearance=appearance_of(input_hwc)
         )
-        return judged(
+        return judge(
             prediction,
             thresholds=self.artefact.calibration.thresholds,
             p_value=chance(prediction.score, self._good_scores),
@@ -118,7 +118,7 @@ class Model:
         progress: Progress = silent,
         visit: Visitor | None = None,
     ) -> Evaluation:
-        """PRO, ROC and F1 on the labelled test set of a dataset's folder."""
+        """Evaluate PRO, ROC and F1 on the labelled test set in a dataset's folder."""
         config = self.artefact.config
         if not isinstance(data, Dataset):
             data = open_dataset(Path(data), layout=layout, fold=fold, seed=config.seed)
@@ -138,7 +138,7 @@ class Model:
         )
 
     def with_accuracy(self, evaluation: Evaluation) -> "Model":
-        """A model that carries these figures, in place of earlier ones on the same dataset."""
+        """Return a model with these figures, in place of earlier ones on the same dataset."""
         others = [
             entry for entry in self.artefact.accuracy if entry["dataset"] != evaluation.dataset
         ]
@@ -206,7 +206,7 @@ def _geometry(
     ignore: Folder | Iterable[Polygon],
     locate: str,
 ) -> Geometry:
-    """That of the settings, with what was given beside them."""
+    """Return the geometry of the settings with the regions and the locator given beside them."""
     if roi is not None:
         geometry = replace(geometry, roi=Roi.parse(",".join(map(str, roi))))
     regions = (

@@ -6,7 +6,7 @@ from pathlib import Path
 from edgeseg.base.progress import Note
 from edgeseg.base.tables import align_columns
 from edgeseg.data.datasets import Dataset
-from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.export.sessions import installed_backends

@@ -26,7 +26,7 @@ from edgeseg.base.files import file_sha256, write_target
 from edgeseg.model.model_metadata import INPUT
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.modelfile.metadata import KEY, ModelMetadata
-from edgeseg.modelfile.versions import Change, replacing
+from edgeseg.modelfile.transaction import Change, replacing
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
 OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it

@@ -15,7 +15,7 @@ from edgeseg.base.tables import align_columns
 from edgeseg.base.typed_options import takes
 from edgeseg.cli.data_options import LayoutOptions
 from edgeseg.data.datasets import open_dataset
-from edgeseg.decision.metric_names import METRICS
+from edgeseg.decision.metric_registry import METRICS
 from edgeseg.modelfile.header import read_config
 from edgeseg.modelfile.signature import admit, note_stale
 

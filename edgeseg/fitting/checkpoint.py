@@ -24,7 +24,7 @@ from edgeseg.model.artefact import WRONG_VALUES, write_tensors
 from edgeseg.model.moments import Moments
 from edgeseg.modelfile.container import UNSEALED, read_container
 from edgeseg.modelfile.header import unless_memory
-from edgeseg.modelfile.values import check_values
+from edgeseg.modelfile.tensor_checks import check_values
 from edgeseg.vision.appearance import GoodAppearance
 from edgeseg.vision.part_groups import GreyCopies
 

@@ -24,17 +24,17 @@ from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights_origin import WeightsOrigin, arrays_sha256
 from edgeseg.model.windows import Windows
-from edgeseg.modelfile.container import sealed_header
+from edgeseg.modelfile.container import seal_header
 from edgeseg.modelfile.header import (
     KEY,
     SCHEMA,
     calibration_facts,
-    damaged,
+    damaged_file,
     read_artefact_file,
     stored_config,
 )
 from edgeseg.modelfile.seal import seal_file
-from edgeseg.modelfile.values import check_values
+from edgeseg.modelfile.tensor_checks import check_values
 
 if TYPE_CHECKING:
     from edgeseg.model.feature_extractor import Backbone
@@ -148,7 +148,7 @@ def write_tensors(
     with atomic_path(path) as temporary:
         try:
             # One key alone: safetensors writes several in an order that differs from run to run.
-            save_file(plain, temporary, {key: sealed_header(header)})
+            save_file(plain, temporary, {key: seal_header(header)})
             seal_file(temporary)
         except SafetensorError as error:
             raise ArtefactError(
@@ -191,7 +191,7 @@ def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
             versions=header["versions"],
         )
     except WRONG_VALUES as error:
-        raise damaged(path, error) from None
+        raise damaged_file(path, error) from None
     return artefact
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from edgeseg.base.errors import EdgesegError
-from edgeseg.modelfile.versions import Intent
+from edgeseg.modelfile.transaction import Intent
 from edgeseg.teach.project import Project, utc_now
 from edgeseg.teach.report import read_report
 from edgeseg.teach.versions import Versions
@@ -24,7 +24,8 @@ class FitLog:
         self._project, self._versions = project, versions
         busy = "another program fits this project; wait for it"
         self._intent = Intent(project.folder / _FILE, busy=busy)
-        with suppress(EdgesegError, OSError), self._intent.left() as noted:  # its users are told
+        # Its users are told of errors.
+        with suppress(EdgesegError, OSError), self._intent.find_left() as noted:
             if noted is not None:
                 self._write_line(noted)
                 self._intent.withdraw()

@@ -17,7 +17,7 @@ from typing import Any
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import lock_folder
 from edgeseg.base.plain import Malformed, record
-from edgeseg.modelfile.versions import Intent
+from edgeseg.modelfile.transaction import Intent
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach.asked import SecondNeededError, Word, ask, confirmed, settle_asked
 from edgeseg.teach.feedback import Feedback, Who
@@ -283,7 +283,7 @@ class Learner:
     def _go_on(self) -> None:
         """What was killed is ended, and what nobody will take goes."""
         with suppress(EdgesegError), lock_folder(self._project.folder):  # whoever uses them is told
-            with self._intent.left() as noted:
+            with self._intent.find_left() as noted:
                 if noted is not None:
                     with suppress(Malformed):  # killed before anything was changed
                         self._end(record(Announcement, noted))

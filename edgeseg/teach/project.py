@@ -22,7 +22,7 @@ from edgeseg.base.files import write_text
 from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.base.toml_file import read_toml
 from edgeseg.config import FitConfig
-from edgeseg.decision.loss import MAY_LOSE, check_may_lose
+from edgeseg.decision.lost_defects import MAY_LOSE, check_may_lose
 from edgeseg.decision.operating_point import check_rate
 from edgeseg.runtime.recipes.recipe import check_name
 from edgeseg.vision.anchor import check_locate

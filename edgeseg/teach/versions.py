@@ -20,7 +20,7 @@ from edgeseg.decision.operating_point import by_rate
 from edgeseg.modelfile.header import store_thresholds
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.signature import admit
-from edgeseg.modelfile.versions import replacing, settle
+from edgeseg.modelfile.transaction import replacing, settle
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice
 from edgeseg.runtime.backends.session_options import DEFAULTS
 from edgeseg.runtime.recipes.approval import (

@@ -27,7 +27,7 @@ from edgeseg.export.engine.settings import (
 )
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata, PlanFacts
 from edgeseg.modelfile.precisions import PRECISIONS, precision_spec
-from edgeseg.modelfile.versions import replacing
+from edgeseg.modelfile.transaction import replacing
 from edgeseg.runtime.backends.model_file import stage_sidecar
 
 # The oldest GPU that a hardware-compatible plan runs on, whichever GPU built it.

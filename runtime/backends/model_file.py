@@ -13,7 +13,7 @@ from edgeseg.modelfile.metadata import (
     Decision,
     ModelMetadata,
 )
-from edgeseg.modelfile.versions import Change, newest
+from edgeseg.modelfile.transaction import Change, newest
 from edgeseg.runtime.backends.onnx_constants import check_constants
 from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
 
@@ -102,7 +102,7 @@ def _onnx_metadata(model: Path, files: Files) -> ModelMetadata:
     _compare_data(model, metadata, files)
     if not metadata.sealed:
         check_constants(model, files=files)
-    return metadata if sidecar is None or expected is None else metadata.decided(sidecar)
+    return metadata if sidecar is None or expected is None else metadata.with_decisions(sidecar)
 
 
 def plan_metadata(model: Path, *, files: Files = DISK) -> ModelMetadata:

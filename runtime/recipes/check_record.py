@@ -8,7 +8,7 @@ from typing import Any
 from edgeseg.base.files import write_json
 from edgeseg.base.plain import Malformed, parse_object, read_bounded
 from edgeseg.decision.binomial import exact_interval
-from edgeseg.modelfile.versions import keep_newest
+from edgeseg.modelfile.transaction import keep_newest
 from edgeseg.runtime.recipes.recipe import Recipe
 
 CONFIDENCE = 0.95

@@ -22,7 +22,7 @@ from edgeseg.decision.threshold_bounds import check_threshold
 from edgeseg.modelfile.file_reading import DISK, Files
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
 from edgeseg.modelfile.signature import RECIPE, Statement, TrustedFiles, trusted_files
-from edgeseg.modelfile.versions import settle
+from edgeseg.modelfile.transaction import settle
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 from edgeseg.vision.geometry import Roi

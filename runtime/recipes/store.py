@@ -9,7 +9,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_text
 from edgeseg.modelfile.file_reading import DISK, Files, OneReading
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
-from edgeseg.modelfile.versions import new_folder
+from edgeseg.modelfile.transaction import new_folder
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 from edgeseg.runtime.recipes.recipe import (
     FILE,

@@ -15,12 +15,12 @@ from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.modelfile.file_reading import DISK, Files
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.modelfile.signed_files import OF_FOLDER
-from edgeseg.modelfile.versions import (
+from edgeseg.modelfile.transaction import (
     Change,
     keep_newest,
+    kept_versions,
     new_folder,
     next_number,
-    numbered,
     replacing,
     settle,
 )
@@ -81,7 +81,7 @@ def version_of(recipe: Recipe) -> Version:
 def versions_of(recipe: Recipe) -> list[tuple[Path, Version]]:
     """Those that are kept, the oldest first; a folder that is no version is passed over."""
     found = []
-    for path in numbered(recipe.folder / "versions"):
+    for path in kept_versions(recipe.folder / "versions"):
         try:
             found.append((path, record(Version, parse_json((path / _FILE).read_bytes()))))
         except (OSError, Malformed):
@@ -106,7 +106,7 @@ def keep_version(recipe: Recipe) -> Path:
         _copy_along(recipe, new)
         if file_sha256(new / recipe.model.name) != now.model_sha256:
             raise RuntimeFailure(f"{recipe.model}: changed while it was copied; try again")
-    keep_newest(numbered(target.parent), _KEPT)
+    keep_newest(kept_versions(target.parent), _KEPT)
     return target
 
 

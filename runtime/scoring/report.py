@@ -15,7 +15,7 @@ from edgeseg.base.computer import processor_name
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import write_json, write_text
 from edgeseg.base.tables import align_columns
-from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
 from edgeseg.runtime.backends.session_options import available_cores

@@ -20,7 +20,7 @@ from edgeseg.decision.calibration import Calibration, GoodImageScores, calibrate
 from edgeseg.decision.planted_scores import PlantedScores
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.fitting.spaces import settle_geometry
-from edgeseg.modelfile.container import sealed_header
+from edgeseg.modelfile.container import seal_header
 from edgeseg.modelfile.header import KEY, SCHEMA, calibration_facts, read_floats, read_header
 from edgeseg.modelfile.seal import seal_file
 from edgeseg.teach import engine, work
@@ -108,7 +108,7 @@ def _save(artefact: SimpleNamespace, out: Path) -> None:
     save_file(
         {"good.scores": calibration.good.scores, "good.peaks": calibration.good.peaks},
         out,
-        {KEY: sealed_header(header)},
+        {KEY: seal_header(header)},
     )
     seal_file(out)
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeseg.modelfile.versions import Intent
+from edgeseg.modelfile.transaction import Intent
 from edgeseg.runtime import open as open_model
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach import engine

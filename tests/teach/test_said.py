@@ -20,7 +20,7 @@ SPEAKERS = (
     "edgeseg/teach/*.py",
     "edgeseg/fitting/*.py",
     "edgeseg/fitting/graph/*.py",
-    "edgeseg/decision/loss.py",
+    "edgeseg/decision/lost_defects.py",
     "edgeseg/decision/operating_point.py",
     "runtime/web/site_server.py",
 )

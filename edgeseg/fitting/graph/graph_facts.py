@@ -12,7 +12,7 @@ from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.config import FitConfig
 from edgeseg.model.weights_origin import WeightsOrigin
 from edgeseg.modelfile.seal import KEY as SEAL
-from edgeseg.modelfile.seal import check_text, sealed_json
+from edgeseg.modelfile.seal import check_text, seal_json
 
 KEY = "edgeseg-backbone"  # of the property
 SCHEMA = 1
@@ -54,7 +54,7 @@ class GraphFacts:
 
     def to_json(self) -> str:
         """Stable text with a hash of itself."""
-        return sealed_json(asdict(self))
+        return seal_json(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "GraphFacts":

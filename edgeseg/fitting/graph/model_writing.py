@@ -19,7 +19,7 @@ from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.model_metadata import describe_model
 from edgeseg.modelfile.metadata import KEY, ModelMetadata
 from edgeseg.modelfile.precisions import EXACT
-from edgeseg.modelfile.versions import replacing
+from edgeseg.modelfile.transaction import replacing
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.kept_choice import earlier_choice
 from edgeseg.runtime.backends.model_file import stage_sidecar

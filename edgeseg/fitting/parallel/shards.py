@@ -33,7 +33,7 @@ from edgeseg.model.weights_origin import WeightsOrigin
 from edgeseg.modelfile.container import UNSEALED, read_container
 from edgeseg.modelfile.header import unless_memory
 from edgeseg.modelfile.history import FittedData
-from edgeseg.modelfile.values import check_values
+from edgeseg.modelfile.tensor_checks import check_values
 from edgeseg.vision.appearance import GoodAppearance
 from edgeseg.vision.part_groups import GreyCopies
 
