@@ -14,17 +14,17 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import check_writable
+from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
-from edgeseg.data.in_memory import Data, Folder, open_data
+from edgeseg.data.open_data import Data, Folder, open_data
 from edgeseg.decision.judgement import JudgedPrediction, chance, judge
 from edgeseg.decision.prediction import Prediction
 from edgeseg.evaluation.evaluate import Evaluation, Visitor
@@ -59,7 +59,7 @@ class Model:
         return f"<edgeseg model of {name}: {config.backbone}, {height}x{width}>"
 
     @property
-    def info(self) -> dict[str, Any]:
+    def info(self) -> JsonObject:
         """Settings, weights, calibration, data and versions, as `edgeseg info` shows them."""
         return self.artefact.header()
 

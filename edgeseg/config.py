@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.plain import Malformed, record
+from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.vision.geometry import PLAIN, Geometry
 from edgeseg.vision.tiles import Tiling
 
@@ -147,7 +147,7 @@ class FitConfig:
             raise UsageError(f"unknown settings {unknown}; expected names of FitConfig")
         return replace(self, **options)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return plain JSON values."""
         values = asdict(self)
         if self.geometry == PLAIN:
@@ -158,7 +158,7 @@ class FitConfig:
         }
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "FitConfig":
+    def from_dict(cls, values: JsonObject) -> "FitConfig":
         """Read what to_dict wrote; unknown keys are refused."""
         settings = {
             name: tuple(value) if isinstance(value, list) else value

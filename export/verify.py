@@ -152,7 +152,7 @@ def head_error(model: ReferenceModel, run: Run, frames: Frames) -> float:
     for frame in frames:
         embedded, maps = run(frame[None])
         grid = torch.from_numpy(embedded).mT.reshape(1, -1, *model.windows.grid_hw)
-        wanted = model.to_image(model.counted(model.distances(grid)))[0].numpy()
+        wanted = model.to_image(model.mask_ignored(model.distances(grid)))[0].numpy()
         total += float(np.abs(wanted - maps).mean())
         low, high = min(low, float(wanted.min())), max(high, float(wanted.max()))
     return total / len(frames) / max(high - low, 1e-6)

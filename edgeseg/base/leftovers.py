@@ -17,8 +17,8 @@ import time
 from functools import cache
 from pathlib import Path
 
-_FOREIGN_S = 24 * 3600  # of another computer or container: who knows whether it is alive
-_LONGEST_STEM = 60  # characters of the name that people know; a file name has 255 bytes
+_FOREIGN_S = 24 * 3600  # of another computer or container: whether it runs cannot be told
+_LONGEST_STEM = 60  # characters kept of the target's name; a file name has 255 bytes
 _UNKNOWN = "0"  # a process that is no more, or a system that does not tell
 _NAME = re.compile(
     r"\..*~(?P<pid>\d+)-(?P<start>\d+)-(?P<boot>[0-9a-f]{8})-(?P<place>[0-9a-f]{8})-[0-9a-f]{8}"

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from edgeseg.base.errors import EdgesegError
 
 Record = TypeVar("Record")
+JsonObject = dict[str, Any]  # a JSON object, parsed or to be written
 LONGEST_JSON = 32_000_000  # bytes; the statistics of a frame of 2160x3840 are 2 MB of text
 _DEEPEST = 32  # lists and mappings inside each other; ours have six
 _DIGITS = 20  # of a whole number, its sign among them
@@ -52,7 +53,7 @@ def parse_json(text: str | bytes) -> Any:
     return values
 
 
-def parse_object(text: str | bytes) -> dict[str, Any]:
+def parse_object(text: str | bytes) -> JsonObject:
     """Parse JSON text that has to be one object."""
     values = parse_json(text)
     if not isinstance(values, dict):

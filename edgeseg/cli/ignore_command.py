@@ -100,13 +100,13 @@ def _in_artefact(
     check_writable(out)
 
     from edgeseg.data.datasets import open_dataset
-    from edgeseg.fitting.ignoring import ignoring
+    from edgeseg.fitting.ignoring import ignore_in_model
     from edgeseg.fitting.options import FitOptions
     from edgeseg.model.artefact import load_artefact, save_artefact
 
     regions = [*(() if clear else config.geometry.uncounted), *added]
     artefact = load_artefact(model)
-    changed = ignoring(
+    changed = ignore_in_model(
         artefact,
         regions,
         camera_hw=camera_hw,

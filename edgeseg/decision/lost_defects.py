@@ -32,7 +32,7 @@ class Loss:
     planted_lost: int = 0  # of these, not any more
     known_found: int = 0  # the same of known bad parts
     known_lost: int = 0
-    earlier_share: float = 0.0  # lost by versions that nobody was asked about, since the fit
+    earlier_share: float = 0.0  # lost by earlier versions that needed no second person
     earlier_rise: float = 1.0
     may_lose: float = MAY_LOSE
 

@@ -55,7 +55,7 @@ class LabelledResults:
     def false_regions(self) -> float | None:
         """The mean number of regions marked on a good image."""
         if not self.regions:
-            return None  # nobody counted
+            return None  # not counted
         good = [count for count, label in zip(self.regions, self.labels, strict=True) if not label]
         return _ratio(sum(good), len(good))
 

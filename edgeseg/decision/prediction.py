@@ -56,7 +56,7 @@ class Prediction:
     map_hw: NDArray[np.float32]  # (H, W): distance at image size, blurred
     score: float
     grid_hw: NDArray[np.float32] | None = None  # (h, w): distance of every grid cell
-    appearance: Appearance | None = None  # of the input; None: nobody looked
+    appearance: Appearance | None = None  # of the input; None: not computed
 
 
 def find_regions(

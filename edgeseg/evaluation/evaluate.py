@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError
+from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Progress, silent
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import Batch, frames_at_once
@@ -93,12 +93,12 @@ class Evaluation:
         """The share of the anomalies that gave an alarm."""
         return self.figures["recall"]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return plain JSON values, each figure under its own key."""
         others = {name: value for name, value in asdict(self).items() if name != "figures"}
         return {"dataset": self.dataset, **self.figures, **others}
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the figures that stay with a model."""
         stored = {metric.key: self.figures[metric.key] for metric in stored_metrics()}
         counts = {"images": self.images, "anomalies": self.anomalies}

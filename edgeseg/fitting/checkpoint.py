@@ -1,4 +1,4 @@
-"""What a pass over the images has collected, on disk: an interrupted one can be continued."""
+"""Checkpoints of a pass over the images, from which an interrupted pass is continued."""
 
 import contextlib
 import hashlib
@@ -13,7 +13,7 @@ from safetensors import safe_open
 
 from edgeseg.base.errors import ArtefactError, UsageError
 from edgeseg.base.leftovers import sweep
-from edgeseg.base.plain import Malformed, record
+from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.data.datasets import Sample
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
@@ -34,9 +34,9 @@ _SCHEMA = 2  # version 0.1.0 wrote no number
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointHeader:
-    """What a checkpoint says of itself."""
+    """The header of a checkpoint."""
 
-    sweep: dict[str, Any]
+    sweep: JsonObject
     batches: int
     bad: tuple[str, ...]
     newest: float
@@ -53,7 +53,7 @@ class CheckpointHeader:
 
 @dataclass(kw_only=True)
 class Collected:
-    """What a pass has collected so far; a checkpoint is this on disk."""
+    """The moments and embeddings that a pass has collected so far, also as a checkpoint."""
 
     moments: Moments
     seen: EmbeddingStore  # of images behind the moments
@@ -68,15 +68,15 @@ class Collected:
 
 
 def parts_of(out: Path) -> Path:
-    """The folder of the checkpoints of a result."""
+    """Return the folder of the checkpoints of a result."""
     return out.with_name(f"{out.name}.parts")
 
 
 class Checkpoint:
-    """Of one shard, or none at all (the library's default)."""
+    """The checkpoint of one shard, or none at all (the library's default)."""
 
     def __init__(
-        self, where: Checkpoints | None, *, shard: Shard, identity: dict[str, Any] | None = None
+        self, where: Checkpoints | None, *, shard: Shard, identity: JsonObject | None = None
     ):
         self.where, self.identity = where, identity or {}
         name = f"{shard.index}-of-{shard.count}"
@@ -88,7 +88,7 @@ class Checkpoint:
     def of_pass(
         cls, space: FeatureSpace, samples: Sequence[Sample], *, shard: Shard, options: FitOptions
     ) -> "Checkpoint":
-        """That of one shard of a pass over images."""
+        """Return the checkpoint of one shard of a pass over images."""
         identity = describe_pass(space, samples, batch_size=options.batch_size)
         return cls(
             options.checkpoints,
@@ -97,9 +97,9 @@ class Checkpoint:
         )
 
     def open(self) -> None:
-        """Make the folder, or refuse to write over what an earlier run has left there.
+        """Make the folder, or refuse to overwrite what an earlier run has left there.
 
-        Ctrl-C may strike as soon as the folder is there: promise `tidy` before.
+        Ctrl-C may come as soon as the folder is there: make sure before that `tidy` is called.
         """
         if self.where is None or self.path is None:
             return
@@ -112,7 +112,7 @@ class Checkpoint:
         sweep(self.where.folder)  # of a run that was killed while it wrote one
 
     def tidy(self) -> None:
-        """Remove embeddings without moments, which are of no use to anyone.
+        """Remove embeddings without moments, which nobody can use.
 
         With moments they stay, until the result is safe on the disk and `discard` is called.
         """
@@ -154,7 +154,7 @@ class Checkpoint:
         self.saved = time.monotonic()
 
     def restore(self, collected: Collected) -> None:
-        """Continue from what an earlier run has left, if it was the same pass."""
+        """Continue from an earlier run's checkpoint, if it was the same pass."""
         if self.path is None or self.where is None or not self.where.resume:
             return
         if not self.path.exists():
@@ -193,7 +193,7 @@ class Checkpoint:
         collected.prints = set(header.prints)
 
     def _refuse_other_shares(self) -> None:
-        """Checkpoints of another number of processes have other names."""
+        """Refuse checkpoints of another number of processes, which have other names."""
         if self.where is None:
             return
         for other in self.where.folder.glob("[0-9]*-of-*.moments"):
@@ -205,7 +205,7 @@ class Checkpoint:
 
 
 def _moments(path: Path, *, like: Moments) -> Moments:
-    """Those of a checkpoint, of the shapes of others."""
+    """Read the moments of a checkpoint, which must have the shapes of `like`."""
     names = ("count", "mean", "scatter")
     with safe_open(path, framework="numpy") as file:
         tensors = {name: file.get_tensor(name) for name in names}
@@ -219,7 +219,7 @@ def _moments(path: Path, *, like: Moments) -> Moments:
 
 
 def _grey_copies(path: Path) -> GreyCopies:
-    """Small copies of the images before; the first checkpoints had none."""
+    """Read the grey copies of the images; the first checkpoints had none."""
     with safe_open(path, framework="numpy") as file:
         names = [name for name in file.keys() if name.startswith("looks.")]  # noqa: SIM118
         looks = {name.removeprefix("looks."): file.get_tensor(name) for name in names}
@@ -237,8 +237,8 @@ def discard(options: FitOptions) -> None:
 _UNMENTIONED = {"ridge_unit": "absolute", "context": 1}
 
 
-def describe_space(space: FeatureSpace) -> dict[str, Any]:
-    """What has to be equal for moments to belong together, by the names that errors use."""
+def describe_space(space: FeatureSpace) -> JsonObject:
+    """Describe what has to be equal for moments to belong together, by the names in errors."""
     config = json.loads(json.dumps(space.config.to_dict()))
     for name, value in _UNMENTIONED.items():
         if config[name] == value:
@@ -250,10 +250,8 @@ def describe_space(space: FeatureSpace) -> dict[str, Any]:
     }
 
 
-def describe_pass(
-    space: FeatureSpace, samples: Sequence[Sample], *, batch_size: int
-) -> dict[str, Any]:
-    """What has to be equal for passes over shards to be parts of one."""
+def describe_pass(space: FeatureSpace, samples: Sequence[Sample], *, batch_size: int) -> JsonObject:
+    """Describe what has to be equal for shards to be parts of one pass."""
     digest = hashlib.sha256()
     for sample in samples:
         digest.update(f"{sample.image.name}\0{sample.image_index}\0".encode())
@@ -264,8 +262,8 @@ def describe_pass(
     }
 
 
-def difference(first: dict[str, Any], second: dict[str, Any]) -> str | None:
-    """The first thing that differs, in words."""
+def difference(first: JsonObject, second: JsonObject) -> str | None:
+    """Describe the first difference, or return None."""
     for name in [*first, *(name for name in second if name not in first)]:
         if first.get(name) != second.get(name):
             values = (_short(facts.get(name)) for facts in (first, second))
@@ -278,7 +276,7 @@ def _short(value: Any) -> str:
     return text[:12] if len(text) == 64 else text  # a hash
 
 
-def _refuse_other(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
+def _refuse_other(old: JsonObject, new: JsonObject, folder: Path) -> None:
     changed = difference(old, new)
     if changed is not None:
         raise UsageError(

@@ -13,7 +13,7 @@ from edgeseg.vision.part_groups import GreyCopies
 
 
 class EmbeddingStore:
-    """A file of equal-sized embeddings, each known by the place of its image in the whole list.
+    """A file of equal-sized embeddings, each identified by the place of its image in the list.
 
     Calibration looks at every image again. Keeping embeddings in memory would make it grow with
     the number of images, and a second pass through the backbone would double the time. Without a
@@ -45,7 +45,7 @@ class EmbeddingStore:
         self.close()
 
     def close(self) -> None:
-        """Free the file; a temporary one is gone after that."""
+        """Close the file; a temporary one is removed."""
         self._file.close()
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class EmbeddingStore:
 
     @property
     def places(self) -> list[int]:
-        """Which images there are, in the order in which they came."""
+        """The places of the images, in the order in which they came."""
         return list(self._rows)
 
     def append(self, row: NDArray[np.float32], place: int) -> None:
@@ -66,11 +66,11 @@ class EmbeddingStore:
         self._rows[place] = len(self._rows)
 
     def flush(self) -> None:
-        """Everything appended so far survives this process."""
+        """Write everything appended so far to the file."""
         self._file.flush()
 
     def restore(self, places: Sequence[int]) -> bool:
-        """Take these rows of the file up again; False if it is shorter than that."""
+        """Continue with these rows of the file; False if it is too short."""
         self._rows = {place: row for row, place in enumerate(places)}
         if self._file.seek(0, 2) < len(places) * self._row_bytes:
             return False
@@ -96,8 +96,8 @@ class EmbeddingStore:
                 row[...] = np.frombuffer(data, np.float32).reshape(self._shape)
             yield rows
 
-    def mapped(self) -> NDArray[np.float32]:
-        """All rows (N, k, P) in the order of `places`, mapped and not read."""
+    def map_rows(self) -> NDArray[np.float32]:
+        """Memory-map all rows (N, k, P) in the order of `places`."""
         if not self._rows:
             return np.empty((0, *self._shape), np.float32)
         self.flush()

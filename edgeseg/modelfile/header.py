@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import ArtefactError, EdgesegError, UsageError
 from edgeseg.base.memory_limit import out_of_memory
-from edgeseg.base.plain import Malformed, record
+from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.config import FitConfig
 from edgeseg.decision.calibration import CalibrationFacts
 from edgeseg.decision.thresholds import Thresholds
@@ -31,13 +31,13 @@ KEY = "edgeseg"  # of our header among the metadata of the file
 class _Header:
     """The fields that everybody relies on; other fields belong to those who read them."""
 
-    config: dict[str, Any]
-    weights: dict[str, Any]
-    calibration: dict[str, Any]
-    data: dict[str, Any]
-    accuracy: tuple[dict[str, Any], ...]
-    versions: dict[str, Any]
-    history: tuple[dict[str, Any], ...] = ()
+    config: JsonObject
+    weights: JsonObject
+    calibration: JsonObject
+    data: JsonObject
+    accuracy: tuple[JsonObject, ...]
+    versions: JsonObject
+    history: tuple[JsonObject, ...] = ()
 
 
 def refuse_exported(path: Path) -> None:
@@ -68,11 +68,11 @@ def read_artefact_file(path: Path) -> Container:
         record(_Header, _known_fields(_Header, file.header))
         calibration_facts(file.header)
     except Malformed as error:
-        raise damaged_file(path, error) from None
+        raise damage_error(path, error) from None
     return file
 
 
-def read_header(path: Path) -> dict[str, Any]:
+def read_header(path: Path) -> JsonObject:
     """Read the values that `edgeseg info` shows of a fitted model."""
     return read_artefact_file(path).header
 
@@ -83,10 +83,10 @@ def read_config(path: Path) -> FitConfig:
     try:
         return stored_config(header)
     except (LookupError, TypeError, ValueError, ArithmeticError, EdgesegError) as error:
-        raise damaged_file(path, error) from None
+        raise damage_error(path, error) from None
 
 
-def stored_config(header: dict[str, Any]) -> FitConfig:
+def stored_config(header: JsonObject) -> FitConfig:
     """Return the settings of a header; in early files the history tells what regions are for."""
     config = FitConfig.from_dict(header["config"])
     geometry = config.geometry
@@ -98,7 +98,7 @@ def stored_config(header: dict[str, Any]) -> FitConfig:
     return replace(config, geometry=replace(geometry, ignore=(), uncounted=geometry.ignore))
 
 
-def calibration_facts(header: dict[str, Any]) -> CalibrationFacts:
+def calibration_facts(header: JsonObject) -> CalibrationFacts:
     """Return the thresholds of a header; Malformed says what is wrong with them."""
     stored = header["calibration"]
     return record(CalibrationFacts, _known_fields(CalibrationFacts, stored), place="calibration")
@@ -112,7 +112,7 @@ class NamedScore:
     score: float
 
 
-def highest_scores(path: Path, header: dict[str, Any]) -> tuple[NamedScore, ...]:
+def highest_scores(path: Path, header: JsonObject) -> tuple[NamedScore, ...]:
     """Return the good images with the highest scores, the highest first; early files name none."""
     stored = header["data"].get("highest", ())
     try:
@@ -120,10 +120,10 @@ def highest_scores(path: Path, header: dict[str, Any]) -> tuple[NamedScore, ...]
             raise Malformed(f"data.highest: a {type(stored).__name__}, expected a list")
         return tuple(record(NamedScore, each, place="data.highest") for each in stored)
     except Malformed as error:
-        raise damaged_file(path, error) from None
+        raise damage_error(path, error) from None
 
 
-def damaged_file(path: Path, error: Exception) -> ArtefactError:
+def damage_error(path: Path, error: Exception) -> ArtefactError:
     """Return the error for an artefact that is damaged or edited."""
     return unless_memory(
         error,
@@ -148,11 +148,11 @@ def read_floats(path: Path, name: str) -> NDArray[np.float32] | None:
         if values is not None and not np.isfinite(values).all():
             raise Malformed(f"{name} holds values that are not finite")
     except Malformed as error:
-        raise damaged_file(path, error) from None
+        raise damage_error(path, error) from None
     return values
 
 
-def replace_header(path: Path, header: dict[str, Any]) -> None:
+def replace_header(path: Path, header: JsonObject) -> None:
     """Write another header in one step; the tensors are copied as they are."""
     replace_stored(path, KEY, header | {"schema": SCHEMA})
 
@@ -183,7 +183,7 @@ def store_thresholds(
     return path
 
 
-def _known_fields(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+def _known_fields(kind: type, values: JsonObject) -> JsonObject:
     names = {item.name for item in fields(kind)}
     return {name: value for name, value in values.items() if name in names}
 

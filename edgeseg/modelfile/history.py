@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 
+from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Note
 from edgeseg.decision.calibration import GoodImageScores
 
@@ -22,7 +22,7 @@ class FittedData:
     camera_hw: tuple[int, int] | None = None  # of the first image; None: they were resized before
     group_by: str | None = None  # what was said of which images show one part; None: nothing
 
-    def facts(self, *, images: int, bad: Iterable[str]) -> dict[str, Any]:
+    def facts(self, *, images: int, bad: Iterable[str]) -> JsonObject:
         """Return the values for the header."""
         return {
             "name": self.name,
@@ -35,7 +35,7 @@ class FittedData:
         }
 
 
-def highest(good: GoodImageScores) -> list[dict[str, Any]]:
+def highest(good: GoodImageScores) -> list[JsonObject]:
     """Return the good images with the highest scores, which decide the threshold.
 
     There is one for each part, and none where names are not known. Only names of files are stored,
@@ -49,7 +49,7 @@ def highest(good: GoodImageScores) -> list[dict[str, Any]]:
     ]
 
 
-def entry(action: str, *, images: int, source: str, newest: float) -> dict[str, Any]:
+def entry(action: str, *, images: int, source: str, newest: float) -> JsonObject:
     """Make one line of a history.
 
     `when` is the last change of the newest image and not the time of the fit: the same images
@@ -58,7 +58,7 @@ def entry(action: str, *, images: int, source: str, newest: float) -> dict[str, 
     return {"action": action, "images": images, "from": source, "when": timestamp(newest)}
 
 
-def note_value(history: Sequence[dict[str, Any]], threshold: float, note: Note) -> None:
+def note_value(history: Sequence[JsonObject], threshold: float, note: Note) -> None:
     """Note that a threshold which was chosen as a value is about to be replaced."""
     last = history[-1] if history else {}
     if last.get("action") == "threshold" and last.get("rate", 0.0) is None:

@@ -24,7 +24,7 @@ from typing import Any
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import lock_folder, sync, temporary_folder, write_json
 from edgeseg.base.leftovers import remove, sweep, temporary_name
-from edgeseg.base.plain import LONGEST_JSON, Malformed, parse_object, read_bounded
+from edgeseg.base.plain import LONGEST_JSON, JsonObject, Malformed, parse_object, read_bounded
 
 NEXT = ".next"
 _LIST = "change.json"  # in it: names, and under which name what is replaced stays
@@ -146,7 +146,7 @@ class Intent:
             yield
 
     @contextmanager
-    def find_left(self) -> Iterator[dict[str, Any] | None]:
+    def find_left(self) -> Iterator[JsonObject | None]:
         """Yield the note of a killed process, to be completed and withdrawn, or None."""
         with self._lock() as descriptor:
             yield None if descriptor is None else _read_note(descriptor)
@@ -249,7 +249,7 @@ def _check_inside(folder: Path, name: object) -> None:
         raise Malformed(f"{name!r} leads through a link")
 
 
-def _read_note(descriptor: int) -> dict[str, Any]:
+def _read_note(descriptor: int) -> JsonObject:
     with suppress(Malformed):  # killed while it was written
         return parse_object(os.pread(descriptor, LONGEST_JSON, 0))
     return {}

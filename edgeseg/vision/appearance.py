@@ -9,12 +9,13 @@ A score tells how odd a part looks. A part that can hardly be seen may not look 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.plain import JsonObject
 from edgeseg.vision.picture_kinds import Colour, colour_of
 
 Fault = Literal["dark", "bright", "blurred"]
@@ -123,7 +124,7 @@ class GoodAppearance:
             squares=tuple(map(int.__add__, self.squares, other.squares)),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Plain JSON values."""
         return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
 

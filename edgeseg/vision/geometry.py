@@ -203,7 +203,7 @@ class Geometry:
 
     @property
     def places(self) -> Places | None:
-        """Where good parts lay, in the terms of `find`; None where parts are not followed."""
+        """The places of good parts, in the terms of `find`; None where parts are not followed."""
         places = None if self.locator is None else self.locator.places
         return places if places is None or self.usual is None else replace(places, degrees=0.0)
 

@@ -47,7 +47,7 @@ class GreyCopies:
 
     greys: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     again: dict[int, float] = field(default_factory=dict)  # distance to itself taken again
-    told: dict[int, int] = field(default_factory=dict)  # parts that people know: nothing is guessed
+    told: dict[int, int] = field(default_factory=dict)  # known parts: nothing is guessed
 
     def add(self, place: int, picture_hwc: NDArray[np.uint8], *, needed: bool = True) -> None:
         """Keep a grey copy; of pictures that are not `needed` only while there is room."""

@@ -81,7 +81,7 @@ def _bits(data: bytes) -> int:
         if data[:4] in (b"II*\0", b"II+\0", b"MM\0*", b"MM\0+"):
             return _tiff_tags(data).get(_BITS, 1)
     except (struct.error, IndexError):
-        return 64  # nobody knows
+        return 64  # unknown
     if data.startswith((b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51")):
         return 32  # OpenJPEG keeps whole numbers, whatever the file has
     highest = _PNM_HIGHEST.match(data[:4096])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import Sample
-from edgeseg.fitting.locator.locating import learn_locator
+from edgeseg.fitting.locator.learn_locator import learn_locator
 from edgeseg.vision.geometry import Geometry, Pose
 from edgeseg.vision.images import write_image
 from edgeseg.vision.pose import for_opencv

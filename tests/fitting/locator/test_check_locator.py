@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgeseg.base.errors import UsageError
-from edgeseg.fitting.locator.following import scatter_located
+from edgeseg.fitting.locator.check_locator import scatter_located
 from edgeseg.vision.anchor import Anchor
 from edgeseg.vision.geometry import Geometry, Pose, Roi
 from edgeseg.vision.ignored import hidden_of, polygon_mask

@@ -15,8 +15,8 @@ from edgeseg.base.errors import UsageError
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
 from edgeseg.fitting.fitting import fit
-from edgeseg.fitting.locator import locating
-from edgeseg.fitting.locator.following import moved
+from edgeseg.fitting.locator import learn_locator
+from edgeseg.fitting.locator.check_locator import move_part
 from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.vision.anchor import parse_anchor
 from edgeseg.vision.geometry import Geometry, Pose
@@ -152,7 +152,7 @@ def test_a_mark_that_some_parts_are_found_without(
     anchors: Path, monkeypatch: pytest.MonkeyPatch, lost: int, refused: bool
 ) -> None:
     errors = [math.inf] * lost + [0.5] * (40 - lost)
-    monkeypatch.setattr(locating, "follow_errors", lambda *_: errors)
+    monkeypatch.setattr(learn_locator, "follow_errors", lambda *_: errors)
     if not refused:
         said: list[str] = []
         geometry_of(anchors, ANCHOR, said)
@@ -277,7 +277,7 @@ def test_the_exports_accuracy_is_of_parts_that_reach_beyond_their_picture_too(
     turned = Pose(x=86, y=55, degrees=90, home_xy=HOME)
     mask = np.zeros(SIZE_HW, np.uint8)
     mask[62:68, 66:74] = 255
-    write_image(tmp_path / "ground_truth/spot/000_mask.png", moved(mask, turned, nearest=True))
+    write_image(tmp_path / "ground_truth/spot/000_mask.png", move_part(mask, turned, nearest=True))
     save_artefact(located, tmp_path / "part.edgeseg")
     arguments = ("export", tmp_path / "part.edgeseg", "--allow-random-weights", "--out")
     graph = tmp_path / "part.onnx"

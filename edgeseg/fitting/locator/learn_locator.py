@@ -1,4 +1,4 @@
-"""What a fit learns of where parts lie: from good images alone, and said in words.
+"""Learn where parts lie from good images alone, and describe it in words.
 
 locate=blob, anchor:x,y,w,h --learn_locator--> Blob or Anchor with limits of the good images
 locate=blob --background--> what parts lie on, to be ignored
@@ -17,7 +17,7 @@ from edgeseg.base.progress import Note
 from edgeseg.data.samples import Sample, read_picture
 from edgeseg.decision.operating_point import conformal_threshold
 from edgeseg.fitting.locator.background import background, share_of
-from edgeseg.fitting.locator.following import (
+from edgeseg.fitting.locator.check_locator import (
     COMPARED,
     MOVED_AND_FOUND,
     follow_errors,
@@ -65,12 +65,12 @@ def learn_locator(
     reference: Sample | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Geometry:
-    """Return the geometry with a locator; by their outline parts are told from what they lie on.
+    """Return the geometry with a locator; a blob locator also learns the background to ignore.
 
-    Places go with the part from where it lies in `reference`, which need not be one of the samples;
-    None: in the first of them.
+    Places are named at the part of `reference`, which need not be one of the samples; by default
+    of the first of them.
     """
-    looked, read = spaced(samples, LOOKED_AT), partial(read_picture, max_pixels=max_pixels)
+    looked, read = pick_evenly(samples, LOOKED_AT), partial(read_picture, max_pixels=max_pixels)
     if geometry.locate in BLOBS:
         outlines = [silhouette_of(read(sample)) for sample in looked]
         home = None if reference is None else _piece_of(reference, read)
@@ -85,19 +85,19 @@ def learn_locator(
     return found
 
 
-def spaced(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
-    """At most so many, from all over the list."""
+def pick_evenly(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
+    """Return at most `most` samples from all over the list."""
     return samples[:: max(1, math.ceil(len(samples) / most))]
 
 
 def _check_following(
     geometry: Geometry, samples: Sequence[Sample], read: Read, *, note: Note
 ) -> None:
-    """Move some good images on purpose: what is found must be the part and not its background."""
-    errors = sorted(follow_errors(geometry, map(read, spaced(samples, MOVED_AND_FOUND))))
+    """Move some good images on purpose: the locator must find the part, not its background."""
+    errors = sorted(follow_errors(geometry, map(read, pick_evenly(samples, MOVED_AND_FOUND))))
     lost = min(_few(len(errors)), len(errors) - 1)  # a border may cut a part that is moved
     worse = errors[-1 - lost]
-    compared = [read(sample) for sample in spaced(samples, COMPARED)]
+    compared = [read(sample) for sample in pick_evenly(samples, COMPARED)]
     if not follows(worse, compared[0].shape[:2]):
         raise UsageError(
             f"locate={geometry.locate}: does not follow the part: of {len(errors)} good images "
@@ -117,7 +117,7 @@ def _check_following(
 
 
 def _few(images: int) -> int:
-    """So many good images may be odd; one always may."""
+    """Return how many good images may be odd; at least one."""
     return max(1, int(_ODD * images))
 
 
@@ -255,7 +255,7 @@ def _with_anchor(
 
 
 def _places_of(poses: Sequence[Pose], *, longest: int, rate: float) -> Places:
-    """Learned from the poses of good parts in pictures of so many pixels."""
+    """Learn the places from the poses of good parts; `longest` is the longer side of pictures."""
     at = np.array([(pose.x, pose.y) for pose in poses])
     angles = np.radians([pose.degrees for pose in poses])
     usual = np.median(at, axis=0)
@@ -280,7 +280,7 @@ def _places_of(poses: Sequence[Pose], *, longest: int, rate: float) -> Places:
 
 
 def _cell(geometry: Geometry, grid_hw: tuple[int, int]) -> float:
-    """The longer side of a cell, in pixels of the camera."""
+    """Return the longer side of a cell, in pixels of the camera."""
     roi, (height, width) = geometry.roi, geometry.camera_hw or (1, 1)
     looked_hw = (height, width) if roi is None else (roi.h, roi.w)
     return max(side / cells for side, cells in zip(looked_hw, grid_hw, strict=True))
@@ -291,5 +291,5 @@ def _longest(geometry: Geometry) -> int:
 
 
 def _spread(values: NDArray[np.float64]) -> float:
-    """As a standard deviation, by the median: one odd image must not widen it."""
+    """Estimate a standard deviation by the median: one odd image must not widen it."""
     return float(1.4826 * np.median(np.abs(values - np.median(values))))
