@@ -74,7 +74,7 @@ def spread_table(
     counts: Sequence[int] = (10, 20, 49, 100, 200, 500),
     rates: Sequence[float] = (0.01, 0.02, 0.05, 0.1),
 ) -> list[list[str]]:
-    """Tabulate the promised rate and that of one fit in ten by number of parts: docs/method.md."""
+    """Tabulate the promised rate and that of one fit in ten (shown by docs/decisions.md)."""
     head = ["different parts", *(f"asked for {percent(rate)}" for rate in rates)]
     rows = [[str(count), *(_spread_cell(count, rate) for rate in rates)] for count in counts]
     return [head, *rows]
