@@ -6,7 +6,7 @@ import click
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
-from edgeseg.base.options import Entry
+from edgeseg.base.options import RegistryName
 from edgeseg.base.typed_options import typed
 from edgeseg.modelfile.precisions import EXACT, PRECISIONS, Precision, precision_spec
 from edgeseg.runtime.backends.session_options import AUTO
@@ -28,7 +28,7 @@ class ExportOptions:
     precision: str = typed(
         EXACT,
         f"Written into the graph. {' '.join(map(_explained, PRECISIONS.values()))}",
-        kind=Entry(PRECISIONS),
+        kind=RegistryName(PRECISIONS),
     )
     target: str = typed(
         "cpu",

@@ -11,7 +11,7 @@ import click
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
-from edgeseg.base.options import SIZE, Entry
+from edgeseg.base.options import SIZE, RegistryName
 from edgeseg.base.typed_options import REQUIRED, same_as, typed
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.config import DEFAULT_PRESET, PRESETS, FitConfig
@@ -68,7 +68,7 @@ class PeerOptions:
     names: tuple[str, ...] = typed(
         tuple(PEERS),
         "Model of anomalib to measure. May be repeated.",
-        kind=Entry(PEERS),
+        kind=RegistryName(PEERS),
         flags=("--peer",),
     )
     backbone: str = "resnet18"
@@ -125,13 +125,13 @@ class SmallOptions:
     presets: tuple[str, ...] = typed(
         ("edge", "paper"),
         "Preset to compare. May be repeated.",
-        kind=Entry(PRESETS),
+        kind=RegistryName(PRESETS),
         flags=("--preset",),
     )
     precisions: tuple[str, ...] = typed(
         ("fp32", "int8"),
         "Precision to compare. May be repeated.",
-        kind=Entry(PRECISIONS),
+        kind=RegistryName(PRECISIONS),
         flags=("--precision",),
     )
     rounds: int = 10
@@ -150,13 +150,13 @@ class TuneOptions:
     backbones: tuple[str, ...] = typed(
         (),
         "Backbone to try. May be repeated.  [default: all whose weights are here]",
-        kind=Entry(ALL_BACKBONES),
+        kind=RegistryName(ALL_BACKBONES),
         flags=("--backbone",),
     )
     precisions: tuple[str, ...] = typed(
         (),
         "Precision to try. May be repeated.  [default: all that this computer runs]",
-        kind=Entry(PRECISIONS),
+        kind=RegistryName(PRECISIONS),
         flags=("--precision",),
     )
     backends: tuple[str, ...] = typed(
@@ -165,7 +165,7 @@ class TuneOptions:
         kind=_BACKEND,
         flags=("--backend",),
     )
-    preset: str = typed(DEFAULT_PRESET, "Preset of the fits.", kind=Entry(PRESETS))
+    preset: str = typed(DEFAULT_PRESET, "Preset of the fits.", kind=RegistryName(PRESETS))
     config: FitConfig = field(default_factory=FitConfig)
     # On copies of good images; each is a percent of recall.
     planted: int = typed(96, "Planted defects to judge by, at most.", kind=click.IntRange(1))

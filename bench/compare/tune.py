@@ -18,7 +18,7 @@ def run_tune(
     options: TuneOptions, out: Path, *, fresh: bool, note: Note, progress: Progress
 ) -> None:
     """Search, print the table, and say what is best."""
-    from edgeseg.base.tables import aligned
+    from edgeseg.base.tables import align_columns
     from edgeseg.data.datasets import open_dataset
 
     dataset = open_dataset(options.data, seed=options.config.seed)  # before torch is loaded
@@ -28,7 +28,7 @@ def run_tune(
     table = report.tables[0]
     if table.rows:
         heads = [column.name for column in table.columns]
-        click.echo("\n".join(aligned([heads, *table.texts()])))
+        click.echo("\n".join(align_columns([heads, *table.texts()])))
     for sentence in (*report.notes, *report.findings):
         note(sentence)
     if best is None:

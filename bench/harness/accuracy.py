@@ -15,8 +15,8 @@ from edgeseg.bench.harness.sampling import mean_std
 from edgeseg.bench.harness.tabular import column
 from edgeseg.data.datasets import Dataset, Sample, load_batches, open_dataset
 from edgeseg.data.layouts import folders_in
-from edgeseg.decision.metric_names import stored_metrics
-from edgeseg.decision.metrics import Measured
+from edgeseg.decision.metric_registry import stored_metrics
+from edgeseg.decision.metrics import LabelledResults
 from edgeseg.decision.pro import MapEvaluator
 
 _BATCH = 16  # test images at a time
@@ -60,7 +60,7 @@ def accuracy_of(
     evaluator = MapEvaluator()
     for map_hw, mask_hw in zip(maps, masks, strict=True):
         evaluator.add(map_hw, mask_hw)
-    measured = Measured(
+    measured = LabelledResults(
         maps=evaluator.result(), scores=tuple(scores), labels=tuple(labels), threshold=threshold
     )
     figures = {}

@@ -127,7 +127,7 @@ class Sentence(str):
 
 
 def write(part: object, say: Say = str, *, language: str = ENGLISH) -> str:
-    """One part of what is said: a text, a setting, a message, or anything that has words."""
+    """Write one part of a message as text: a text, a setting, a message or an error."""
     if isinstance(part, Setting):
         return say(part)
     if isinstance(part, Message):
@@ -140,7 +140,7 @@ def write(part: object, say: Say = str, *, language: str = ENGLISH) -> str:
 
 @cache
 def sentences() -> dict[str, dict[str, str]]:
-    """Every sentence by its key and language."""
+    """Return every sentence by key and language."""
     table: dict[str, dict[str, str]] = json.loads(_SENTENCES.read_text(encoding="utf-8"))
     return table
 

@@ -27,13 +27,13 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic in later ve
         self.name, self.sign, self.counts, self.expected = form, sign, counts, expected
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """For the help."""
+        """Return the placeholder for the help."""
         return self.name
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
-        """A text to its numbers; a default has them already."""
+        """Convert a text to numbers; a default is numbers already."""
         if isinstance(value, tuple):
             return value
         parts = [part.strip() for part in str(value).lower().split(self.sign)]
@@ -42,7 +42,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic in later ve
         return tuple(int(part) for part in parts)
 
     def text(self, numbers: Iterable[object]) -> str:
-        """As they are typed."""
+        """Write the numbers as a user types them."""
         return self.sign.join(map(str, numbers))
 
 
@@ -56,7 +56,7 @@ class Size(Numbers):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, int]:
-        """A text to height and width."""
+        """Convert a text to height and width."""
         numbers = super().convert(value, param, ctx)
         return numbers[0], numbers[-1]
 
@@ -68,22 +68,22 @@ class Names(click.ParamType):  # type: ignore[type-arg]
         self.name = form
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """For the help."""
+        """Return the placeholder for the help."""
         return self.name
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
-        """A text to its names; a default has them already."""
+        """Convert a text to names; a default is names already."""
         return value if isinstance(value, tuple) else tuple(filter(None, value.split(",")))
 
     def text(self, names: Iterable[object]) -> str:
-        """As they are typed."""
+        """Write the names as a user types them."""
         return ",".join(map(str, names))
 
 
-class Entry(click.Choice):  # type: ignore[type-arg]
-    """The name of an entry of a registry, those included that are added later."""
+class RegistryName(click.Choice):  # type: ignore[type-arg]
+    """The name of an entry of a registry, entries that are added later included."""
 
     def __init__(self, registry: Mapping[str, object]) -> None:
         self.registry = registry
@@ -132,17 +132,17 @@ json_option = option_of(Shared, "as_json")
 
 
 def note(text: str) -> None:
-    """A line about what is going on; data goes to stdout, this does not."""
+    """Print a line about progress to stderr; stdout is for data."""
     click.echo(text, err=True)
 
 
 def listeners(*, quiet: bool) -> tuple[Note, Progress]:
-    """Who hears the notes and the progress of a command."""
+    """Return the receivers of a command's notes and of its progress."""
     return (ignore, silent) if quiet else (note, bar)
 
 
-def given(name: str) -> bool:
-    """Whether an option of the running command was typed, be it with its default."""
+def was_typed(name: str) -> bool:
+    """Return whether an option of the running command was typed, even with its default value."""
     source = click.get_current_context().get_parameter_source(name)
     return source not in (None, click.core.ParameterSource.DEFAULT)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgeseg.base.options import FOLDER, Entry, note
+from edgeseg.base.options import FOLDER, RegistryName, note
 from edgeseg.base.progress import bar
 from edgeseg.base.typed_options import REQUIRED, Decorator, same_as, takes, typed
 from edgeseg.bench.compare.candidates import SmallOptions
@@ -78,7 +78,7 @@ def repeatable(
         multiple=True,
         default=tuple(default),
         show_default=True,
-        type=None if choices is None else Entry(choices),
+        type=None if choices is None else RegistryName(choices),
         help=f"{text} May be repeated.",
     )
 

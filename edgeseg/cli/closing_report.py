@@ -11,7 +11,7 @@ from edgeseg.base.files import write_text
 from edgeseg.cli.threshold_evidence import Evidence
 from edgeseg.cli.threshold_report import deciding_lines, stored_lines, table_lines
 from edgeseg.data.datasets import Dataset, Sample, read_sample
-from edgeseg.decision.deciding import DecidingImage
+from edgeseg.decision.deciding_images import DecidingImage
 from edgeseg.evaluation.panels import contact_sheet, render_panel
 from edgeseg.vision.images import write_image
 

@@ -18,8 +18,8 @@ from edgeseg.base.options import (
     PATH,
     Numbers,
     Shared,
-    given,
     listeners,
+    was_typed,
 )
 from edgeseg.base.progress import Note, Progress
 from edgeseg.base.typed_options import GroupedCommand, same_as, takes, typed
@@ -100,11 +100,11 @@ class ExportWishes:
 
     def graph(self, options: ExportOptions) -> ExportOptions:
         """The kind of graph with its batch, and in the form that a plan is built from."""
-        if self.batch and given("fixed_batch"):
+        if self.batch and was_typed("fixed_batch"):
             raise UsageError(
                 Setting("fixed_batch"), " and ", Setting("batch"), ": give one of them"
             )
-        if self.trt and not given("target"):
+        if self.trt and not was_typed("target"):
             options = replace(options, target="trt")
         fixed = (self.fixed_batch, self.fixed_batch, self.fixed_batch)
         return replace(options, batch=self.batch or fixed)
@@ -114,7 +114,7 @@ def _engine(**values: Any) -> EngineOptions | None:
     """What is asked of the builder; None: no plan."""
     if click.get_current_context().params["trt"]:
         return EngineOptions(**values)
-    lost = next(filter(given, values), None)
+    lost = next(filter(was_typed, values), None)
     if lost:
         raise UsageError(
             Setting(lost),

@@ -9,7 +9,7 @@ import click
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import check_writable
 from edgeseg.base.messages import Setting
-from edgeseg.base.options import FILE, SIZE, Entry, Numbers
+from edgeseg.base.options import FILE, SIZE, Numbers, RegistryName
 from edgeseg.base.typed_options import takes, typed
 from edgeseg.cli.data_options import LOOK, METHOD, STUDIES, THRESHOLD
 from edgeseg.config import AUTO, CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
@@ -54,13 +54,13 @@ class FitSettings:
     preset: str = typed(
         DEFAULT_PRESET,
         "edge: fast and accurate. paper: the published method. Options below override.",
-        kind=Entry(PRESETS),
+        kind=RegistryName(PRESETS),
         group=METHOD,
     )
     backbone: str | None = typed(
         None,
         f"{', '.join(_NO_DOWNLOAD)}: no download.  [default: {FitConfig.backbone}]",
-        kind=Entry(BACKBONES),
+        kind=RegistryName(BACKBONES),
         group=METHOD,
     )
     weights: str | None = typed(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import check_writable, write_text
 from edgeseg.base.messages import Setting
-from edgeseg.base.options import FILE, FOLDER, PATH, given, listeners, quiet_option
+from edgeseg.base.options import FILE, FOLDER, PATH, listeners, quiet_option, was_typed
 from edgeseg.base.plain import finite
 from edgeseg.base.progress import Note
 from edgeseg.cli.data_options import max_pixels_option
@@ -231,7 +231,7 @@ def pictures_in(given: Sequence[Path]) -> list[Path]:
 
 def _check_fitted(model: Path, opening: SessionOptions) -> None:
     """Whether a fitted model may be used here, as it was asked for."""
-    typed = next(filter(given, ("backend", "threads", "spin")), None)
+    typed = next(filter(was_typed, ("backend", "threads", "spin")), None)
     if typed is not None:
         raise UsageError(
             Setting(typed),

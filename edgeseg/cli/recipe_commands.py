@@ -21,7 +21,7 @@ from edgeseg.base.options import (
     trust_option,
 )
 from edgeseg.base.progress import Note
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.base.typed_options import NearestGroup
 from edgeseg.modelfile.file_reading import DISK
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES
@@ -127,7 +127,7 @@ def list_recipes(folder: Path, trust: tuple[Path, ...]) -> None:
                 last_check(item),
             )
         )
-    click.echo("\n".join(aligned(rows)))
+    click.echo("\n".join(align_columns(rows)))
 
 
 @recipe.command()

@@ -14,9 +14,16 @@ import click
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.base.messages import Setting
-from edgeseg.base.options import FILE, PATH, Entry, listeners, quiet_option, trust_option
+from edgeseg.base.options import (
+    FILE,
+    PATH,
+    RegistryName,
+    listeners,
+    quiet_option,
+    trust_option,
+)
 from edgeseg.base.progress import Note
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.base.typed_options import same_as, takes, typed
 from edgeseg.cli.fit_settings import FitSettings
 from edgeseg.model.backbones import BACKBONES
@@ -51,7 +58,7 @@ class TeachWishes:
         metavar="HOW",
     )
     backbone: str | None = typed(
-        None, "Network.  [default: efficientnet_lite0]", kind=Entry(BACKBONES)
+        None, "Network.  [default: efficientnet_lite0]", kind=RegistryName(BACKBONES)
     )
     graph: Path | None = typed(None, "Its graph, where it is not at hand by itself.", kind=FILE)
 
@@ -280,7 +287,7 @@ def judged_lines(judged: dict[str, Any]) -> Iterator[str]:
                     _share(row["bad_found"]),
                 )
             )
-    yield from aligned(rows)
+    yield from align_columns(rows)
     yield from str(judged["sentence"]).split("; ")
     yield "good pictures with the highest scores; look at them, and remove what is not good:"
     for item in judged["worst"][:_WORST]:

@@ -21,7 +21,7 @@ from edgeseg.base.utc import utc_time
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.cli.threshold_evidence import Evidence, read_evidence
 from edgeseg.cli.threshold_report import facts_of, table_lines, text_of, write_page
-from edgeseg.decision.loss import loss_between
+from edgeseg.decision.lost_defects import loss_between
 from edgeseg.decision.operating_point import (
     by_rate,
     by_value,

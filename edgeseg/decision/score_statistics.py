@@ -1,4 +1,4 @@
-"""What a graph keeps of the good images behind its threshold: one score a part."""
+"""The scores of good parts that a graph keeps to support its threshold: one per part."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +21,7 @@ def middle_and_spread(values: NDArray[np.floating[Any]]) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreStatistics:
-    """Scores of good images that the model had not seen, one a part: the highest of its images."""
+    """Scores of good images that the model had not seen: per part, the highest of its images."""
 
     count: int
     mean: float
@@ -35,7 +35,7 @@ class ScoreStatistics:
 
     @property
     def pictures(self) -> int:
-        """How many good images there were."""
+        """The number of good images."""
         return self.count if self.images is None else self.images
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class ScoreStatistics:
         *,
         images: int | None = None,
     ) -> "ScoreStatistics":
-        """From the score and the highest value of the map of every part, kept as they are."""
+        """Keep the score and the highest map value of every part as they are."""
         return cls(
             count=int(scores.size),
             mean=float(scores.mean()),

@@ -1,4 +1,4 @@
-"""From F channels to k: the random matrix W, and its place in front of the grid."""
+"""The embedding of F channels in k: the random matrix W, and its place in front of the grid."""
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from edgeseg.model.backbones import Tap, features_of
 
 
 def embedding_matrix(kind: str, *, features: int, k: int, seed: int) -> Tensor:
-    """W (F, min(k, F)) in float64, the same for every location; one generator, one seed."""
+    """Return W (F, min(k, F)) in float64, the same for every location; one generator, one seed."""
     k = min(k, features)
     generator = torch.Generator().manual_seed(seed)
     if kind == "identity":
@@ -67,7 +67,7 @@ class GridEmbedding(nn.Module):
             self.register_buffer(f"kernel_{number}", part.t()[:, :, None, None].contiguous())
 
     def forward(self, maps: list[Tensor]) -> Tensor:
-        """Feature maps (N, C, H / s, W / s) of every tap to the embedding (N, k, h, w)."""
+        """Embed feature maps (N, C, H / s, W / s) of every tap as (N, k, h, w)."""
         total: Tensor | None = None
         for number, (tap, feature_map) in enumerate(zip(self.taps, maps, strict=True)):
             kernel = self.get_buffer(f"kernel_{number}")

@@ -1,4 +1,4 @@
-"""Where backbone weights come from, and the checks before they are believed."""
+"""The sources of backbone weights, and the checks before they are used."""
 
 import importlib
 import os
@@ -48,13 +48,13 @@ def load_backbone(
 
 
 def _licence(spec: BackboneSpec, path: Path) -> str:
-    """That of the published weights, if the file is theirs: the name ends with its hash."""
+    """Return the licence of the published weights, if the file name ends with their hash."""
     digits = Path(spec.weights_file).stem.rpartition("-")[2]
     return spec.licence if file_sha256(path).startswith(digits) else UNKNOWN_LICENCE
 
 
 def find_weights(spec: BackboneSpec, *, weights: str | None) -> Path:
-    """The first of: the file asked for, EDGESEG_WEIGHTS, a package, the torch cache, a download."""
+    """Find weights: the given file, EDGESEG_WEIGHTS, a package, the torch cache, a download."""
     if weights is not None:
         path = Path(weights)
         if not path.is_file():
@@ -66,28 +66,28 @@ def find_weights(spec: BackboneSpec, *, weights: str | None) -> Path:
     if here is not None:
         return here
     if spec.package is not None:
-        return _packaged(spec, spec.package)
-    cached = _cached(spec)
+        return _package_path(spec, spec.package)
+    cached = _cache_path(spec)
     _download(spec, cached, folder=os.environ.get(FOLDER_VARIABLE))
     return cached
 
 
 def local_weights(spec: BackboneSpec) -> Path | None:
-    """The weights of a backbone as far as they are here: nothing is fetched."""
+    """Find weights on this computer, without a download."""
     folder = os.environ.get(FOLDER_VARIABLE)
     for name in (f"{spec.name}.pth", spec.weights_file) if folder else ():
         if (path := Path(folder or "") / name).is_file():
             return path
     if spec.package is not None:
         try:
-            return _packaged(spec, spec.package)
+            return _package_path(spec, spec.package)
         except WeightsError:
             return None
-    cached = _cached(spec)
+    cached = _cache_path(spec)
     return cached if cached.is_file() else None
 
 
-def _cached(spec: BackboneSpec) -> Path:
+def _cache_path(spec: BackboneSpec) -> Path:
     return Path(torch.hub.get_dir()) / "checkpoints" / spec.weights_file
 
 
@@ -111,7 +111,7 @@ def _download(spec: BackboneSpec, target: Path, *, folder: str | None) -> None:
         ) from None
 
 
-def _packaged(spec: BackboneSpec, package: WeightsPackage) -> Path:
+def _package_path(spec: BackboneSpec, package: WeightsPackage) -> Path:
     try:
         module = importlib.import_module(package.name)
     except ImportError:
@@ -124,7 +124,7 @@ def _packaged(spec: BackboneSpec, package: WeightsPackage) -> Path:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """A state dict of plain tensors; any other pickle is refused unread."""
+    """Read a state dict of plain tensors; any other pickle is refused unread."""
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle fails in any way it likes, also for memory

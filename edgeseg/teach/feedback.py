@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.files import copy_file, locked, write_text
+from edgeseg.base.files import copy_file, lock_folder, write_text
 from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
 from edgeseg.base.utc import utc_time
@@ -173,7 +173,7 @@ class Feedback:
     def _changing(self) -> Iterator[None]:
         """One thread and one process at a time: a shell may take back what the page writes."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        with self._lock, locked(self._folder):
+        with self._lock, lock_folder(self._folder):
             yield
             self._items = None
 

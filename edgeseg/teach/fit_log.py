@@ -25,7 +25,8 @@ class FitLog:
         self._project, self._versions = project, versions
         busy = Message("fit_elsewhere")
         self._intent = Intent(project.folder / _FILE, busy=busy)
-        with suppress(EdgesegError, OSError), self._intent.left() as noted:  # its users are told
+        # Its users are told of errors.
+        with suppress(EdgesegError, OSError), self._intent.find_left() as noted:
             if noted is not None:
                 self._write_line(noted)
                 self._intent.withdraw()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import write_json
 from edgeseg.base.messages import Message, Setting
-from edgeseg.base.plain import Malformed, named_values
+from edgeseg.base.plain import Malformed, parse_object
 from edgeseg.runtime.drift.appearance import look_at
 from edgeseg.teach.picture_list import PictureList
 from edgeseg.teach.project import KINDS, Kind, Project, check_picture_name
@@ -156,7 +156,7 @@ class Pictures:
 
     def _origins(self) -> dict[str, Kind]:
         try:
-            told = named_values((self._project.pictures("removed") / _ORIGINS).read_bytes())
+            told = parse_object((self._project.pictures("removed") / _ORIGINS).read_bytes())
         except (OSError, Malformed):
             return {}
         return {name: "bad" if kind == "bad" else "good" for name, kind in told.items()}

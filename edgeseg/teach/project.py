@@ -19,11 +19,11 @@ from typing import Any, Literal, get_args
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_text
 from edgeseg.base.messages import Message, Setting
-from edgeseg.base.plain import Malformed, named_values, record
+from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.base.toml_file import read_toml
 from edgeseg.base.utc import utc_time
 from edgeseg.config import FitConfig
-from edgeseg.decision.loss import MAY_LOSE, check_may_lose
+from edgeseg.decision.lost_defects import MAY_LOSE, check_may_lose
 from edgeseg.decision.operating_point import check_rate
 from edgeseg.runtime.recipes.recipe import check_name
 from edgeseg.vision.anchor import check_locate
@@ -258,7 +258,7 @@ def history_line(event: str, **facts: Any) -> dict[str, Any]:
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            yield named_values(line)
+            yield parse_object(line)
         except Malformed:
             continue
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgeseg.modelfile.versions import replacing
+
 from edgeseg.base.errors import ExportError, UsageError
-from edgeseg.base.files import file_sha256, resolved
+from edgeseg.base.files import file_sha256, write_target
 from edgeseg.base.messages import Setting
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import (
@@ -28,7 +30,6 @@ from edgeseg.export.engine.settings import (
 )
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata, PlanFacts
 from edgeseg.modelfile.precisions import PRECISIONS, precision_spec
-from edgeseg.modelfile.versions import replacing
 from edgeseg.runtime.backends.model_file import stage_sidecar
 
 # The oldest GPU that a hardware-compatible plan runs on, whichever GPU built it.
@@ -77,7 +78,7 @@ def build_engine(
             plan_sha256=hashlib.sha256(plan).hexdigest(),
         ),
     )
-    target = resolved(plan_path)
+    target = write_target(plan_path)
     with replacing(target.parent) as change:
         change.path(target.name).write_bytes(plan)
         stage_sidecar(change, target.name, described)

@@ -8,7 +8,7 @@ import click
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Sentence, Setting
-from edgeseg.base.options import FILE, Entry, Names
+from edgeseg.base.options import FILE, Names, RegistryName
 from edgeseg.base.typed_options import typed
 
 
@@ -51,7 +51,7 @@ class EngineOptions:
     builder: str = typed(
         "tensorrt",
         "tensorrt: on the device. rtx: TensorRT-RTX, builds without a GPU.",
-        kind=Entry(BUILDERS),
+        kind=RegistryName(BUILDERS),
     )
     # Of rtx; none: a plan for every GPU from sm80 on.
     targets: tuple[str, ...] = typed(

@@ -55,7 +55,7 @@ class Earlier:
                 f"{self.chosen.threshold.score:.4f} ({last.action}, {last.when}); an export under "
                 "another name starts anew"
             )
-            return new.decided(self.chosen)
+            return new.with_decisions(self.chosen)
         commands = replaced_choice(self.chosen, self.model, regions=self._stored_regions())
         note(
             f"{self.model.name} is another model now: its threshold "

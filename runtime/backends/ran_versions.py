@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from edgeseg.base.errors import RuntimeFailure
-from edgeseg.base.files import home_path, locked, write_json
+from edgeseg.base.files import home_path, lock_folder, write_json
 from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
 from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.signature import Statement
@@ -126,7 +126,7 @@ class RanVersions:
         path = self.path(statement.name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with locked(path.parent):
+            with lock_folder(path.parent):
                 write_json(path, asdict(after))
         except OSError as error:
             raise RuntimeFailure(

@@ -146,7 +146,7 @@ def counted_cells(metadata: ModelMetadata) -> NDArray[np.bool_] | None:
     if metadata.tiles is not None:
         return None
     hidden = hidden_of(metadata.looks, metadata.size_hw)
-    return None if hidden is None else hidden.kept(metadata.grid_hw)
+    return None if hidden is None else hidden.kept_cells(metadata.grid_hw)
 
 
 def drift_picture(frame_hwc: NDArray[np.uint8], state: DriftState) -> NDArray[np.uint8]:

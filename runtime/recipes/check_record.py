@@ -4,10 +4,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeseg.base.files import write_json
-from edgeseg.base.plain import Malformed, named_values, read_bounded
-from edgeseg.decision.binomial import exact_interval
 from edgeseg.modelfile.versions import keep_newest
+
+from edgeseg.base.files import write_json
+from edgeseg.base.plain import Malformed, parse_object, read_bounded
+from edgeseg.decision.binomial import exact_interval
 from edgeseg.runtime.recipes.recipe import Recipe
 
 CONFIDENCE = 0.95
@@ -98,7 +99,7 @@ def last_check(recipe: Recipe) -> str:
     if not records:
         return "never"
     try:
-        told = named_values(read_bounded(records[-1]))
+        told = parse_object(read_bounded(records[-1]))
         return f"{'passed' if told['passed'] is True else 'FAILED'} {told['when']}"
     except (OSError, Malformed, KeyError):
         return f"unknown: {records[-1].name} is damaged"

@@ -15,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from edgeseg.modelfile.versions import settle
+
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, record
@@ -23,7 +25,6 @@ from edgeseg.decision.threshold_bounds import check_threshold
 from edgeseg.modelfile.file_reading import DISK, Files
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
 from edgeseg.modelfile.signature import RECIPE, Statement, TrustedFiles, trusted_files
-from edgeseg.modelfile.versions import settle
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.scoring.verdict import Debounce
 from edgeseg.vision.geometry import Roi

@@ -5,12 +5,13 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeseg.modelfile.versions import new_folder
+
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_text
 from edgeseg.base.messages import Setting
 from edgeseg.modelfile.file_reading import DISK, Files, OneReading
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
-from edgeseg.modelfile.versions import new_folder
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 from edgeseg.runtime.recipes.recipe import (
     FILE,

@@ -8,6 +8,16 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from edgeseg.modelfile.versions import (
+    Change,
+    keep_newest,
+    kept_versions,
+    new_folder,
+    next_number,
+    replacing,
+    settle,
+)
+
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.base.files import copy_file, file_sha256, write_json
 from edgeseg.base.plain import Malformed, parse_json, record
@@ -15,15 +25,6 @@ from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.file_reading import DISK, Files
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.modelfile.signed_files import OF_FOLDER
-from edgeseg.modelfile.versions import (
-    Change,
-    keep_newest,
-    new_folder,
-    next_number,
-    numbered,
-    replacing,
-    settle,
-)
 from edgeseg.runtime.backends.model_file import file_metadata, sidecar_text, stage_sidecar
 from edgeseg.runtime.recipes.recipe import APPROVAL, Recipe
 
@@ -81,7 +82,7 @@ def version_of(recipe: Recipe) -> Version:
 def versions_of(recipe: Recipe) -> list[tuple[Path, Version]]:
     """Those that are kept, the oldest first; a folder that is no version is passed over."""
     found = []
-    for path in numbered(recipe.folder / "versions"):
+    for path in kept_versions(recipe.folder / "versions"):
         try:
             found.append((path, record(Version, parse_json((path / _FILE).read_bytes()))))
         except (OSError, Malformed):
@@ -106,7 +107,7 @@ def keep_version(recipe: Recipe) -> Path:
         _copy_along(recipe, new)
         if file_sha256(new / recipe.model.name) != now.model_sha256:
             raise RuntimeFailure(f"{recipe.model}: changed while it was copied; try again")
-    keep_newest(numbered(target.parent), _KEPT)
+    keep_newest(kept_versions(target.parent), _KEPT)
     return target
 
 

@@ -102,7 +102,7 @@ def _appearance(
     before: AppearanceLimits | None, here: AppearanceLimits | None
 ) -> AppearanceLimits | None:
     """What good images looked like there or here: either may be so again."""
-    return before.widened(here) if before is not None and here is not None else here or before
+    return before.widen(here) if before is not None and here is not None else here or before
 
 
 def _decided(

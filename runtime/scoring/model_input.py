@@ -71,8 +71,8 @@ class InputMaker:
             )
         kept_hw = np.ones(rule.grid_hw, np.bool_) if inside_hw is None else inside_hw
         if self._hidden is not None:
-            kept_hw = kept_hw & self._hidden.kept(rule.grid_hw)
-        map_hw, score = rule.judged(grid_hw, kept_hw)
+            kept_hw = kept_hw & self._hidden.kept_cells(rule.grid_hw)
+        map_hw, score = rule.judge(grid_hw, kept_hw)
         return Prediction(map_hw=map_hw, score=score, grid_hw=np.where(kept_hw, grid_hw, 0))
 
     @cached_property

@@ -15,8 +15,8 @@ from edgeseg.base.computer import processor_name
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import write_json, write_text
 from edgeseg.base.messages import Setting
-from edgeseg.base.tables import aligned
-from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.base.tables import align_columns
+from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
 from edgeseg.runtime.backends.session_options import available_cores
@@ -145,7 +145,7 @@ def report_text(report: dict[str, Any]) -> str:
     if not report["accuracy"]:
         rows.append(("not stored with the model", *("-" for _ in metrics)))
     columns = max(map(len, rows))
-    table = aligned([(*row, *("" for _ in range(columns - len(row)))) for row in rows])
+    table = align_columns([(*row, *("" for _ in range(columns - len(row)))) for row in rows])
     causes = _counts(frames["dropped"])
     where = runs_on(report["backend"], arithmetic=report["arithmetic"], spin=report["spin"])
     lines = [

@@ -10,7 +10,7 @@ import click
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
-from edgeseg.base.options import FILE, FOLDER, Entry
+from edgeseg.base.options import FILE, FOLDER, RegistryName
 from edgeseg.base.typed_options import REQUIRED, Option, options_of, typed
 from edgeseg.decision.threshold_bounds import check_threshold
 from edgeseg.runtime.settings.adapter_kinds import ADAPTERS, AdapterKind
@@ -101,7 +101,7 @@ class StreamOptions(OpeningOptions):
         "What makes a frame a part: free, every frame; hardware, every frame of a camera "
         "that its line triggers; part, what comes into view; or an adapter below, and the "
         "first frame after its trigger.",
-        kind=Entry(TRIGGERS),
+        kind=RegistryName(TRIGGERS),
         group=LINE,
     )
     trigger_timeout: float = typed(

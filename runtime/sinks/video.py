@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.base.files import atomic_path, resolved
+from edgeseg.base.files import atomic_path, write_target
 from edgeseg.base.messages import Setting
 from edgeseg.runtime.events.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.overlay import annotate_result
@@ -44,7 +44,7 @@ class Recorder:
                 Setting("save", first), f": expected a file ending in {', '.join(sorted(_CODECS))}"
             )
         if first is not None:
-            resolved(first)  # a pipe or a device is refused before the first frame
+            write_target(first)  # a pipe or a device is refused before the first frame
         self._folder, self._fps_of, self._live, self._on_error = folder, fps_of, live, on_error
         self._target = first
         self._files: dict[int, VideoFile] = {}

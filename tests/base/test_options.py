@@ -11,7 +11,15 @@ from click.testing import CliRunner
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.messages import Sentence, Setting, write
-from edgeseg.base.options import SIZE, Entry, Numbers, given, listeners, note, say_options
+from edgeseg.base.options import (
+    SIZE,
+    Numbers,
+    RegistryName,
+    listeners,
+    note,
+    say_options,
+    was_typed,
+)
 from edgeseg.base.progress import bar, ignore, silent
 from edgeseg.base.typed_options import takes, typed
 
@@ -41,7 +49,7 @@ def command(
     targets: str | None,
     data: Path | None,
 ) -> None:
-    click.echo(f"{run} {layers} {given('max_bad')}")
+    click.echo(f"{run} {layers} {was_typed('max_bad')}")
 
 
 def test_options_reach_the_command_as_one_value():
@@ -68,7 +76,7 @@ def test_the_entries_of_a_registry_are_those_it_has_when_asked():
     registry = {"a": 1, "c": 3}
 
     @click.command()
-    @click.option("--kind", type=Entry(registry))
+    @click.option("--kind", type=RegistryName(registry))
     def chosen(kind: str) -> None:
         click.echo(kind)
 

@@ -1,4 +1,4 @@
-"""A backbone's graph on this computer: embeddings for a fit, and the model that a fit makes of it.
+"""A backbone's graph on this computer: it embeds images for a fit, and becomes the fitted model.
 
 graph --session--> embeddings --fitting--> artefact
 graph, artefact --other constants--> the graph that runs
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.plain import Malformed
 from edgeseg.config import FitConfig
-from edgeseg.fitting.feature_space import FeatureSpace, checked_settings, with_context
+from edgeseg.fitting.feature_space import FeatureSpace, check_settings, with_context
 from edgeseg.fitting.graph.graph_facts import KERNELS, KEY, GraphFacts, difference
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.backbone_weights import BackboneWeights
@@ -28,7 +28,7 @@ _AGAIN = "make it again with `edgeseg export-backbone`"
 
 
 class BackboneGraph:
-    """A file of `edgeseg export-backbone`, compared with its hash."""
+    """A file of `edgeseg export-backbone` whose hash was checked."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class BackboneGraph:
 
     @cached_property
     def embedding(self) -> NDArray[np.float32]:
-        """W (F, k), put together from the kernels of the layers."""
+        """W (F, k), assembled from the kernels of the layers."""
         try:
             kernels = read_constants(self.path, prefix=KERNELS)
             parts = [kernels[f"{KERNELS}{number}"] for number in range(len(self.config.layers))]
@@ -50,7 +50,7 @@ class BackboneGraph:
 
     @cached_property
     def embed(self) -> Embedder:
-        """Inputs (N, H, W, 3) to embeddings (N, k, P), in the session that will run."""
+        """The function from inputs (N, H, W, 3) to embeddings (N, k, P), by a runtime session."""
         run = open_embeddings(self.path, self.facts.embedding, DEFAULTS)
 
         def embed(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -60,7 +60,7 @@ class BackboneGraph:
         return embed
 
     def space(self, config: FitConfig) -> FeatureSpace:
-        """Settings with this graph as the way to embeddings; refused if it is made for others."""
+        """Return settings with this graph to embed by; refused if it is made for others."""
         config = with_context(config)
         changed = difference(self.config, config)
         if changed is not None:
@@ -71,7 +71,7 @@ class BackboneGraph:
                 "`edgeseg export-backbone`",
             )
         return FeatureSpace(
-            config=checked_settings(config),
+            config=check_settings(config),
             weights=BackboneWeights(config, self.facts.weights, None),
             origin=self.facts.weights,
             embedding=self.embedding,
@@ -95,7 +95,7 @@ class BackboneGraph:
 
 
 def read_facts(path: Path) -> GraphFacts:
-    """What a graph says of itself, after a look at its hash."""
+    """Read the facts of a graph, and check its hash."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file; make one with `edgeseg export-backbone {path}`")
     text = embedded_text(path, key=KEY)

@@ -1,4 +1,4 @@
-"""Which of many scores are too high to belong to the others.
+"""Outliers among scores: those too high to belong to the others.
 
 Logarithms of good images' scores are nearly normal, so a score is too high if its own lies many
 spreads above the middle: median and median absolute deviation, which a few bad images do not move.
@@ -21,23 +21,23 @@ _MANY = 200  # images for whose median and deviation the asymptotic variances ho
 
 @dataclass(frozen=True, kw_only=True)
 class Yardstick:
-    """What is usual among scores: the middle and the spread of their logarithms."""
+    """The middle and the spread of the logarithms of scores."""
 
     middle: float
     spread: float
 
     @classmethod
     def of(cls, scores: NDArray[np.float64]) -> "Yardstick":
-        """From the scores of images that are mostly good."""
+        """Measure the scores of images that are mostly good."""
         middle, spread = middle_and_spread(_logs(scores))
         return cls(middle=float(middle), spread=max(float(spread), _LEAST_SPREAD))
 
     def spreads(self, scores: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """How many spreads each score is above the middle."""
+        """Return how many spreads each score is above the middle."""
         return (_logs(scores) - self.middle) / self.spread
 
     def score_at(self, spreads: float) -> float:
-        """The score that is so many spreads above the middle."""
+        """Return the score that is so many spreads above the middle."""
         return math.exp(self.middle + spreads * self.spread)
 
 
@@ -48,7 +48,7 @@ def _logs(scores: NDArray[np.float64] | float) -> NDArray[np.float64]:
 
 @cache
 def cut_for(images: int) -> float:
-    """Spreads above the middle that EXPECTED_BY_CHANCE of so many normal log scores exceed.
+    """Return the spreads above the middle that EXPECTED_BY_CHANCE of so many normal scores exceed.
 
     Median and deviation are uncertain themselves. For few images the cut comes from draws; for many
     from their variances pi/2n and 1.36/n, which widen the normal quantile q to this c:
