@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeseg.base.progress import Note
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.data.datasets import Dataset
-from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.export.sessions import installed_backends
@@ -82,4 +82,4 @@ def _table(before: Evaluation, after: Evaluation, *, name: str) -> str:
         figures = (result.figures[metric.key] for result in (before, after))
         texts = ("-" if value is None else f"{value:.4f}" for value in figures)
         rows.append([metric.label, *texts])
-    return "\n".join(aligned(rows))
+    return "\n".join(align_columns(rows))

@@ -11,7 +11,7 @@ from onnx import ModelProto
 
 from edgeseg.base.files import temporary_folder
 from edgeseg.base.progress import Note, Progress, ignore, silent
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.samples import frames_at_once
 from edgeseg.decision.metrics import auroc
@@ -235,4 +235,4 @@ def _thresholds(reference: Artefact, artefact: Artefact, *, precision: str) -> s
             separation = auroc(np.concatenate([scores, planted.scores]), labels)
             row[4:] = [f"{found} of {planted.count}", f"{separation:.3f}"]
         rows.append(row)
-    return "\n".join(aligned(rows))
+    return "\n".join(align_columns(rows))

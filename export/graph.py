@@ -11,6 +11,7 @@ from pathlib import Path
 
 import onnx
 import torch
+from edgeseg.modelfile.versions import Change, replacing
 from onnx import (
     ModelProto,
     NodeProto,
@@ -22,11 +23,10 @@ from onnx import (
 from torch import nn
 
 from edgeseg.base.errors import ExportError
-from edgeseg.base.files import file_sha256, resolved
+from edgeseg.base.files import file_sha256, write_target
 from edgeseg.model.model_metadata import INPUT
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.modelfile.metadata import KEY, ModelMetadata
-from edgeseg.modelfile.versions import Change, replacing
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
 OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it
@@ -152,7 +152,7 @@ def save_graph(proto: ModelProto, path: Path) -> None:
 @contextmanager
 def replace_graph(proto: ModelProto, path: Path) -> Iterator[tuple[Change, Path]]:
     """Write a graph as `save_graph` does; give the change and the file before it has its name."""
-    path = resolved(path)
+    path = write_target(path)
     data = f"{path.name}.data"
     large = is_large(proto)
     with replacing(path.parent) as change:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.data.samples import frames_at_once
 from edgeseg.decision.metrics import auroc
 from edgeseg.decision.prediction import above
@@ -152,7 +152,7 @@ def head_error(model: ReferenceModel, run: Run, frames: Frames) -> float:
     for frame in frames:
         embedded, maps = run(frame[None])
         grid = torch.from_numpy(embedded).mT.reshape(1, -1, *model.windows.grid_hw)
-        wanted = model.to_image(model.counted(model.distances(grid)))[0].numpy()
+        wanted = model.to_image(model.mask_ignored(model.distances(grid)))[0].numpy()
         total += float(np.abs(wanted - maps).mean())
         low, high = min(low, float(wanted.min())), max(high, float(wanted.max()))
     return total / len(frames) / max(high - low, 1e-6)
@@ -240,7 +240,7 @@ def table(rows: Sequence[Agreement]) -> str:
         }
     columns["verdict"] = lambda row: "; ".join(row.failures) or "agrees"
     cells = [list(columns), *([text(row) for text in columns.values()] for row in rows)]
-    lines = aligned(cells, last_left=True)
+    lines = align_columns(cells, last_left=True)
     return "\n".join([*lines, _legend(rows[0], refitted=refitted)])
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgeseg.base.options import FOLDER, SIZE, Entry, note
+from edgeseg.base.options import FOLDER, RegistryName, note
 from edgeseg.base.progress import bar
 from edgeseg.base.typed_options import REQUIRED, Decorator, same_as, takes, typed
 from edgeseg.bench.compare.candidates import SmallOptions
@@ -78,33 +78,13 @@ def repeatable(
         multiple=True,
         default=tuple(default),
         show_default=True,
-        type=None if choices is None else Entry(choices),
+        type=None if choices is None else RegistryName(choices),
         help=f"{text} May be repeated.",
-    )
-
-
-def size_option(default: tuple[int, int], text: str = "Image size.") -> Decorator[Any]:
-    """Make the option `--size`, which reaches a command as `size_hw`."""
-    return click.option(
-        "--size",
-        "size_hw",
-        type=SIZE,
-        default=SIZE.text(default),
-        show_default=True,
-        help=text,
     )
 
 
 run_options = takes("run", RunOptions)
 timed_run_options = takes("run", TimedRunOptions)
-limit_option = click.option(
-    "--limit",
-    type=click.IntRange(2),
-    help="At most N images to fit on and N of each test kind: a rehearsal, not a result.",
-)
-random_weights_option = click.option(
-    "--weights", type=click.Choice(("random",)), help="Measure times alone, with random weights."
-)
 weights_folder_option = click.option(
     "--weights-folder",
     type=click.Path(path_type=Path, exists=True, file_okay=False),

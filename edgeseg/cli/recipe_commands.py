@@ -9,6 +9,7 @@ import click
 
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import copy_file
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import (
     FILE,
     FOLDER,
@@ -20,7 +21,7 @@ from edgeseg.base.options import (
     trust_option,
 )
 from edgeseg.base.progress import Note
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.base.typed_options import NearestGroup
 from edgeseg.modelfile.file_reading import DISK
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES
@@ -91,7 +92,9 @@ def new(
     store = RecipeStore(folder=folder.parent)
     taken = None if number is None or not store.folder.is_dir() else store.find(number)
     if taken is not None:
-        raise UsageError(f"number={number}: is the number of {taken.name}; choose another one")
+        raise UsageError(
+            Setting("number", number), f": is the number of {taken.name}; choose another one"
+        )
     chosen = store.free_number() if number is None else number
     settings = Settings(
         number=chosen,
@@ -126,7 +129,7 @@ def list_recipes(folder: Path, trust: tuple[Path, ...]) -> None:
                 last_check(item),
             )
         )
-    click.echo("\n".join(aligned(rows)))
+    click.echo("\n".join(align_columns(rows)))
 
 
 @recipe.command()

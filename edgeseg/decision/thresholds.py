@@ -9,7 +9,7 @@ from edgeseg.vision.part_groups import Grouping
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """Above which score a frame, and above which value a pixel, is anomalous.
+    """The score above which a frame is anomalous, and the value above which a pixel is.
 
     The score alone decides on a frame; the pixel threshold only says what is marked in it.
     """
@@ -45,8 +45,8 @@ class Thresholds:
         if self.foreign is not None and not 0 <= self.foreign < math.inf:
             raise ValueError(f"foreign: {self.foreign}, expected a finite number from 0")
 
-    def moved(self, score: float) -> "Thresholds":
-        """With another threshold of the score; the others keep their ratio to it."""
+    def with_score(self, score: float) -> "Thresholds":
+        """Return a copy with another score threshold; the others keep their ratio to it."""
         if not self.score:
             return replace(self, score=score, pixel=score, unsure=None)
         factor = score / self.score

@@ -9,8 +9,9 @@ from typing import Any
 
 from edgeseg.base.errors import EdgesegError, words_of
 from edgeseg.base.messages import Message
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.versions import Intent
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 from edgeseg.teach.report import read_report
 from edgeseg.teach.versions import Versions
 
@@ -24,7 +25,8 @@ class FitLog:
         self._project, self._versions = project, versions
         busy = Message("fit_elsewhere")
         self._intent = Intent(project.folder / _FILE, busy=busy)
-        with suppress(EdgesegError, OSError), self._intent.left() as noted:  # its users are told
+        # Its users are told of errors.
+        with suppress(EdgesegError, OSError), self._intent.find_left() as noted:
             if noted is not None:
                 self._write_line(noted)
                 self._intent.withdraw()
@@ -32,7 +34,7 @@ class FitLog:
     @contextmanager
     def track(self) -> Iterator[None]:
         """Note a fit while it runs, and log its failure; its success is logged by the caller."""
-        with self._intent.hold({"begun": utc_now(), "before": self._fit_identity()}):
+        with self._intent.hold({"begun": utc_time(), "before": self._fit_identity()}):
             try:
                 yield
             except BaseException as error:

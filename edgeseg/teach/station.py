@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError, UsageError, words_of
 from edgeseg.base.messages import Message, Words
+from edgeseg.base.plain import finite
 from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.drift.sink import DriftSink
@@ -141,7 +142,7 @@ class TeachStation:
             "state": state,
             "sentence": self.sentence,
             "verdict": None if result is None else result.verdict,
-            "score": None if result is None else _finite(result.prediction.score),
+            "score": None if result is None else finite(result.prediction.score),
             "p_value": None if result is None else result.p_value,
             "threshold": None if result is None else result.threshold_score,
             "counters": {} if run is None else _count_parts(run),
@@ -227,7 +228,3 @@ def _figures(run: StreamRun, result: FrameResult) -> dict[str, Any]:
         "errors": dict(now.errors),
         "drift": states,
     }
-
-
-def _finite(score: float) -> float | None:
-    return score if np.isfinite(score) else None

@@ -16,6 +16,7 @@ from edgeseg.base.files import copy_file, file_sha256, temporary_folder
 from edgeseg.base.leftovers import remove, sweep
 from edgeseg.base.messages import Message
 from edgeseg.base.progress import Note, ignore
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.judgement import is_alarming
 from edgeseg.decision.operating_point import by_rate
 from edgeseg.modelfile.header import store_thresholds
@@ -45,7 +46,7 @@ from edgeseg.runtime.recipes.versions import (
 )
 from edgeseg.runtime.recipes.warm_sessions import FileStates, file_states
 from edgeseg.teach.judging import per_thousand, point
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 from edgeseg.teach.report import read_report
 from edgeseg.vision.images import images_in, read_image
 
@@ -129,7 +130,7 @@ class Versions:
             metadata = self.check_rate(rate_per_thousand)
             chosen_point = point(read_report(self._project.fit), rate_per_thousand)
             chosen = by_rate(metadata.threshold, chosen_point)
-            rule, when = chosen.method.rpartition("; ")[2], utc_now()
+            rule, when = chosen.method.rpartition("; ")[2], utc_time()
             images, rate = chosen_point.images, chosen.requested_rate
             artefact = self._project.fit / "part.edgeseg"
             store_thresholds(artefact, chosen, rule=rule, rate=rate, images=images, when=when)
@@ -213,10 +214,6 @@ class Versions:
         admit(self._project.recipe, self._trust)
         if not self.is_installed():
             raise UsageError(Message("learn_other_fit"))
-
-    def golden_bad(self) -> list[Path]:
-        """List the golden pictures of bad parts."""
-        return images_in(self._project.recipe / "golden" / "bad")
 
     def _recipe(self) -> Recipe | None:
         there = (self._project.recipe / RECIPE).is_file()

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from edgeseg.base.messages import Message
-from edgeseg.base.plain import Malformed, named_values, record
+from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.routes import (
     Answer,
@@ -263,7 +263,7 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     def region(asked: Asked) -> Answer:
         expected = '{"roi": [x, y, w, h] or null, "ignore": [[[x, y], ...]], "locate": "none"}'
         asked.values(RegionRequest, expected)
-        return _json_reply({**service.set_region(named_values(asked.body)), "view": service.view()})
+        return _json_reply({**service.set_region(parse_object(asked.body)), "view": service.view()})
 
     def fit(asked: Asked) -> Answer:
         wish = asked.values(FitRequest, '{"backbone": "NAME"} or {}')

@@ -7,8 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgeseg.modelfile.versions import replacing
+
 from edgeseg.base.errors import ExportError, UsageError
-from edgeseg.base.files import file_sha256, resolved
+from edgeseg.base.files import file_sha256, write_target
+from edgeseg.base.messages import Setting
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import (
     Gpu,
@@ -27,7 +30,6 @@ from edgeseg.export.engine.settings import (
 )
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata, PlanFacts
 from edgeseg.modelfile.precisions import PRECISIONS, precision_spec
-from edgeseg.modelfile.versions import replacing
 from edgeseg.runtime.backends.model_file import stage_sidecar
 
 # The oldest GPU that a hardware-compatible plan runs on, whichever GPU built it.
@@ -43,7 +45,8 @@ def build_engine(
     if options.dla_core is not None and not precision_spec(metadata.precision).runs_on_dla:
         raise ExportError(
             f"{onnx_path}: {metadata.precision}, and a DLA core computes in "
-            f"{' and '.join(_ON_DLA)}; export it with precision={' or '.join(_ON_DLA)}"
+            f"{' and '.join(_ON_DLA)}; export it with ",
+            Setting("precision", " or ".join(_ON_DLA)),
         )
     package = import_package(BUILDERS[options.builder])
     gpu = find_gpu() if options.builder == "tensorrt" else None
@@ -75,7 +78,7 @@ def build_engine(
             plan_sha256=hashlib.sha256(plan).hexdigest(),
         ),
     )
-    target = resolved(plan_path)
+    target = write_target(plan_path)
     with replacing(target.parent) as change:
         change.path(target.name).write_bytes(plan)
         stage_sidecar(change, target.name, described)
@@ -164,12 +167,15 @@ def _choose_batch(
     static = shapes[name][0]
     if static > 0 and (low, likely, high) != (static, static, static):
         raise ExportError(
-            f"{onnx_path}: a static batch of {static}, and {(low, likely, high)} was asked for; "
-            f"export it with batch={(low, likely, high)}"
+            f"{onnx_path}: a static batch of {static}, and {(low, likely, high)} was asked "
+            "for; export it with ",
+            Setting("batch", (low, likely, high)),
         )
     if low != high and options.dla_core is not None:
         raise UsageError(
-            f"batch={(low, likely, high)}: a DLA core takes one size alone; use batch={(high,) * 3}"
+            Setting("batch", (low, likely, high)),
+            ": a DLA core takes one size alone; use ",
+            Setting("batch", (high,) * 3),
         )
     return int(low), int(likely), int(high)
 

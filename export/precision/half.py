@@ -10,6 +10,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from edgeseg.base.errors import ExportError
+from edgeseg.base.messages import Setting
 from edgeseg.export.graph import ancestors, checked, initializers, quadratic_form
 from edgeseg.modelfile.precisions import EXACT
 
@@ -104,16 +105,17 @@ def _halve(tensor: TensorProto) -> None:
     largest = float(np.abs(values).max(initial=0.0))
     if largest > float(np.finfo(np.float16).max):
         raise ExportError(
-            f"{tensor.name} reaches {largest:.3g}, beyond fp16; export with precision={EXACT}"
+            f"{tensor.name} reaches {largest:.3g}, beyond fp16; export with ",
+            Setting("precision", EXACT),
         )
     tensor.CopyFrom(numpy_helper.from_array(values.astype(np.float16), tensor.name))
 
 
-def emulated(proto: ModelProto, *, rounds: bool = True) -> ModelProto:
+def emulated(proto: ModelProto) -> ModelProto:
     """The same arithmetic for a CPU: fp32 nodes, and every result that is fp16 rounded to it.
 
     ONNX Runtime's CPU runs fp16 nodes in fp32 and rounds nothing between them, so without this it
-    sees neither the rounding nor the overflow of a GPU. Without `rounds` only constants are fp16.
+    sees neither the rounding nor the overflow of a GPU.
     """
     half = {
         value.name
@@ -136,8 +138,6 @@ def emulated(proto: ModelProto, *, rounds: bool = True) -> ModelProto:
                 continue
             if node.op_type == "Cast":  # to fp16: the rounding itself
                 node.attribute[0].i = TensorProto.FLOAT
-            if not rounds:
-                continue
             exact, rounded = f"{name}_exact", f"{name}_rounded"
             node.output[i] = exact
             order.append(helper.make_node("Cast", [exact], [rounded], to=TensorProto.FLOAT16))

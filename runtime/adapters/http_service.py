@@ -17,7 +17,7 @@ from edgeseg.base.plain import parse_json
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
 from edgeseg.runtime.events.codes import CheckAnswer
 from edgeseg.runtime.station.age import moment_ns, read_sent
-from edgeseg.runtime.station.records import StationResult, StationWords, TriggerEvent
+from edgeseg.runtime.station.records import StationResult, StationWords
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.routes import Answer, Asked, Refused, Route, json_answer
@@ -72,14 +72,9 @@ class HttpService:
 
     def trigger(self, part_id: str, request: str, *, at_ns: int) -> int:
         """The id of the trigger; a request that came before is the same one."""
-
-        def take() -> TriggerEvent:
-            return self.station.trigger(
-                origin=self.name, part_id=part_id, request=request, at_ns=at_ns
-            )
-
-        job = self.station.current_job
-        return self._requests.once(request, take, part_id=part_id, job=job)[0]
+        return self._requests.trigger(
+            self.station, origin=self.name, part_id=part_id, request=request, at_ns=at_ns
+        )[0]
 
     def result(self, trigger_id: int, *, wait: bool) -> StationResult | None:
         """The result of a trigger; None: not yet, or no longer."""

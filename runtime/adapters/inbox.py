@@ -23,9 +23,8 @@ class Inbox(Generic[Message]):
         *,
         size: int,
         on_error: Callable[[str, str], None],
-        clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._name, self._take, self._on_error, self._clock_ns = name, take, on_error, clock_ns
+        self._name, self._take, self._on_error = name, take, on_error
         self._waiting: queue.Queue[tuple[Message, int] | None] = queue.Queue(size)
         self._thread = threading.Thread(target=self._run, name=f"{name}-in", daemon=True)
         self._thread.start()
@@ -33,7 +32,7 @@ class Inbox(Generic[Message]):
     def put(self, message: Message) -> bool:
         """Queue a message that has just come; false: too many wait."""
         try:
-            self._waiting.put_nowait((message, self._clock_ns()))
+            self._waiting.put_nowait((message, time.monotonic_ns()))
         except queue.Full:
             return False
         return True

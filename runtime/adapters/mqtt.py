@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.extras import install_command
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.base.plain import parse_json
 from edgeseg.runtime.adapters.inbox import Inbox
 from edgeseg.runtime.adapters.outbox import Outbox
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
 from edgeseg.runtime.events.codes import ErrorCode, Refusal
 from edgeseg.runtime.station.age import moment_ns, read_sent
-from edgeseg.runtime.station.records import StationResult, TriggerEvent, job_key
+from edgeseg.runtime.station.records import StationResult, job_key
 from edgeseg.runtime.station.station import Station
 
 if TYPE_CHECKING:
@@ -197,17 +198,15 @@ class MqttAdapter:
 
     def _trigger(self, part_id: str, request: str, at_ns: int) -> None:
         if not self._may_trigger:
-            self._on_error(self.name, "a trigger over MQTT is refused; start with trigger=mqtt")
-            return
-
-        def take() -> TriggerEvent:
-            return self._station.trigger(
-                origin=self.name, part_id=part_id, request=request, at_ns=at_ns
+            self._on_error(
+                self.name,
+                Sentence("a trigger over MQTT is refused; start with ", Setting("trigger", "mqtt")),
             )
-
+            return
         try:
-            job = self._station.current_job
-            trigger_id, new = self._requests.once(request, take, part_id=part_id, job=job)
+            trigger_id, new = self._requests.trigger(
+                self._station, origin=self.name, part_id=part_id, request=request, at_ns=at_ns
+            )
         except RequestReused as reused:
             self._on_error(self.name, str(reused))
             self._answer(part_id, request, (ErrorCode.REQUEST_REUSED, str(reused)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.station.records import Job, TriggerEvent, part_id_of
+from edgeseg.runtime.station.station import Station
 
 MAX_REQUEST = 64  # characters
 KEPT = 4096
@@ -37,6 +38,16 @@ class SeenRequests:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
         self._seen: OrderedDict[str, _Seen] = OrderedDict()  # the oldest first
+
+    def trigger(
+        self, station: Station, *, origin: str, part_id: str, request: str, at_ns: int
+    ) -> tuple[int, bool]:
+        """Trigger a station, unless this request has done so; see `once`."""
+
+        def take() -> TriggerEvent:
+            return station.trigger(origin=origin, part_id=part_id, request=request, at_ns=at_ns)
+
+        return self.once(request, take, part_id=part_id, job=station.current_job)
 
     def once(
         self, request: str, trigger: Callable[[], TriggerEvent], *, part_id: str, job: Job

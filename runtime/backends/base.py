@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,12 +80,7 @@ class Session(ABC):
     def __enter__(self) -> "Session":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -3,8 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+from edgeseg.modelfile.versions import Change, newest
+
 from edgeseg.base.errors import RuntimeFailure
-from edgeseg.base.files import file_sha256, resolved, write_text
+from edgeseg.base.files import file_sha256, write_target, write_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import LONGEST_JSON, Malformed
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.file_reading import DISK, Files
@@ -13,7 +16,6 @@ from edgeseg.modelfile.metadata import (
     Decision,
     ModelMetadata,
 )
-from edgeseg.modelfile.versions import Change, newest
 from edgeseg.runtime.backends.onnx_constants import check_constants
 from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
 
@@ -26,7 +28,7 @@ def sidecar_path(model: Path) -> Path:
     """Where the JSON of a model lies: beside it, or beside the file that a link leads to."""
     beside = model.with_suffix(".json")
     if model.is_symlink() and not beside.exists():
-        return resolved(model).with_suffix(".json")
+        return write_target(model).with_suffix(".json")
     return beside
 
 
@@ -102,7 +104,7 @@ def _onnx_metadata(model: Path, files: Files) -> ModelMetadata:
     _compare_data(model, metadata, files)
     if not metadata.sealed:
         check_constants(model, files=files)
-    return metadata if sidecar is None or expected is None else metadata.decided(sidecar)
+    return metadata if sidecar is None or expected is None else metadata.with_decisions(sidecar)
 
 
 def plan_metadata(model: Path, *, files: Files = DISK) -> ModelMetadata:
@@ -209,8 +211,10 @@ def check_usable(metadata: ModelMetadata, model: Path, *, allow_random_weights: 
     """Refuse what would run and give meaningless answers."""
     if metadata.backbone.random_weights and not allow_random_weights:
         raise RuntimeFailure(
-            f"{model}: its backbone has random weights, so its scores mean nothing; fit with real "
-            "weights, or pass allow_random_weights=True to test the machinery"
+            f"{model}: its backbone has random weights, so its scores mean nothing; fit with "
+            "real weights, or pass ",
+            Setting("allow_random_weights", True),
+            " to test the machinery",
         )
 
 

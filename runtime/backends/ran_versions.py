@@ -8,15 +8,15 @@ them. It is written whole, and only when a version is new here.
 """
 
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
 from edgeseg.base.errors import RuntimeFailure
-from edgeseg.base.files import home_path, locked, write_json
+from edgeseg.base.files import home_path, lock_folder, write_json
 from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.signature import Statement
 
 STATE = "EDGESEG_STATE"
@@ -114,7 +114,7 @@ class RanVersions:
 
     def _write(self, statement: Statement, before: RanRecord | None, what: str) -> None:
         digest, back = statement.sha256(), what == "gone back"
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        now = utc_time()
         step = Step(when=now, what=what, version=statement.version, statement_sha256=digest)
         known = before or RanRecord(name=statement.name, version=statement.version)
         after = replace(
@@ -126,7 +126,7 @@ class RanVersions:
         path = self.path(statement.name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with locked(path.parent):
+            with lock_folder(path.parent):
                 write_json(path, asdict(after))
         except OSError as error:
             raise RuntimeFailure(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgeseg.runtime.drift.position import SIDE, Movement, PositionWatch, movement_columns
 from edgeseg.vision.places import Places
-from edgeseg.vision.pose import Pose, chained, of_centres, wrapped
+from edgeseg.vision.pose import Pose, compose, for_opencv, wrap_degrees
 
 Cause = Literal["camera", "parts", "position"]
 _STEADIER = 2.0  # times less change: what belongs to the camera, and not to the part
@@ -134,8 +134,8 @@ class FollowingWatch:
         scale = np.array([[frame_hw[1] / SIDE, 0.0, 0.0], [0.0, frame_hw[0] / SIDE, 0.0]])
         back = np.array([[SIDE / frame_hw[1], 0.0, 0.0], [0.0, SIDE / frame_hw[0], 0.0]])
         usual = cv2.invertAffineTransform(self._places.usual(pose.home_xy).matrix)
-        now = chained(pose.matrix, np.asarray(usual, np.float64))  # from usual places to those now
-        matrix = of_centres(chained(back, chained(now, scale)))
+        now = compose(pose.matrix, np.asarray(usual, np.float64))  # from usual places to those now
+        matrix = for_opencv(compose(back, compose(now, scale)))
         seen = cv2.warpAffine(
             picture,
             matrix,
@@ -227,4 +227,4 @@ def _variance(pictures: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _between(pose: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
     right, down, turn = pose - other
-    return np.array([right, down, wrapped(float(turn))])
+    return np.array([right, down, wrap_degrees(float(turn))])

@@ -19,6 +19,7 @@ from edgeseg.runtime.events.records import (
 )
 from edgeseg.vision.ignored import hidden_of
 
+_MOST_SIDE = 480  # pixels of the picture
 _RATIO_FULL = 3.0  # the strongest colour of the picture; 1 is the baseline and has none
 
 
@@ -145,15 +146,13 @@ def counted_cells(metadata: ModelMetadata) -> NDArray[np.bool_] | None:
     if metadata.tiles is not None:
         return None
     hidden = hidden_of(metadata.looks, metadata.size_hw)
-    return None if hidden is None else hidden.kept(metadata.grid_hw)
+    return None if hidden is None else hidden.kept_cells(metadata.grid_hw)
 
 
-def drift_picture(
-    frame_hwc: NDArray[np.uint8], state: DriftState, *, max_side: int = 480
-) -> NDArray[np.uint8]:
+def drift_picture(frame_hwc: NDArray[np.uint8], state: DriftState) -> NDArray[np.uint8]:
     """The frame in grey, and in colour the cells whose distances have risen for good."""
     height, width = frame_hwc.shape[:2]
-    factor = min(1.0, max_side / max(height, width))
+    factor = min(1.0, _MOST_SIDE / max(height, width))
     size_wh = (max(1, round(width * factor)), max(1, round(height * factor)))
     small = cv2.resize(frame_hwc, size_wh, interpolation=cv2.INTER_AREA)
     grey = cv2.cvtColor(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)

@@ -35,6 +35,8 @@ DRIFT_KINDS: tuple[DriftKind, ...] = get_args(DriftKind)
 
 WINDOW = 200  # frames that the smoothed figures look back on
 _EVERY = 8  # frames between evaluations and looks: the tracked medians cannot move much within
+# Limits: of the median, of the cells that have risen as a share, and of a cell that counts as one.
+_MEDIAN_SIGMAS, _MOST_RISEN, _CELL_SIGMAS = 3.0, 0.3, 1.5
 _CALM = 0.8  # a warning ends when all figures are below this part of their limits
 _BASE_FLOOR = 0.05  # of the frame-wide mean: saturated background has almost no distance at all
 _SPREAD_FLOOR = 0.1  # the same for its standard deviation, in units of the baseline
@@ -113,9 +115,6 @@ class DriftWatch:
         baseline: DriftBaseline,
         *,
         window: int = WINDOW,
-        median_sigmas: float = 3.0,
-        share: float = 0.3,
-        cell_sigmas: float = 1.5,
         counted_hw: NDArray[np.bool_] | None = None,  # cells that are not ignored; None: all
         places: Places | None = None,  # where good parts lay; None: they are not followed
     ) -> None:
@@ -132,7 +131,7 @@ class DriftWatch:
         self._step_hw = (_SLEW / window) * spread_hw
         self._weight = 1.0  # of a frame
         self._view: Look | None = None  # the last one that was new
-        self._limit_hw = 1.0 + cell_sigmas * spread_hw
+        self._limit_hw = 1.0 + _CELL_SIGMAS * spread_hw
         self._spot_hw = 1.0 + _SPOT_SPREADS * spread_hw
         self._typical_hw = np.ones_like(base_hw)  # no evidence yet: as on good images
         self._counted = slice(None) if counted_hw is None else counted_hw.ravel()
@@ -142,8 +141,7 @@ class DriftWatch:
             self._frame_mean *= max(float(rest), 1e-6)
         # Frames of one part that stays in view are all alike, so a window of them can be as far
         # off as a single good image: the limit is in deviations of single images.
-        self._median_limit = 1.0 + median_sigmas * baseline.frame_std / baseline.frame_mean
-        self._share_limit = share
+        self._median_limit = 1.0 + _MEDIAN_SIGMAS * baseline.frame_std / baseline.frame_mean
         self._window = window
         self._frames = 0
         self._mean = 0.0  # of d^2 over the frame, smoothed
@@ -234,7 +232,7 @@ class DriftWatch:
         share = np.count_nonzero(typical > limits) / typical.size
         limit = _CALM if level == "warn" else 1.0
         # Only the rise above the baseline is drift, so hysteresis acts on that.
-        broad = max((median - 1.0) / (self._median_limit - 1.0), share / self._share_limit) >= limit
+        broad = max((median - 1.0) / (self._median_limit - 1.0), share / _MOST_RISEN) >= limit
         spot = self._anomalous > _SPOT_FRAMES * limit and self._spot_cells() >= _SPOT_CELLS
         kind = self._kind(evidence=broad or spot, limit=limit)
         if spot and not broad and kind in ("position", "unknown"):
@@ -250,7 +248,7 @@ class DriftWatch:
             median_ratio=median,
             median_limit=self._median_limit,
             moved_share=share,
-            share_limit=self._share_limit,
+            share_limit=_MOST_RISEN,
             anomalous_share=self._anomalous,
             ratio_hw=self._typical_hw.copy(),
             brightness=brightness,

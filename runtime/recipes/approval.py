@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from edgeseg.modelfile.versions import Change
+
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_text
 from edgeseg.base.plain import Malformed, parse_json, record
-from edgeseg.modelfile.versions import Change
 from edgeseg.runtime.recipes.recipe import APPROVAL, Recipe
 from edgeseg.vision.images import is_image_file
 

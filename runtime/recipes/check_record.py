@@ -1,14 +1,14 @@
 """What a golden check found, kept: one file a check, the newest last."""
 
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeseg.base.files import write_json
-from edgeseg.base.plain import Malformed, named_values, read_bounded
-from edgeseg.decision.binomial import exact_interval
 from edgeseg.modelfile.versions import keep_newest
+
+from edgeseg.base.files import write_json
+from edgeseg.base.plain import Malformed, parse_object, read_bounded
+from edgeseg.decision.binomial import exact_interval
 from edgeseg.runtime.recipes.recipe import Recipe
 
 CONFIDENCE = 0.95
@@ -88,11 +88,6 @@ class CheckRecord:
         return {"confidence": CONFIDENCE, **asdict(self)}
 
 
-def utc_now() -> str:
-    """The time as records write it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
 def records_of(recipe: Recipe) -> list[Path]:
     """The records there are, the newest last."""
     return sorted((recipe.folder / "checks").glob("check-*.json"))
@@ -104,7 +99,7 @@ def last_check(recipe: Recipe) -> str:
     if not records:
         return "never"
     try:
-        told = named_values(read_bounded(records[-1]))
+        told = parse_object(read_bounded(records[-1]))
         return f"{'passed' if told['passed'] is True else 'FAILED'} {told['when']}"
     except (OSError, Malformed, KeyError):
         return f"unknown: {records[-1].name} is damaged"

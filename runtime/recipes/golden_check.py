@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.plain import finite
+from edgeseg.base.utc import utc_time
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.events.records import FrameResult
@@ -25,7 +27,7 @@ from edgeseg.runtime.recipes.approval import (
     master_files,
     read_expected,
 )
-from edgeseg.runtime.recipes.check_record import CheckRecord, PictureCheck, Rate, utc_now
+from edgeseg.runtime.recipes.check_record import CheckRecord, PictureCheck, Rate
 from edgeseg.runtime.recipes.master_part import MasterLook, compare_master
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.scoring.meters import StreamMeters
@@ -99,7 +101,7 @@ def approve(judge: RecipeJudge, *, master: Sequence[Image] | None = None) -> Exp
     frames = _master_frames(judge.recipe) if master is None else master
     session = judge.session
     return Expected(
-        approved=utc_now(),
+        approved=utc_time(),
         model_sha256=session.model_sha256,
         precision=session.metadata.precision,
         arithmetic=session.arithmetic,
@@ -137,7 +139,7 @@ def prove(judge: RecipeJudge) -> CheckRecord:
 def failed_record(recipe: Recipe, error: EdgesegError) -> CheckRecord:
     """A check that could not even begin: the model cannot be opened."""
     return CheckRecord(
-        when=utc_now(), recipe=recipe.name, passed=False, problems=(str(error),), repeats=0
+        when=utc_time(), recipe=recipe.name, passed=False, problems=(str(error),), repeats=0
     )
 
 
@@ -208,9 +210,9 @@ def _check_picture(
             file=picture.file,
             label=picture.label,
             verdict=_words(verdicts),
-            score=score if math.isfinite(score) else None,
+            score=finite(score),
             approved_score=picture.score,
-            spread=spread if math.isfinite(spread) else None,
+            spread=finite(spread),
             passed=not problems,
         )
     )
@@ -277,7 +279,7 @@ def _record(judge: RecipeJudge, found: _Finding) -> CheckRecord:
     bad = [item for item in found.pictures if item.label == "bad"]
     spreads = [item.spread for item in found.pictures if item.spread is not None]
     return CheckRecord(
-        when=utc_now(),
+        when=utc_time(),
         recipe=judge.recipe.name,
         passed=not found.problems,
         problems=tuple(found.problems),

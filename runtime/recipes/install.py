@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from edgeseg.modelfile.versions import replacing
+
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import file_sha256
 from edgeseg.base.progress import Note
 from edgeseg.modelfile.file_reading import DISK
-from edgeseg.modelfile.signature import Statement, read_signature, vouched
-from edgeseg.modelfile.versions import replacing
+from edgeseg.modelfile.signature import Statement, read_signature, trusted_statement
 from edgeseg.runtime.backends.kept_choice import replaced_choice
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.ran_versions import RanVersions
@@ -106,7 +107,7 @@ def _check_signed(recipe: Recipe, path: Path, version: Version, trust: Sequence[
             f"{path}: not signed when it was kept, and only signed versions may come back here; "
             "install a model that is signed"
         )
-    statement = vouched(path, trust, name=recipe.name)
+    statement = trusted_statement(path, trust, name=recipe.name)
     kept = {each.name: each for each in model_files(path / version.model)}
     kept[APPROVAL] = path / Path(APPROVAL).name
     for name, digest in {**dict.fromkeys(kept), **statement.files}.items():

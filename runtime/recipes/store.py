@@ -5,11 +5,13 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeseg.modelfile.versions import new_folder
+
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_text
+from edgeseg.base.messages import Setting
 from edgeseg.modelfile.file_reading import DISK, Files, OneReading
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
-from edgeseg.modelfile.versions import new_folder
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
 from edgeseg.runtime.recipes.recipe import (
     FILE,
@@ -33,7 +35,8 @@ class RecipeStore:
         """In the order of their numbers; a mistake in one is raised."""
         if not self.folder.is_dir():
             raise UsageError(
-                f"recipes={self.folder}: no such folder; expected one with a recipe in each folder"
+                Setting("recipes", self.folder),
+                ": no such folder; expected one with a recipe in each folder",
             )
         found = [read_recipe(file.parent) for file in sorted(self.folder.glob(f"*/{FILE}"))]
         numbers = Counter(recipe.settings.number for recipe in found)

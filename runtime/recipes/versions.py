@@ -4,26 +4,27 @@ versions/0001/model.onnx, model.json, expected.json, version.json
 """
 
 import hashlib
-import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.base.files import copy_file, file_sha256, write_json
-from edgeseg.base.plain import Malformed, parse_json, record
-from edgeseg.modelfile.file_reading import DISK, Files
-from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
-from edgeseg.modelfile.signed_files import OF_FOLDER
 from edgeseg.modelfile.versions import (
     Change,
     keep_newest,
+    kept_versions,
     new_folder,
     next_number,
-    numbered,
     replacing,
     settle,
 )
+
+from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.files import copy_file, file_sha256, write_json
+from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.base.utc import utc_time
+from edgeseg.modelfile.file_reading import DISK, Files
+from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
+from edgeseg.modelfile.signed_files import OF_FOLDER
 from edgeseg.runtime.backends.model_file import file_metadata, sidecar_text, stage_sidecar
 from edgeseg.runtime.recipes.recipe import APPROVAL, Recipe
 
@@ -71,7 +72,7 @@ def version_of(recipe: Recipe) -> Version:
     """What lies in the folder now; a file that is damaged is raised."""
     told = file_metadata(recipe.model, files=recipe.files).to_json()
     return Version(
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         model=recipe.model.name,
         model_sha256=recipe.files.sha256(recipe.model),
         decided_sha256=hashlib.sha256(told.encode()).hexdigest(),
@@ -81,7 +82,7 @@ def version_of(recipe: Recipe) -> Version:
 def versions_of(recipe: Recipe) -> list[tuple[Path, Version]]:
     """Those that are kept, the oldest first; a folder that is no version is passed over."""
     found = []
-    for path in numbered(recipe.folder / "versions"):
+    for path in kept_versions(recipe.folder / "versions"):
         try:
             found.append((path, record(Version, parse_json((path / _FILE).read_bytes()))))
         except (OSError, Malformed):
@@ -106,7 +107,7 @@ def keep_version(recipe: Recipe) -> Path:
         _copy_along(recipe, new)
         if file_sha256(new / recipe.model.name) != now.model_sha256:
             raise RuntimeFailure(f"{recipe.model}: changed while it was copied; try again")
-    keep_newest(numbered(target.parent), _KEPT)
+    keep_newest(kept_versions(target.parent), _KEPT)
     return target
 
 

@@ -1,11 +1,11 @@
 """Threshold and drift baseline of exactly the numerics that run here."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.base.progress import Note, Progress
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.foreign import foreign_limit
 from edgeseg.decision.operating_point import (
     by_rate,
@@ -102,14 +102,14 @@ def _appearance(
     before: AppearanceLimits | None, here: AppearanceLimits | None
 ) -> AppearanceLimits | None:
     """What good images looked like there or here: either may be so again."""
-    return before.widened(here) if before is not None and here is not None else here or before
+    return before.widen(here) if before is not None and here is not None else here or before
 
 
 def _decided(
     metadata: ModelMetadata, good: GoodImages, chosen: Thresholds, *, backend: str
 ) -> ModelMetadata:
     decision = Decision(
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         action="calibrate",
         rule=f"{percent(chosen.requested_rate or 0)} false alarms",
         images=len(good.scores),

@@ -8,7 +8,6 @@ import os
 import socket
 import time
 from contextlib import suppress
-from types import TracebackType
 
 from edgeseg.runtime.events.records import LoopTick
 from edgeseg.runtime.scoring.pipeline import Pipeline
@@ -31,12 +30,7 @@ class Notifier:
             self._pipeline.events.subscribe(LoopTick, lambda tick: self.beat(), name="notify")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._send("STOPPING=1")
 
     def beat(self) -> None:

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.ran_versions import remember_ran
-from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.recipes.changeover import Changeover, LineParts, Running
 from edgeseg.runtime.recipes.model_watch import ModelWatch
 from edgeseg.runtime.recipes.recipe import Recipe
@@ -47,13 +46,7 @@ class Product:
 @contextmanager
 def opened_product(options: StreamOptions, *, note: Note) -> Iterator[Product]:
     """Open what the options name, and close it again."""
-    opening = SessionOptions(
-        backend=options.backend,
-        threads=options.threads,
-        spin=options.spin,
-        trust=options.trust,
-        allow_random_weights=options.allow_random_weights,
-    )
+    opening = options.session()
     if options.recipes is None:
         with open_session(named_model(options)[1], opening, note=note) as session:
             if session.statement is not None:
@@ -84,7 +77,9 @@ def named_model(options: StreamOptions) -> tuple[str, Path]:
         recipe = first_recipe(RecipeStore(folder=options.recipes), options.recipe)
         return recipe.name, recipe.model
     if options.model is None:
-        raise UsageError("no model given; add model=FILE, or recipes=FOLDER")
+        raise UsageError(
+            "no model given; add ", Setting("model", "FILE"), ", or ", Setting("recipes", "FOLDER")
+        )
     return options.model.name, options.model
 
 
@@ -95,13 +90,14 @@ def first_recipe(store: RecipeStore, key: str | None) -> Recipe:
     if key is None:
         if len(recipes) != 1:
             raise UsageError(
-                f"recipes={store.folder}: {len(recipes)} there ({names}); say with which one to "
-                "begin: recipe=NAME"
+                Setting("recipes", store.folder),
+                f": {len(recipes)} there ({names}); say with which one to begin: ",
+                Setting("recipe", "NAME"),
             )
         return recipes[0]
     found = store.find(key)
     if found is None:
-        raise UsageError(f"recipe={key}: expected one of {names}")
+        raise UsageError(Setting("recipe", key), f": expected one of {names}")
     return found
 
 
@@ -143,12 +139,7 @@ class RecipeChanges:
         self._watch.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.changeover is not None:
             self._watch.close()
             self.changeover.close()

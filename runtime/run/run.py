@@ -10,11 +10,12 @@ the end -> report: printed, in the event log, as files
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.progress import Note
+from edgeseg.runtime.capture.frame_buffer import Policy
 from edgeseg.runtime.capture.reader import OpenCapture
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
 from edgeseg.runtime.drift.sink import DriftSink
@@ -132,17 +133,10 @@ def triggered_config(
     options: StreamOptions, specs: Sequence[SourceSpec], scorer: ScorerConfig
 ) -> PipelineConfig:
     """With a trigger, a part's frame waits its turn, and a file waits for the model."""
-    config = pipeline_config(options, scorer)
-    if options.trigger == FREE:
-        return config
-    return replace(config, policy="queue" if specs[0].live else "every")
-
-
-def pipeline_config(options: StreamOptions, scorer: ScorerConfig) -> PipelineConfig:
-    """The part of the options that the loop needs, parsed."""
+    triggered: Policy = "queue" if specs[0].live else "every"
     return PipelineConfig(
         scorer=scorer,
-        policy=options.policy,
+        policy=options.policy if options.trigger == FREE else triggered,
         queue_size=options.queue_size,
         stall_timeout_s=options.stall_timeout,
         duration_s=options.duration,

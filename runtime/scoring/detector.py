@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.progress import Note
-from edgeseg.decision.judgement import JudgedPrediction, chance, judged
+from edgeseg.decision.judgement import JudgedPrediction, chance, judge
 from edgeseg.decision.prediction import Prediction
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.signature import Statement
@@ -85,7 +85,7 @@ class Detector:
         found = self._inputs.found(frame_hwc)
         view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
         prediction = self._scored(frame_hwc, view, channels=channels)
-        return judged(
+        return judge(
             prediction,
             thresholds=self.thresholds,
             p_value=chance(prediction.score, self.metadata.good_scores),

@@ -18,7 +18,7 @@ from edgeseg.runtime.scoring.detector import Detector
 from edgeseg.vision.appearance import GoodAppearance
 from edgeseg.vision.group_by import GroupBy
 from edgeseg.vision.images import read_with_bits
-from edgeseg.vision.part_groups import Grouping, Thumbnails, highest_of_parts
+from edgeseg.vision.part_groups import GreyCopies, Grouping, highest_of_parts
 from edgeseg.vision.picture_kinds import PictureKinds, is_grey
 from edgeseg.vision.picture_size import MAX_PIXELS
 
@@ -28,7 +28,7 @@ class GoodImages:
     """Sums over the images seen so far, and which of them show one part."""
 
     by: GroupBy = field(default_factory=GroupBy)
-    thumbnails: Thumbnails = field(default_factory=Thumbnails)
+    grey_copies: GreyCopies = field(default_factory=GreyCopies)
     scores: list[float] = field(default_factory=list)
     peaks: list[float] = field(default_factory=list)
     floors: list[float] = field(default_factory=list)
@@ -48,15 +48,15 @@ class GoodImages:
         """Take one image: what is said of it, where it is, and what the model looks at."""
         place = len(self.scores)
         if self.by.knows:
-            self.thumbnails.told[place] = self.by.part(path, place=place)
+            self.grey_copies.told[place] = self.by.part(path, place=place)
         else:
-            self.thumbnails.add(place, picture_hwc)
+            self.grey_copies.add(place, picture_hwc)
         self.scores.append(prediction.score)
         self.peaks.append(float(prediction.map_hw.max()))
         self.floors.append(map_floor(prediction.map_hw))
         if prediction.appearance is not None:
             look = GoodAppearance.of([prediction.appearance], grey=int(grey))
-            self.looks = self.looks.joined(look)
+            self.looks = self.looks.merge(look)
         if prediction.grid_hw is None:
             return
         d2_hw = prediction.grid_hw.astype(np.float64) ** 2
@@ -70,7 +70,7 @@ class GoodImages:
     def groups(self) -> NDArray[np.float32]:
         """Which part each image shows; look at it when all are in."""
         places = range(len(self.scores))
-        parts = self.thumbnails.groups(places)
+        parts = self.grey_copies.groups(places)
         return np.array([parts[place] for place in places], np.float32)
 
     @property
@@ -81,7 +81,7 @@ class GoodImages:
     @property
     def grouping(self) -> Grouping | None:
         """Who told near-copies apart; None: there are none."""
-        return self.thumbnails.grouping if self.parts < len(self.scores) else None
+        return self.grey_copies.grouping if self.parts < len(self.scores) else None
 
     @property
     def statistics(self) -> ScoreStatistics:

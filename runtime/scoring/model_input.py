@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.decision.prediction import Prediction
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.vision.appearance import Appearance, appearance_of
@@ -70,8 +71,8 @@ class InputMaker:
             )
         kept_hw = np.ones(rule.grid_hw, np.bool_) if inside_hw is None else inside_hw
         if self._hidden is not None:
-            kept_hw = kept_hw & self._hidden.kept(rule.grid_hw)
-        map_hw, score = rule.judged(grid_hw, kept_hw)
+            kept_hw = kept_hw & self._hidden.kept_cells(rule.grid_hw)
+        map_hw, score = rule.judge(grid_hw, kept_hw)
         return Prediction(map_hw=map_hw, score=score, grid_hw=np.where(kept_hw, grid_hw, 0))
 
     @cached_property
@@ -94,8 +95,9 @@ def _where(metadata: ModelMetadata, roi: Roi | None) -> Geometry:
         return metadata.looks
     if metadata.looks != PLAIN:
         raise UsageError(
-            f"roi={roi}: model {metadata.name} was fitted on {metadata.looks.words} of the "
-            "camera's picture, and always looks there; leave it out"
+            Setting("roi", roi),
+            f": model {metadata.name} was fitted on {metadata.looks.words} of the camera's "
+            "picture, and always looks there; leave it out",
         )
     return Geometry(roi=roi)
 

@@ -14,8 +14,9 @@ from typing import Any
 from edgeseg.base.computer import processor_name
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import write_json, write_text
-from edgeseg.base.tables import aligned
-from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.base.messages import Setting
+from edgeseg.base.tables import align_columns
+from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
 from edgeseg.runtime.backends.session_options import available_cores
@@ -144,7 +145,7 @@ def report_text(report: dict[str, Any]) -> str:
     if not report["accuracy"]:
         rows.append(("not stored with the model", *("-" for _ in metrics)))
     columns = max(map(len, rows))
-    table = aligned([(*row, *("" for _ in range(columns - len(row)))) for row in rows])
+    table = align_columns([(*row, *("" for _ in range(columns - len(row)))) for row in rows])
     causes = _counts(frames["dropped"])
     where = runs_on(report["backend"], arithmetic=report["arithmetic"], spin=report["spin"])
     lines = [
@@ -180,6 +181,6 @@ def write_report(path: Path, report: dict[str, Any]) -> list[Path]:
         write_text(beside, report_text(report))
     except OSError as error:
         raise RuntimeFailure(
-            f"report={path}: {error.strerror}; the figures are on standard output"
+            Setting("report", path), f": {error.strerror}; the figures are on standard output"
         ) from None
     return [path, beside]

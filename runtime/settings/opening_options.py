@@ -5,7 +5,6 @@ Light: the help of the stream reads this.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -34,16 +33,17 @@ class OpeningOptions:
     allow_random_weights: bool = typed(False, "Run a model whose weights are random.")
     trust: tuple[Path, ...] = same_as(Shared, "trust")
 
+    def session(self) -> SessionOptions:
+        """Give what `open_session` takes."""
+        return SessionOptions(
+            backend=self.backend,
+            threads=self.threads,
+            spin=self.spin,
+            trust=self.trust,
+            allow_random_weights=self.allow_random_weights,
+        )
 
-def _opening(**values: Any) -> SessionOptions:
-    typed_in = OpeningOptions(**values)
-    return SessionOptions(
-        backend=typed_in.backend,
-        threads=typed_in.threads,
-        spin=typed_in.spin,
-        trust=typed_in.trust,
-        allow_random_weights=typed_in.allow_random_weights,
-    )
 
-
-opening_options = takes("opening", OpeningOptions, made=_opening)
+opening_options = takes(
+    "opening", OpeningOptions, made=lambda **values: OpeningOptions(**values).session()
+)

@@ -138,13 +138,6 @@ class Counters:
             )
         self._changed.set()
 
-    def new_shift(self) -> None:
-        """Begin a shift now, whatever the times say."""
-        now_s = self._clock_s()
-        with self._lock:
-            ended = self._begin(now_s)
-        self._publish(ShiftEnd(ended=ended, wall_s=now_s))
-
     def on_result(self, result: StationResult) -> None:
         """Take the result of a trigger."""
         unapproved = result.error in UNAPPROVED

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
+from edgeseg.base.plain import finite
 from edgeseg.decision.judgement import severity_of, words_of
 from edgeseg.runtime.events.records import SCHEMA, STAGES, FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
@@ -37,7 +38,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "monotonic_s": round(result.monotonic_s, 6),
         "frame_id": result.frame_id,
         "camera_ns": result.camera_ns,
-        "score": _finite(result.prediction.score),
+        "score": finite(result.prediction.score),
         "threshold": result.threshold_score,
         "verdict": result.verdict,
         "error": "none" if result.refusal is None else result.refusal[0].name.lower(),
@@ -55,7 +56,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
                     pixel_threshold=result.threshold_pixel,
                     picture_px=result.frame_hwc.shape[0] * result.frame_hwc.shape[1],
                 ),
-                "peak": _finite(region.peak),
+                "peak": finite(region.peak),
             }
             for region in result.regions
         ],
@@ -67,11 +68,6 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "pose": None if result.pose is None else result.pose.facts(),
         **(NO_TRACE if result.trace is None else result.trace.facts()),
     }
-
-
-def _finite(value: float) -> float | None:
-    """JSON has no word for what is no number."""
-    return value if math.isfinite(value) else None
 
 
 def source_event(event: SourceEvent) -> dict[str, object]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.plain import finite
 from edgeseg.decision.doubt import Doubt
 from edgeseg.runtime.events.codes import (
     NO_INSPECTION,
@@ -146,8 +147,8 @@ class StationResult:
             "error_code": int(self.error),
             "reason": self.reason,
             "doubt": None if seen is None or seen.doubt is None else seen.doubt.kind.value,
-            "score": _finite(None if seen is None else seen.score),
-            "threshold": _finite(None if seen is None else seen.threshold),
+            "score": finite(None if seen is None else seen.score),
+            "threshold": finite(None if seen is None else seen.threshold),
             "region_count": 0 if seen is None else seen.region_count,
             "box": None if seen is None or seen.box_xywh is None else list(seen.box_xywh),
             "pose": None if seen is None or seen.pose is None else seen.pose.facts(),
@@ -158,11 +159,6 @@ class StationResult:
             "latency_ms": round(self.latency_ms, 3),
             **((None if seen is None else seen.trace) or NO_TRACE),
         }
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no word for NaN."""
-    return value if value is not None and abs(value) < float("inf") else None
 
 
 @dataclass(frozen=True, kw_only=True)

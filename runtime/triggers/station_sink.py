@@ -11,7 +11,7 @@ from edgeseg.runtime.station.records import Inspection, Job
 from edgeseg.runtime.station.station import Station
 
 
-def inspection_of(result: FrameResult, *, job: Job | None = None, frames: int = 1) -> Inspection:
+def inspection_of(result: FrameResult, *, job: Job | None = None) -> Inspection:
     """What a scored frame says, boxes in pixels of the captured frame."""
     largest = max(result.regions, key=lambda region: region.area_px, default=None)
     box = None
@@ -28,7 +28,6 @@ def inspection_of(result: FrameResult, *, job: Job | None = None, frames: int = 
         frame_index=result.frame_index,
         doubt=result.doubt,
         job=job,
-        frames=frames,
         trace=None if result.trace is None else result.trace.facts(),
         pose=result.pose,
     )

@@ -1,6 +1,5 @@
 """What the page remembers: scores over time, the last alarms and events, all bounded."""
 
-import math
 import queue
 import threading
 from collections import deque
@@ -8,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from edgeseg.base.plain import finite
 from edgeseg.decision.judgement import words_of
 from edgeseg.runtime.events.records import FrameResult
 from edgeseg.runtime.sinks.overlay import annotate_result
@@ -31,9 +31,7 @@ class ScoreHistory:
     def add(self, result: FrameResult) -> None:
         """Take one scored frame."""
         index = int(result.wall_s / BUCKET_S)
-        score: float | None = result.prediction.score
-        if score is None or not math.isfinite(score):
-            score = None
+        score = finite(result.prediction.score)
         bad = result.verdict != "good"
         last = self._buckets[-1] if self._buckets else None
         if last is not None and index <= last[0]:  # also when the wall clock was set back
@@ -50,25 +48,11 @@ class ScoreHistory:
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmCard:
-    """One alarm as the page lists it."""
+    """One alarm as the page lists it, and its picture, which has an address of its own."""
 
     number: int
-    wall_s: float
-    source: str
-    source_index: int
-    frame_index: int
-    score: float | None
-    threshold: float
-    verdict: str
-    oddness: str | None
-    reason: str  # why there is no verdict
-    region_count: int
+    summary: dict[str, object]
     jpeg: bytes
-
-    def summary(self) -> dict[str, object]:
-        """All but the picture, which has an address of its own."""
-        values = {key: value for key, value in vars(self).items() if key != "jpeg"}
-        return {**values, "picture": f"/alarms/{self.number}.jpg"}
 
 
 class AlarmHistory:
@@ -111,33 +95,34 @@ class AlarmHistory:
                 self._on_error("page", f"an alarm could not be drawn ({type(error).__name__})")
                 continue
             number += 1
-            self._cards.append(_card(number, result, jpeg))
+            self._cards.append(
+                AlarmCard(number=number, summary=_summary(number, result), jpeg=jpeg)
+            )
 
     def summaries(self) -> list[dict[str, object]]:
         """Newest first."""
-        return [card.summary() for card in reversed(list(self._cards))]
+        return [card.summary for card in reversed(list(self._cards))]
 
     def picture(self, number: int) -> bytes | None:
         """The JPEG of an alarm that is still kept."""
         return next((card.jpeg for card in list(self._cards) if card.number == number), None)
 
 
-def _card(number: int, result: FrameResult, jpeg: bytes) -> AlarmCard:
-    score = result.prediction.score
-    return AlarmCard(
-        number=number,
-        wall_s=result.wall_s,
-        source=result.source,
-        source_index=result.source_index,
-        frame_index=result.frame_index,
-        score=score if math.isfinite(score) else None,
-        threshold=result.threshold_score,
-        verdict=result.verdict,
-        oddness=words_of(result.p_value),
-        reason=result.reason,
-        region_count=result.region_count,
-        jpeg=jpeg,
-    )
+def _summary(number: int, result: FrameResult) -> dict[str, object]:
+    return {
+        "number": number,
+        "wall_s": result.wall_s,
+        "source": result.source,
+        "source_index": result.source_index,
+        "frame_index": result.frame_index,
+        "score": finite(result.prediction.score),
+        "threshold": result.threshold_score,
+        "verdict": result.verdict,
+        "oddness": words_of(result.p_value),
+        "reason": result.reason,  # why there is no verdict
+        "region_count": result.region_count,
+        "picture": f"/alarms/{number}.jpg",
+    }
 
 
 class EventHistory:

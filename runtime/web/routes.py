@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Literal, TypeVar
 
 from edgeseg.base.messages import Words
-from edgeseg.base.plain import Malformed, named_values, record
+from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.runtime.web.access import Role
 
 MAX_BODY = 4096
@@ -45,7 +45,7 @@ class Asked:
     def values(self, kind: type[Values], expected: str) -> Values:
         """The JSON object of the body as a record."""
         try:
-            return record(kind, named_values(self.body))
+            return record(kind, parse_object(self.body))
         except Malformed:
             raise Refused(HTTPStatus.BAD_REQUEST, f"expected {expected}") from None
 

@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
-from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.model.model_metadata import describe_model
 from edgeseg.modelfile import header as artefact_header

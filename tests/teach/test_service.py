@@ -12,7 +12,7 @@ from edgeseg.base import leftovers
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_json
 from edgeseg.base.leftovers import temporary_name
-from edgeseg.modelfile import versions as contract_versions
+from edgeseg.modelfile import transaction as contract_versions
 from edgeseg.runtime.recipes.approval import read_expected
 from edgeseg.runtime.recipes.recipe import read_recipe
 from edgeseg.teach import versions

