@@ -165,13 +165,13 @@ class Line:
 
     def facts(self) -> dict[str, object]:
         """Triggers and what they were answered with, for the report."""
-        words = self.station.words()
+        status = self.station.status()
         return {
             "trigger": self._options.trigger,
-            "triggers": words.triggers,
-            "results": words.results,
-            "missed": words.missed,
-            "late": words.late,
+            "triggers": status.triggers,
+            "results": status.results,
+            "missed": status.missed,
+            "late": status.late,
             "outcomes": dict(self.outcomes),
         }
 

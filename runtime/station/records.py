@@ -166,7 +166,7 @@ def _finite(value: float | None) -> float | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StationWords:
+class StationStatus:
     """The state at one moment, in the words of a PLC."""
 
     run_id: str  # changes with every start, so that no old result is taken for a new one

@@ -26,7 +26,7 @@ from edgeseg.runtime.station.records import (
     Inspection,
     Job,
     StationResult,
-    StationWords,
+    StationStatus,
     TriggerEvent,
     part_id_of,
 )
@@ -291,12 +291,12 @@ class Station:
             if result_id == self._result_id:
                 self._unread = False
 
-    def words(self) -> StationWords:
+    def status(self) -> StationStatus:
         """The state now."""
         with self._lock:
             refusal = self._refusal()
             ready, block = self._ready, self._ready.block()
-            return StationWords(
+            return StationStatus(
                 run_id=self.run_id,
                 state=self._state(),
                 online=ready.offline is None and ready.source is None,

@@ -152,7 +152,7 @@ class Rig:
     def __enter__(self) -> "Rig":
         self._thread.start()
         if self.live:
-            self.wait(lambda: self.station.words().online, "the camera to deliver")
+            self.wait(lambda: self.station.status().online, "the camera to deliver")
         return self
 
     def __exit__(

@@ -66,5 +66,5 @@ def inspect(rig: Rig) -> tuple[str, str]:
 
 def change(rig: Rig, key: int | str, name: str) -> None:
     assert rig.station.load_job(key)
-    rig.wait(lambda: not rig.station.words().job_loading, "the recipe")
-    assert rig.station.current_job.name == name, rig.station.words().reason
+    rig.wait(lambda: not rig.station.status().job_loading, "the recipe")
+    assert rig.station.current_job.name == name, rig.station.status().reason

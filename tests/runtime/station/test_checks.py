@@ -23,8 +23,8 @@ def seen(verdict: str = "good") -> Inspection:
 
 
 def answered(line: Station) -> tuple[Check, CheckAnswer, int]:
-    words = line.words()
-    return words.check, words.check_answer, words.checks
+    status = line.status()
+    return status.check, status.check_answer, status.checks
 
 
 @pytest.mark.parametrize(("outcome", "ready"), [(Check.PASSED, True), (Check.FAILED, False)])
@@ -39,10 +39,10 @@ def test_a_request_is_answered_once(outcome: Check, ready: bool) -> None:
     assert answered(line) == (Check.NONE, CheckAnswer.NONE, 0)
     assert line.check_now()
     assert answered(line) == (Check.RUNNING, CheckAnswer.RUNNING, 0)
-    assert not line.words().trigger_ready
+    assert not line.status().trigger_ready
     line.set_check(outcome)
     assert answered(line) == (outcome, CheckAnswer(int(outcome)), 1)
-    assert line.words().trigger_ready == ready
+    assert line.status().trigger_ready == ready
     line.set_check(Check.PASSED)  # of a changeover, which nobody asked for
     assert answered(line)[2] == 1
 
@@ -55,7 +55,7 @@ def test_a_refused_request_leaves_the_station_as_it_was() -> None:
     line.set_check(Check.PASSED)
     assert not line.check_now()
     assert answered(line) == (Check.PASSED, CheckAnswer.REFUSED, 2)
-    assert line.words().trigger_ready
+    assert line.status().trigger_ready
 
 
 BLOCKS: dict[ErrorCode, Callable[[Station], object]] = {
@@ -72,7 +72,7 @@ def test_a_frame_that_nobody_triggered_has_no_verdict_while_there_is_no_approved
     line, results = station()
     assert line.free(seen(), at_ns=1) is None
     BLOCKS[error](line)
-    assert line.words().unapproved
+    assert line.status().unapproved
     for verdict in ("good", "unsure", "defect"):
         refusal = line.free(seen(verdict), at_ns=1)
         assert refusal is not None
@@ -99,5 +99,5 @@ def test_a_camera_that_is_away_is_no_reason_not_to_trust_a_frame() -> None:
     line, _ = station()
     line.source_lost("unplugged")
     assert line.free(seen(), at_ns=1) is None
-    assert not line.words().unapproved
+    assert not line.status().unapproved
     assert called("good", None) == "good"
