@@ -81,7 +81,7 @@ def _measure(
     stated = ModelMetadata.from_json(made.metadata.to_json(), source=str(out))
     earlier = earlier_choice(out, note=ignore)  # whoever writes the file tells of it
     if earlier is not None:
-        stated = earlier.carried_to(stated, note=ignore)
+        stated = earlier.carry_to(stated, note=ignore)
     with trial.save(made.graph) as file:
         measured = measure_accuracy(file, stated, trial.artefact, labelled, note=trial.note)
     return made.with_accuracy(measured.rows), report | measured.report
@@ -99,7 +99,7 @@ def save_described(
     with replace_graph(graph, out) as (change, written):
         text = embedded_text(written)  # with the hash of the graph
         stated = ModelMetadata.from_json(text, source=str(out)) if text else metadata
-        stated = stated if earlier is None else earlier.carried_to(stated, note=note)
+        stated = stated if earlier is None else earlier.carry_to(stated, note=note)
         described = replace(stated, onnx_sha256=file_sha256(written))
         stage_sidecar(change, written.name, described)
     return described

@@ -14,7 +14,7 @@ from edgeseg.base.progress import Note
 from edgeseg.modelfile.file_reading import DISK
 from edgeseg.modelfile.signature import Statement, read_signature, vouched
 from edgeseg.modelfile.versions import replacing
-from edgeseg.runtime.backends.kept_choice import replaced_choice
+from edgeseg.runtime.backends.kept_choice import commands_to_choose_again
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.ran_versions import RanVersions
 from edgeseg.runtime.backends.session_options import SessionOptions
@@ -66,7 +66,7 @@ def _note_choice(recipe: Recipe, model: Path, note: Note) -> None:
     same = (before.threshold, before.ignored_here) == (after.threshold, after.ignored_here)
     if not before.history or same:
         return
-    again = replaced_choice(before, recipe.model, regions=None)
+    again = commands_to_choose_again(before, recipe.model, regions=None)
     note(
         f"{recipe.name}: threshold {before.threshold.score:.4f} and {len(before.ignored_here)} "
         f"ignored regions were chosen of the model before; the new one has "
