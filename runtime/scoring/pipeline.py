@@ -17,7 +17,7 @@ from edgeseg.base.errors import EdgesegError, RuntimeFailure
 from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
-from edgeseg.runtime.capture.frame_tap import FrameTap, settling
+from edgeseg.runtime.capture.frame_tap import FrameTap, settling_frames
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.reader import OpenCapture, Reader
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
@@ -98,7 +98,7 @@ class Pipeline:
         self.buffer = FrameBuffer(
             [spec.policy(config.policy) for spec in specs], queue_size=config.queue_size
         )
-        self.tap = FrameTap(intake(self.buffer), settle=settling(specs[0]))
+        self.tap = FrameTap(intake(self.buffer), settle=settling_frames(specs[0]))
         self.readers = [
             Reader(
                 spec,
