@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.progress import Note
@@ -23,7 +22,7 @@ from edgeseg.runtime.run.notify import Notifier
 from edgeseg.runtime.run.product import RecipeChanges, opened_product
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
-from edgeseg.runtime.scoring.report import build_report, report_text, write_report
+from edgeseg.runtime.scoring.report import RunReport, build_report, report_text, write_report
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.settings.options import StreamOptions
 from edgeseg.runtime.settings.sink_kinds import StreamRun, attach_sinks
@@ -113,7 +112,7 @@ def run_stream(
             raise failure
 
 
-def _report(run: StreamRun, line: Line, failure: EdgesegError | None) -> dict[str, Any]:
+def _report(run: StreamRun, line: Line, failure: EdgesegError | None) -> RunReport:
     """What the run measured; the event log ends with it."""
     drift, log = run.sink(DriftSink), run.sink(EventLog)
     report = build_report(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from edgeseg.runtime.events.codes import Check, CheckAnswer, ErrorCode, VerdictCode
-from edgeseg.runtime.scoring.verdict import called
+from edgeseg.runtime.scoring.verdict import frame_verdict
 from edgeseg.runtime.station.records import Inspection, Job, StationResult
 from edgeseg.runtime.station.station import Station
 
@@ -76,7 +76,7 @@ def test_a_frame_that_nobody_triggered_has_no_verdict_while_there_is_no_approved
     for verdict in ("good", "unsure", "defect"):
         refusal = line.free(seen(verdict), at_ns=1)
         assert refusal is not None
-        assert called(verdict, refusal) == "no_inspection"
+        assert frame_verdict(verdict, refusal) == "no_inspection"
         assert (results[-1].error, results[-1].reason) == refusal
         assert (results[-1].code, refusal[0]) == (VerdictCode.NO_INSPECTION, error)
 
@@ -100,4 +100,4 @@ def test_a_camera_that_is_away_is_no_reason_not_to_trust_a_frame() -> None:
     line.source_lost("unplugged")
     assert line.free(seen(), at_ns=1) is None
     assert not line.status().unapproved
-    assert called("good", None) == "good"
+    assert frame_verdict("good", None) == "good"
