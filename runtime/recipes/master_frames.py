@@ -1,4 +1,4 @@
-"""Frames of a master part from a camera, outside of a stream."""
+"""Take frames of a master part from a camera, outside of a stream."""
 
 import time
 
@@ -14,7 +14,7 @@ _OPEN_S = 10.0
 
 
 def grab_frames(source: str, count: int) -> list[NDArray[np.uint8]]:
-    """So many frames, RGB; those that cannot be decoded do not count."""
+    """Take `count` RGB frames; unreadable frames do not count."""
     spec = parse_source(source)
     capture = open_capture(spec, wait=_slept, timeout_s=_OPEN_S)
     frames: list[NDArray[np.uint8]] = []

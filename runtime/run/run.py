@@ -1,4 +1,4 @@
-"""From options to a running stream, and its report.
+"""Run a stream from its options, and report on it.
 
 options -> a session of the model or recipe (product, backends) and the sources (capture)
 session, sources -> Pipeline: the loop that scores frames (scoring)
@@ -19,7 +19,7 @@ from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_sour
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.run.line import Line, source_texts
 from edgeseg.runtime.run.notify import Notifier
-from edgeseg.runtime.run.product import RecipeChanges, opened_product
+from edgeseg.runtime.run.product import RecipeChanges, open_product
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.scoring.report import RunReport, build_report, report_text, write_report
@@ -31,8 +31,8 @@ from edgeseg.runtime.sinks.event_log import EventLog
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenedStream:
-    """What is ready to run: enter `line` and `changes`, then run the pipeline."""
+class OpenStream:
+    """A stream that is ready to run: enter `line` and `changes`, then run the pipeline."""
 
     run: StreamRun
     line: Line
@@ -40,13 +40,13 @@ class OpenedStream:
 
 
 @contextmanager
-def opened_stream(
+def open_stream(
     options: StreamOptions,
     *,
     stop: threading.Event,
     note: Note,
     opener: OpenCapture = open_capture,
-) -> Iterator[OpenedStream]:
+) -> Iterator[OpenStream]:
     """Put a stream together, for the command and for the station of a taught project."""
     specs = [
         parse_source(
@@ -58,13 +58,13 @@ def opened_stream(
         )
         for text in source_texts(options)
     ]
-    with opened_product(options, note=note) as product:
+    with open_product(options, note=note) as product:
         faults = Faults(note)
         line = Line(options, specs, faults=faults, note=note)
         pipeline = Pipeline(
             product.session,
             specs,
-            config=triggered_config(options, specs, product.scorer),
+            config=config_for_trigger(options, specs, product.scorer),
             faults=faults,
             stop=stop,
             note=note,
@@ -89,14 +89,14 @@ def opened_stream(
         except EdgesegError:
             pipeline.close_sinks()  # of the ones that were made before the mistake
             raise
-        yield OpenedStream(run=run, line=line, changes=RecipeChanges(product, run, line))
+        yield OpenStream(run=run, line=line, changes=RecipeChanges(product, run, line))
 
 
 def run_stream(
     options: StreamOptions, *, stop: threading.Event, note: Note, print_report: Note
 ) -> None:
     """Run until the end, then print and write the report; a failure is raised after that."""
-    with opened_stream(options, stop=stop, note=note) as stream:
+    with open_stream(options, stop=stop, note=note) as stream:
         pipeline, failure = stream.run.pipeline, None
         try:
             with stream.line, stream.changes, Notifier(pipeline):
@@ -113,7 +113,7 @@ def run_stream(
 
 
 def _report(run: StreamRun, line: Line, failure: EdgesegError | None) -> RunReport:
-    """What the run measured; the event log ends with it."""
+    """Build the report; the event log ends with it."""
     drift, log = run.sink(DriftSink), run.sink(EventLog)
     report = build_report(
         run.pipeline.snapshot(),
@@ -127,10 +127,10 @@ def _report(run: StreamRun, line: Line, failure: EdgesegError | None) -> RunRepo
     return report
 
 
-def triggered_config(
+def config_for_trigger(
     options: StreamOptions, specs: Sequence[SourceSpec], scorer: ScorerConfig
 ) -> PipelineConfig:
-    """With a trigger, a part's frame waits its turn, and a file waits for the model."""
+    """Set the policy for a trigger: a part's frame waits its turn, a file waits for the model."""
     config = pipeline_config(options, scorer)
     if options.trigger == FREE:
         return config
@@ -138,7 +138,7 @@ def triggered_config(
 
 
 def pipeline_config(options: StreamOptions, scorer: ScorerConfig) -> PipelineConfig:
-    """The part of the options that the loop needs, parsed."""
+    """Parse the options of the scoring loop."""
     return PipelineConfig(
         scorer=scorer,
         policy=options.policy,

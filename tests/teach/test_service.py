@@ -13,7 +13,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_json
 from edgeseg.base.leftovers import temporary_name
 from edgeseg.modelfile import versions as contract_versions
-from edgeseg.runtime.recipes.approval import read_expected
+from edgeseg.runtime.recipes.approval import read_approval
 from edgeseg.runtime.recipes.recipe import read_recipe
 from edgeseg.teach import versions
 from edgeseg.teach.alarms import Alarm
@@ -178,7 +178,7 @@ def reopened(service):
     recipe = service.project.recipe
     assert again._versions.is_installed()
     assert not [path.name for path in recipe.rglob(".*")]
-    return read_expected(read_recipe(recipe))
+    return read_approval(read_recipe(recipe))
 
 
 def test_a_model_that_took_over_has_its_own_approval_wherever_it_was_killed(taught, monkeypatch):
@@ -229,7 +229,7 @@ def test_before_the_model_takes_over_the_old_golden_pictures_stand(taught, monke
     assert list((copy / "recipes/line3").glob(".next*"))
     again = versions.Versions(Project.opened(copy))
     again.check()
-    assert read_expected(read_recipe(copy / "recipes/line3")).threshold == 138
+    assert read_approval(read_recipe(copy / "recipes/line3")).threshold == 138
     again.install()
     again.check()
 

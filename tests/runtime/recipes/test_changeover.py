@@ -16,7 +16,7 @@ from edgeseg.modelfile.signing_keys import make_keys
 from edgeseg.runtime.adapters.modbus_map import CONTROL, JOB_LOAD, Control
 from edgeseg.runtime.events.codes import Check, ErrorCode
 from edgeseg.runtime.recipes import model_watch
-from edgeseg.runtime.recipes.approval import read_expected
+from edgeseg.runtime.recipes.approval import read_approval
 from edgeseg.runtime.recipes.check_record import records_of
 from edgeseg.runtime.recipes.install import roll_back
 from edgeseg.runtime.recipes.open_judge import check_recipe
@@ -278,12 +278,12 @@ def test_a_replaced_model_is_proven_swapped_in_and_can_be_rolled_back(folder: Pa
         put_model(high, replacement(folder, 190.0))
         assert swapped(rig)
         assert inspect(rig) == ("high", "defect")
-        assert read_expected(high).model_sha256 == file_sha256(high.model) != before
+        assert read_approval(high).model_sha256 == file_sha256(high.model) != before
         assert len(versions_of(high)) == 2
         roll_back(high)
         assert swapped(rig)
         assert inspect(rig) == ("high", "good")
-        assert read_expected(high).model_sha256 == before
+        assert read_approval(high).model_sha256 == before
         assert not swapped(rig)
     assert kinds(rig).count("model_swapped") == 2
 
@@ -294,7 +294,7 @@ def test_the_approval_is_of_the_model_that_the_next_start_runs(
 ) -> None:
     """Killed while it is swapped in, the new one on the disk; where it is refused, the old one."""
     high = RecipeStore(folder=folder).find("high")
-    before = read_expected(high)
+    before = read_approval(high)
 
     def swap(*_: object, **__: object) -> None:
         raise end("at the swap")
@@ -306,14 +306,14 @@ def test_the_approval_is_of_the_model_that_the_next_start_runs(
         if end is UsageError:
             assert not swapped(rig)
             assert not swapped(rig), "refused once: these files"
-            assert read_expected(high) == before
+            assert read_approval(high) == before
         else:
             with pytest.raises(end):
                 swapped(rig)
     if end is UsageError:
         assert kinds(rig).count("model_refused") == 1
         return
-    assert read_expected(high).model_sha256 == file_sha256(high.model)
+    assert read_approval(high).model_sha256 == file_sha256(high.model)
     assert check_recipe(high, CPU, note=ignore).passed
 
 
