@@ -77,7 +77,7 @@ def test_the_line_finds_a_driver_that_is_not_believed(monkeypatch: pytest.Monkey
 def test_the_line_finds_a_frozen_camera(monkeypatch: pytest.MonkeyPatch) -> None:
     frozen = Troubles(frozen=0.01)
     assert wrong("V4L2", frozen) == 0
-    monkeypatch.setattr(Repeats, "seen", lambda repeats, image_hwc: False)
+    monkeypatch.setattr(Repeats, "is_repeat", lambda repeats, image_hwc: False)
     assert wrong("V4L2", frozen) > 5
 
 
