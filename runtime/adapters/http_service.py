@@ -11,7 +11,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
 
 from edgeseg.base.plain import parse_json
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
@@ -174,7 +173,7 @@ def routes_of(service: HttpService) -> tuple[Route, ...]:
     )
 
 
-def _values(request: Request) -> dict[str, Any]:
+def _values(request: Request) -> dict[str, object]:
     """Parse the JSON object of the body; no body is an empty object, unknown keys are ignored."""
     try:
         values = parse_json(request.body or b"{}")

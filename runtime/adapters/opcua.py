@@ -26,6 +26,8 @@ from edgeseg.runtime.events.codes import State
 from edgeseg.runtime.station.records import StationResult, StationStatus, TriggerEvent, job_key
 from edgeseg.runtime.station.station import Station
 
+OpcUaNodes = dict[str, Any]  # by name; asyncua has no types
+
 NAMESPACE = "urn:edgeseg:station"
 QUEUED = 1000
 KEPT = 1000  # results that may still be asked for by their id
@@ -165,7 +167,7 @@ class OpcUaAdapter:
                 for task in tasks:
                     task.cancel()
 
-    async def _add_states(self, system: Any, space: int) -> dict[str, Any]:
+    async def _add_states(self, system: Any, space: int) -> OpcUaNodes:
         from asyncua import ua
 
         nodes = {}
@@ -187,7 +189,7 @@ class OpcUaAdapter:
             nodes[name] = await system.add_variable(space, name, value, kind)
         return nodes
 
-    async def _add_results(self, system: Any, space: int) -> dict[str, Any]:
+    async def _add_results(self, system: Any, space: int) -> OpcUaNodes:
         from asyncua import ua
         from asyncua.common.methods import uamethod
 
@@ -260,7 +262,7 @@ class OpcUaAdapter:
             self._on_error(self.name, str(reused))
             return 0, REFUSED
 
-    async def _write_states(self, nodes: dict[str, Any]) -> None:
+    async def _write_states(self, nodes: OpcUaNodes) -> None:
         from asyncua import ua
 
         last: dict[str, object] = {}
@@ -287,7 +289,7 @@ class OpcUaAdapter:
             except asyncio.TimeoutError:
                 continue
 
-    async def _write_results(self, nodes: dict[str, Any]) -> None:
+    async def _write_results(self, nodes: OpcUaNodes) -> None:
         from asyncua import ua
 
         while not (self._over.is_set() and self._waiting.empty()):

@@ -270,7 +270,7 @@ class Changeover:
             self._asked.set()
         else:
             self._announce(recipe, record)
-        station.job_loaded(self._job(recipe))
+        station.set_job(self._job(recipe))
 
     def _fail(self, recipe: Recipe, reason: str) -> None:
         self._around.note(f"recipe {recipe.name}: not loaded, {reason}")
@@ -278,7 +278,7 @@ class Changeover:
         with self._lock:
             if self._wanted is recipe:
                 self._wanted = None
-                self._around.station.job_failed(f"recipe {recipe.name}: {reason}")
+                self._around.station.fail_job(f"recipe {recipe.name}: {reason}")
 
     def _wait_for_answers(self) -> float:
         """Wait until triggers for the recipe before have their results, or their time-out."""

@@ -3,7 +3,6 @@
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from edgeseg.base.files import write_json
 from edgeseg.base.plain import Malformed, named_values, read_bounded
@@ -83,7 +82,7 @@ class CheckRecord:
         more = len(self.problems) - 1
         return self.problems[0] + (f", and {more} more" if more else "")
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {"confidence": CONFIDENCE, **asdict(self)}
 

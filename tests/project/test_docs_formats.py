@@ -174,7 +174,7 @@ def test_event_of_a_result() -> None:
 
 
 def test_event_of_a_mended_log() -> None:
-    assert_documented("Event log_mended", event_log.mended_event(17))
+    assert_documented("Event log_mended", event_log.repair_event(17))
 
 
 def test_event_of_drift() -> None:

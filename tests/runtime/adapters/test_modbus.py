@@ -204,7 +204,7 @@ def test_jobs_are_loaded_by_number_and_an_unknown_one_is_an_error() -> None:
 
     def load(key: int | str) -> bool:
         if key in jobs:
-            desk.station.job_loaded(jobs[int(key)])
+            desk.station.set_job(jobs[int(key)])
         return key in jobs
 
     desk.station.attach_jobs(load)

@@ -121,7 +121,7 @@ def test_options_reach_the_source() -> None:
 def online() -> tuple[Station, FrameBuffer]:
     station = Station()
     station.start()
-    station.source_back()
+    station.restore_source()
     return station, FrameBuffer(["queue"], queue_size=8)
 
 

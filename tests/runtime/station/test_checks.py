@@ -87,7 +87,7 @@ def test_a_trigger_under_way_is_still_for_its_recipe_unless_a_check_fails() -> N
     line.hold_for_job()
     assert line.complete(event.trigger_id, seen()) is None
     assert results[-1].code == VerdictCode.GOOD
-    line.job_loaded(Job())
+    line.set_job(Job())
     event = line.trigger(origin="test", acquired=True)
     line.set_check(Check.FAILED)
     refusal = (ErrorCode.CHECK_FAILED, "the golden check failed")
@@ -97,7 +97,7 @@ def test_a_trigger_under_way_is_still_for_its_recipe_unless_a_check_fails() -> N
 
 def test_a_camera_that_is_away_is_no_reason_not_to_trust_a_frame() -> None:
     line, _ = station()
-    line.source_lost("unplugged")
+    line.lose_source("unplugged")
     assert line.free(seen(), at_ns=1) is None
     assert not line.status().unapproved
     assert frame_verdict("good", None) == "good"

@@ -98,7 +98,7 @@ def test_trigger_ready_is_off_until_the_frame_is_there_and_while_all_places_are_
 
 def test_free_running_frames_are_results_too_and_need_no_place() -> None:
     line, clock, results = station()
-    line.source_lost("the last frame before it is still scored")
+    line.lose_source("the last frame before it is still scored")
     line.free(seen("defect"), at_ns=clock())
     line.load_job(5)
     line.free(seen(), at_ns=clock())
@@ -138,7 +138,7 @@ def test_a_verdict_without_a_frame_counts_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("prepare", "error", "ready_again"),
     [
-        (lambda s: s.source_lost("unplugged"), ErrorCode.SOURCE_LOST, lambda s: s.source_back()),
+        (lambda s: s.lose_source("unplugged"), ErrorCode.SOURCE_LOST, lambda s: s.restore_source()),
         (lambda s: s.stop(ErrorCode.CRASHED, "x"), ErrorCode.CRASHED, lambda s: s.start()),
         (lambda s: s.stop(), ErrorCode.STOPPED, lambda s: s.start()),
         (lambda s: s.load_job(7), ErrorCode.UNKNOWN_JOB, lambda s: s.load_job(0)),
@@ -174,7 +174,7 @@ def test_a_lost_camera_answers_those_that_wait_and_lets_the_one_in_work_end() ->
     first = line.trigger(origin="test")
     line.acquire(grabbed_ns=clock())
     line.trigger(origin="test")
-    line.source_lost("unplugged")
+    line.lose_source("unplugged")
     assert line.status().state == State.OFFLINE
     line.complete(first.trigger_id, seen())
     assert [r.error for r in results] == [ErrorCode.NONE, ErrorCode.SOURCE_LOST]
@@ -188,7 +188,7 @@ def test_jobs_are_loaded_by_who_was_attached() -> None:
     assert line.status().job_loading
     assert line.status().error == ErrorCode.JOB_LOADING
     line.trigger(origin="test")
-    line.job_loaded(Job(number=3, name="bottle"))
+    line.set_job(Job(number=3, name="bottle"))
     assert line.current_job.name == "bottle"
     event = line.trigger(origin="test")
     assert event.job == Job(number=3, name="bottle")
@@ -331,11 +331,11 @@ class Plant:
             self.clock.now_ns += 1_100_000_000 if op == "wait long" else 300_000_000
             line.tick()
         changes = {
-            "lost": lambda: line.source_lost("gone"),
+            "lost": lambda: line.lose_source("gone"),
             "back": line.source_back,
             "job 1": lambda: line.load_job(1),
             "job 9": lambda: line.load_job(9),
-            "loaded": lambda: line.job_loaded(Job(number=1)),
+            "loaded": lambda: line.set_job(Job(number=1)),
             "check runs": lambda: line.set_check(Check.RUNNING),
             "check fails": lambda: line.set_check(Check.FAILED),
             "check passes": lambda: line.set_check(Check.PASSED),

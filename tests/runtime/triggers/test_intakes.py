@@ -233,7 +233,7 @@ def test_what_is_under_way_is_answered_while_the_other_sinks_still_listen() -> N
         station.events.subscribe(StationResult, results.append, name="test")
         sink = StationSink(station, sources=1, jobs={})
         station.start()
-        station.source_back()
+        station.restore_source()
         station.trigger(origin="test")
         with contextlib.suppress(RuntimeFailure, ValueError):
             try:
