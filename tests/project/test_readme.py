@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgeseg.cli.group import COMMANDS
+from tests.support import HANGS_S
 from tests.support.commands import succeed
 from tests.support.documents import REPO, blocks, parse_command, text_of
 
@@ -136,7 +137,7 @@ def test_python_runs(workplace):
         cwd=workplace,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS_S,
     )
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
