@@ -209,7 +209,7 @@ def ancestors(proto: ModelProto, tensor: str) -> list[NodeProto]:
 
 
 def initializers(proto: ModelProto) -> dict[str, TensorProto]:
-    """The graph's constants by name."""
+    """Return the graph's constants by name."""
     return {tensor.name: tensor for tensor in proto.graph.initializer}
 
 

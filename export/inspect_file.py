@@ -11,7 +11,7 @@ from edgeseg.base.files import file_sha256
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.seal import hash_state
 from edgeseg.runtime.backends.model_file import file_metadata, plan_metadata
-from edgeseg.runtime.backends.onnx_properties import embedded_text
+from edgeseg.runtime.backends.onnx_properties import property_text
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
@@ -29,7 +29,7 @@ def describe(path: Path) -> Facts:
 
 
 def _describe_onnx(path: Path) -> Facts:
-    ours = embedded_text(path) is not None
+    ours = property_text(path) is not None
     metadata = file_metadata(path) if ours else None  # compares hashes before onnx parses it
     proto = _load(path)
     weights = path.with_name(f"{path.name}.data")  # of a graph over 2 GB
@@ -94,7 +94,7 @@ def _graph_facts(proto: "ModelProto", path: Path) -> Facts:
 
 
 def _name(text: str | bytes) -> str:
-    """Return the name as text; protobuf gives bytes for a name that is not UTF-8."""
+    """Return the name, or raise ValueError: protobuf gives bytes for one that is not UTF-8."""
     if not isinstance(text, str):
         raise ValueError(f"the name {text!r} is not UTF-8")
     return text

@@ -23,7 +23,7 @@ from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import EXACT, precision_spec
 from edgeseg.runtime.backends.kept_choice import earlier_choice
 from edgeseg.runtime.backends.model_file import stage_sidecar
-from edgeseg.runtime.backends.onnx_properties import embedded_text
+from edgeseg.runtime.backends.onnx_properties import property_text
 from edgeseg.runtime.backends.openvino_session import check_installed
 from edgeseg.runtime.backends.session_options import AUTO
 
@@ -97,7 +97,7 @@ def save_described(
     """
     earlier = earlier_choice(out, note=note)
     with replace_graph(graph, out) as (change, written):
-        text = embedded_text(written)  # with the hash of the graph
+        text = property_text(written)  # with the hash of the graph
         stated = ModelMetadata.from_json(text, source=str(out)) if text else metadata
         stated = stated if earlier is None else earlier.carry_to(stated, note=note)
         described = replace(stated, onnx_sha256=file_sha256(written))

@@ -192,7 +192,7 @@ def quantise_form(proto: ModelProto, *, largest: float | NDArray[np.float32]) ->
 
     `largest` is the highest absolute value of the centred embedding on good images, for each block
     or for all; the range of the int8 activations is twice that, so that a defect does not saturate
-    at once. A quiet block beside a lively one keeps its digits by a scale of its own.
+    at once. Each block has its own scale, so that a block of small values keeps its digits.
     """
     form = quadratic_form(proto)
     constants = initializers(proto)

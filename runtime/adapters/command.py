@@ -40,7 +40,7 @@ def parse_commands(texts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 
 class CommandAdapter:
-    """Runs one program at a time, in a thread of its own."""
+    """An adapter that runs one program at a time, in its own thread."""
 
     name = "command"
 

@@ -29,7 +29,7 @@ _EXPECTED = '{"part_id": "...", "request": "...", "sent": SECONDS}, or {"job": 3
 
 
 class HttpService:
-    """Serves from construction until close."""
+    """A service for programs, from construction until close."""
 
     name = "http"
 

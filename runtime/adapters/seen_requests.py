@@ -25,7 +25,7 @@ class RequestReused(RuntimeFailure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Seen:
+class _SeenRequest:
     trigger_id: int
     part_id: str
     job: Job
@@ -37,7 +37,7 @@ class SeenRequests:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
-        self._seen: OrderedDict[str, _Seen] = OrderedDict()  # the oldest first
+        self._seen: OrderedDict[str, _SeenRequest] = OrderedDict()  # the oldest first
 
     def once(
         self, request: str, trigger: Callable[[], TriggerEvent], *, part_id: str, job: Job
@@ -53,7 +53,7 @@ class SeenRequests:
             seen, part_id = self._seen.get(request), part_id_of(part_id)
             if seen is None:
                 event = trigger()
-                self._seen[request] = _Seen(
+                self._seen[request] = _SeenRequest(
                     trigger_id=event.trigger_id, part_id=part_id, job=job, at_s=self._clock()
                 )
                 return event.trigger_id, True

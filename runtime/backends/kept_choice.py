@@ -15,7 +15,7 @@ from edgeseg.base.files import write_json
 from edgeseg.base.progress import Note
 from edgeseg.modelfile.metadata import Decision, ModelMetadata
 from edgeseg.runtime.backends.model_file import file_metadata
-from edgeseg.runtime.backends.onnx_properties import embedded_text
+from edgeseg.runtime.backends.onnx_properties import property_text
 
 # What a choice rests on. Batch and outputs may differ: the same frame has the same score.
 _BASIS = (
@@ -78,7 +78,7 @@ def earlier_choice(model: Path, *, note: Note) -> EarlierFile | None:
         return None
     try:
         chosen = file_metadata(model)
-        text = embedded_text(model)
+        text = property_text(model)
         if not chosen.history or text is None:
             return None
         made = ModelMetadata.from_json(text, source=str(model))

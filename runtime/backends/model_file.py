@@ -15,7 +15,7 @@ from edgeseg.modelfile.metadata import (
 )
 from edgeseg.modelfile.versions import Change, newest
 from edgeseg.runtime.backends.onnx_constants import check_constants
-from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
+from edgeseg.runtime.backends.onnx_properties import graph_sha256, property_text
 
 
 class BackendUnavailable(RuntimeFailure):
@@ -89,7 +89,7 @@ def _onnx_metadata(model: Path, files: Files) -> ModelMetadata:
     expected = None if sidecar is None else sidecar.onnx_sha256
     if expected is not None:
         _compare(model, expected, files)
-    embedded = embedded_text(model, files=files)
+    embedded = property_text(model, files=files)
     if embedded is None:
         raise RuntimeFailure(
             f"{model}: no edgeseg metadata inside, so its size, channels and threshold are "

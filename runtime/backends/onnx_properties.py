@@ -32,7 +32,7 @@ class Field(NamedTuple):
     has_bytes: bool
 
 
-def embedded_text(model: Path, *, key: str = KEY, files: Files = DISK) -> str | None:
+def property_text(model: Path, *, key: str = KEY, files: Files = DISK) -> str | None:
     """Read the metadata that `edgeseg export` wrote; None for a graph of another program."""
     try:
         with files.open(model) as file:

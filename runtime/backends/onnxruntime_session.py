@@ -70,7 +70,7 @@ def open_onnxruntime(
     return session
 
 
-def embedded_metadata(session: Any) -> str | None:
+def metadata_text(session: Any) -> str | None:
     """Return our metadata inside the graph of an open session; foreign graphs have none."""
     text: str | None = session.get_modelmeta().custom_metadata_map.get(KEY)
     return text

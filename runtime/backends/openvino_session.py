@@ -56,7 +56,7 @@ def compile_openvino(graph: Any, options: SessionOptions, *, model: Path) -> Any
         raise _cannot_load(model, error) from None
 
 
-def embedded_metadata(graph: Any) -> str | None:
+def metadata_text(graph: Any) -> str | None:
     """Return our metadata inside a graph; foreign graphs have none."""
     place = ["framework", KEY]  # where OpenVINO keeps the properties of an ONNX file
     return str(graph.get_rt_info(place).value) if graph.has_rt_info(place) else None
@@ -103,7 +103,7 @@ def check_installed() -> None:
 
 
 def _precision(graph: Any, model: Path) -> Precision:
-    text = embedded_metadata(graph)
+    text = metadata_text(graph)
     name = EXACT if text is None else ModelMetadata.from_json(text, source=str(model)).precision
     if name not in PRECISIONS:
         raise RuntimeFailure(

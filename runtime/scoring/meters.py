@@ -61,7 +61,7 @@ class Histogram:
 
 
 def _percentiles_ns(counts: list[int], count: int, quantiles: tuple[float, ...]) -> list[float]:
-    """Return nearest-rank percentiles: the smallest value that this share does not exceed."""
+    """Return nearest ranks: the smallest value with at least that share of counts up to it."""
     ranks = [max(1, -int(-quantile * count // 1)) for quantile in quantiles]
     percentiles: list[float] = []
     below = 0

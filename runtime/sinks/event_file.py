@@ -70,7 +70,7 @@ class EventFile:
         self.cut_bytes = self._lines.cut_bytes  # of a line that an earlier run did not finish
         tracked = rotation.wanted or chained
         self._size = Path(path).stat().st_size if tracked else 0
-        self._begun_s = _begun_s(Path(path), clock_s()) if rotation.wanted else 0.0
+        self._begun_s = _first_line_s(Path(path), clock_s()) if rotation.wanted else 0.0
         self._chain: Chain | None = None
         if chained:
             try:
@@ -143,7 +143,7 @@ def _next_part(log: Path) -> Path:
     return log.with_name(f"{log.stem}.{max(numbers, default=0) + 1:06d}{log.suffix}")
 
 
-def _begun_s(log: Path, now_s: float) -> float:
+def _first_line_s(log: Path, now_s: float) -> float:
     """Return the time of the file's first line."""
     with log.open("rb") as file:
         first = file.readline()

@@ -172,7 +172,7 @@ class VideoFile:
             self.close()
 
     def close(self) -> None:
-        """Complete the file and give it its name, if it shows anything: an earlier one might."""
+        """Complete the file and name it; an empty one does not replace an earlier video."""
         with self._stack:
             if self._writer is not None:
                 self._writer.release()
