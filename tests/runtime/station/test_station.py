@@ -332,7 +332,7 @@ class Plant:
             line.tick()
         changes = {
             "lost": lambda: line.lose_source("gone"),
-            "back": line.source_back,
+            "back": line.restore_source,
             "job 1": lambda: line.load_job(1),
             "job 9": lambda: line.load_job(9),
             "loaded": lambda: line.set_job(Job(number=1)),
