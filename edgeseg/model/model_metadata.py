@@ -33,7 +33,7 @@ def describe_model(
 ) -> ModelMetadata:
     """All that the runtime needs beside the graph."""
     calibration, config, good = artefact.calibration, artefact.config, artefact.calibration.good
-    camera = artefact.data.get("camera_hw")  # files of earlier versions lack it
+    camera = artefact.data.get("camera_hw")  # absent after a fit on arrays
     return ModelMetadata(
         name=str(artefact.data["name"]),
         input=InputFormat(

@@ -14,7 +14,6 @@ from edgeseg.modelfile.metadata import (
     ModelMetadata,
 )
 from edgeseg.modelfile.versions import Change, newest
-from edgeseg.runtime.backends.onnx_constants import check_constants
 from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
 
 
@@ -100,8 +99,6 @@ def _onnx_metadata(model: Path, files: Files) -> ModelMetadata:
         _compare_graph(model, metadata, files)
         _check_alone(model, metadata)
     _compare_data(model, metadata, files)
-    if not metadata.sealed:
-        check_constants(model, files=files)
     return metadata if sidecar is None or expected is None else metadata.decided(sidecar)
 
 
@@ -165,11 +162,9 @@ def _check_alone(model: Path, metadata: ModelMetadata) -> None:
 def _compare_graph(model: Path, metadata: ModelMetadata, files: Files) -> None:
     """A graph alone is compared with the hash that its own metadata have of all the rest."""
     if metadata.graph_sha256 is None:
-        if metadata.sealed:
-            raise RuntimeFailure(
-                f"{model}: neither its metadata nor a sidecar has its hash; export it again"
-            )
-        return
+        raise RuntimeFailure(
+            f"{model}: neither its metadata nor a sidecar has its hash; export it again"
+        )
     try:
         with files.open(model) as file:
             found = graph_sha256(file)

@@ -3,3 +3,4 @@
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
+KEPT = REPO / "tests" / "kept" / "0.2.0"  # files that every later version must read

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from edgeseg.decision.operating_point import guarantee
-from edgeseg.decision.thresholds import Thresholds
+from edgeseg.decision.score_origin import OriginKind, ScoreOrigin
 from edgeseg.teach.page_files import service_sentences
 from edgeseg.teach.said import recognised, told
 from tests.support import REPO
+from tests.support.thresholds import made_up_thresholds
 
 TABLE = service_sentences()
 SPEAKERS = (
@@ -149,10 +150,10 @@ def test_a_sentence_within_a_sentence_is_known_too() -> None:
     assert said["values"] == {"word": {"key": "word_good", "values": {}}, "n": "2"}
 
 
-@pytest.mark.parametrize("method", ["split-conformal", "cross-conformal; chosen", "resubstituted"])
-def test_what_is_known_of_a_promise_has_a_key(method: str) -> None:
-    chosen = Thresholds(score=1, pixel=1, false_alarm_rate=0.02, method=method)
-    assert recognised(guarantee(chosen)) is not None
+@pytest.mark.parametrize("kind", ["split", "cross", "fitted"])
+def test_what_is_known_of_a_promise_has_a_key(kind: OriginKind) -> None:
+    chosen = made_up_thresholds(1, origin=ScoreOrigin(kind=kind))
+    assert recognised(str(guarantee(chosen))) is not None
 
 
 @pytest.mark.parametrize(
@@ -165,8 +166,7 @@ def test_what_is_known_of_a_promise_has_a_key(method: str) -> None:
     ],
 )
 def test_what_near_copies_leave_of_a_promise_has_a_key(facts: dict[str, Any]) -> None:
-    base = {"score": 1.0, "pixel": 1.0, "false_alarm_rate": 0.02, "method": "split-conformal"}
-    words = guarantee(Thresholds(**(base | facts)))
+    words = str(guarantee(made_up_thresholds(1.0, **facts)))
     assert recognised(words) is not None
     said = recognised(f"{words}; one fit in ten alarms at 4.6 % or more")
     assert said is not None
