@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 Item = TypeVar("Item")
 
 PATIENCE_SECONDS = 2.0
+clock_s = time.monotonic  # which a test replaces here alone, and not for other threads
 Note = Callable[[str], None]  # takes a line about what is going on; `print` will do
 
 
@@ -31,16 +32,16 @@ def silent(items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
 def bar(items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
     """A bar on a terminal, one line at the start and the end elsewhere."""
     terminal = sys.stderr.isatty()
-    started = shown = time.monotonic()
+    started = shown = clock_s()
     announced = False
     for done, item in enumerate(items):
-        now = time.monotonic()
+        now = clock_s()
         if now - started > PATIENCE_SECONDS and (not announced or (terminal and now - shown > 0.2)):
             _show(label, done, length, now - started, terminal=terminal)
             announced, shown = True, now
         yield item
     if announced:
-        seconds = time.monotonic() - started
+        seconds = clock_s() - started
         end = "\r\x1b[K" if terminal else ""
         print(f"{end}{label}: {length} of {length}, {seconds:.1f} s", file=sys.stderr)
 

@@ -76,7 +76,7 @@ def spread_table(
     counts: Sequence[int] = (10, 20, 49, 100, 200, 500),
     rates: Sequence[float] = (0.01, 0.02, 0.05, 0.1),
 ) -> list[list[str]]:
-    """What is promised and what one fit in ten reaches, by the number of parts: docs/method.md."""
+    """What is promised and what one fit in ten reaches, by parts; docs/decisions.md shows it."""
     head = ["different parts", *(f"asked for {percent(rate)}" for rate in rates)]
     rows = [[str(count), *(_spread_cell(count, rate) for rate in rates)] for count in counts]
     return [head, *rows]

@@ -50,7 +50,7 @@ class BackboneSpec:
     mean: tuple[float, float, float] = IMAGENET_MEAN  # of RGB in 0..1
     std: tuple[float, float, float] = IMAGENET_STD
     # First convolutions that int8 files keep in fp32: what they give reaches so far that eight bits
-    # leave nothing of the rest. docs/method.md has figures.
+    # leave nothing of the rest; docs/method.md says why.
     exact_layers: int = 0
     # Whether CPUs gain by an int8 backbone: where hard-swish and squeeze-excite stand between all
     # layers, they round more often than they save. The factors become int8 in any case.

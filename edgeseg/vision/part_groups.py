@@ -8,7 +8,7 @@ That is measured, not assumed: some pictures of every set are moved by a pixel a
 1.2 % nearer, lit otherwise, given noise and saved as JPEG. What moving, nearing and lighting do to
 a picture is taken off first (the tangent distance of Simard, LeCun and Denker), so that a part
 which lies a little beside its place is still known, and fine differences between two parts are
-not lost beside that. docs/method.md has the figures that the constants rest on.
+not lost beside that. docs/decisions.md has the figures that the constants rest on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

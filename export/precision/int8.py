@@ -44,7 +44,7 @@ def quantisable(proto: ModelProto, *, target: str = "trt") -> list[NodeProto]:
 
 @dataclass(frozen=True, kw_only=True)
 class Rounding:
-    """How the backbone is rounded; docs/method.md has figures."""
+    """How the backbone is rounded; docs/method.md says why."""
 
     ranges: CalibrationMethod = CalibrationMethod.MinMax  # of activations, from good images
     percentile: float = 99.99  # of them, where `ranges` goes by it

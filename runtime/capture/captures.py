@@ -55,14 +55,16 @@ class Fires(Protocol):
 class Pace:
     """Keeps a steady rate without catching up after a pause longer than a second."""
 
-    def __init__(self, fps: float, *, wait: Wait) -> None:
+    def __init__(
+        self, fps: float, *, wait: Wait, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._period_s = 1.0 / fps if fps > 0 else 0.0
-        self._due_s = time.monotonic()
-        self._wait = wait
+        self._wait, self._clock_s = wait, clock_s
+        self._due_s = clock_s()
 
     def ending(self) -> bool:
         """Wait for the next frame's time; true when the run is ending."""
-        now_s = time.monotonic()
+        now_s = self._clock_s()
         due_s = max(self._due_s, now_s - 1.0)
         self._due_s = due_s + self._period_s
         return self._wait(max(0.0, due_s - now_s))

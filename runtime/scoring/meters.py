@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 
 from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.redact import redact
@@ -154,15 +155,15 @@ class Faults:
     The first of each name is noted, then one a minute: a full disk must not flood the log.
     """
 
-    def __init__(self, note: Note) -> None:
-        self._note = note
+    def __init__(self, note: Note, *, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._note, self._clock_s = note, clock_s
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._noted_s: dict[str, float] = {}
 
     def count(self, name: str, message: str) -> None:
         """Count one error; a foreign message may hold anything, so credentials are hidden."""
-        now_s = time.monotonic()
+        now_s = self._clock_s()
         with self._lock:
             self._counts[name] += 1
             total = self._counts[name]

@@ -9,6 +9,7 @@ import pytest
 
 from edgeseg.cli.completion_command import VARIABLE
 from edgeseg.cli.group import COMMANDS
+from tests.support import HANGS_S
 from tests.support.commands import fail, succeed
 
 
@@ -17,7 +18,7 @@ def test_the_script_calls_edgeseg(shell):
     script = succeed("completion", shell).stdout
     assert f"{VARIABLE}={shell}_complete" in script
     if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=60)
+        subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=HANGS_S)
 
 
 def test_another_shell_is_refused():
@@ -41,7 +42,7 @@ def test_completions(words, expected):
         [sys.executable, "-m", "edgeseg"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS_S,
         env=os.environ | asked,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import HANGS_S
+
 # Every command line in one process: whatever one of them loads stays loaded for the next.
 CODE = """
 import json, sys
@@ -81,7 +83,8 @@ def test_nothing_heavy_is_loaded_for_a_mistake(plate, small_artefact_path, empty
     lines = [list(map(str, arguments)) for arguments in cases]
     done = subprocess.run(
         [sys.executable, "-c", CODE, json.dumps(lines)],
-        capture_output=True, text=True, timeout=120, cwd=tmp_path, env=os.environ | {"LANG": "C"},
+        capture_output=True, text=True, timeout=HANGS_S, cwd=tmp_path,
+        env=os.environ | {"LANG": "C"},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     results = [json.loads(line) for line in done.stdout.splitlines()]

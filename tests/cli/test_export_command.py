@@ -178,14 +178,14 @@ def test_a_file_that_says_its_accuracy_is_written_once(
         lambda *words, **named: seen.append(out.exists()) or measure(*words, **named),
     )
     written = []
-    announce = onnx_export.announce_sidecar
+    stage = onnx_export.stage_sidecar
     monkeypatch.setattr(
         onnx_export,
-        "announce_sidecar",
-        lambda path, told: written.append(path) or announce(path, told),
+        "stage_sidecar",
+        lambda change, name, told: written.append(name) or stage(change, name, told),
     )
     succeed("export", fitted, "--data", data(), "--no-verify")
-    assert (seen, written) == ([False], [out])
+    assert (seen, written) == ([False], [out.name])
 
 
 def test_accuracy_of_each_precision_is_marked(fitted: Path) -> None:

@@ -13,6 +13,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.options import SIZE
 from edgeseg.cli.fit_settings import LAYERS
 from edgeseg.cli.group import COMMANDS, GROUPS, cli
+from tests.support import HANGS_S
 from tests.support.commands import fail, run, succeed
 
 
@@ -109,7 +110,7 @@ def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS_S,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
 
@@ -167,7 +168,7 @@ def test_python_dash_m(plate):
         [sys.executable, "-m", "edgeseg", "synthesize", str(plate / "test")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS_S,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
@@ -214,7 +215,7 @@ def test_colours_on_a_terminal_that_wants_them(tmp_path, variables, coloured):
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "edgeseg", "info", str(tmp_path / "m.edgeseg")]
     environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | variables
-    done = subprocess.run(command, stderr=theirs, timeout=120, env=environment)
+    done = subprocess.run(command, stderr=theirs, timeout=HANGS_S, env=environment)
     os.close(theirs)
     shown = os.read(ours, 10_000).decode()
     os.close(ours)
@@ -226,7 +227,7 @@ def test_colours_on_a_terminal_that_wants_them(tmp_path, variables, coloured):
 def test_no_colours_in_a_pipe(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "edgeseg", "info", str(tmp_path / "m.edgeseg")],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=HANGS_S,
     )  # fmt: skip
     assert done.stderr.startswith("Error: ")
     assert "\x1b" not in done.stderr

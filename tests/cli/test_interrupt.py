@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import HANGS_S
 from tests.support.commands import FIT, fail
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGINT works otherwise there")
@@ -28,13 +29,13 @@ def interrupt(*arguments: object, when: Callable[[], bool], log: Path) -> str:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         try:
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + HANGS_S
             while not when():
                 assert running.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, log.read_text()
                 time.sleep(0.005)
             running.send_signal(signal.SIGINT)
-            code = running.wait(60)
+            code = running.wait(HANGS_S)
         finally:
             running.kill()
             running.wait()

@@ -13,6 +13,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.memory_limit import out_of_memory
 from edgeseg.config import FitConfig
 from edgeseg.fitting.memory import check_limit
+from tests.support import HANGS_S
 from tests.support.small_models import write_plate
 
 FIT = ("--backbone", "mobilenet_v3_small", "--weights", "random", "--size", "96", "--planted", "0")
@@ -27,7 +28,7 @@ def test_a_limited_process_ends_in_one_sentence(tmp_path: Path, gigabytes: float
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=HANGS_S,
         check=False,
     )
     assert "Traceback" not in done.stderr

@@ -16,6 +16,7 @@ from edgeseg.cli.predict_command import Row
 from edgeseg.decision.doubt import SENTENCES, Doubt, DoubtKind
 from edgeseg.model.artefact import load_artefact
 from edgeseg.vision.images import read_image, write_image
+from tests.support import HANGS_S
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import fail, run, succeed
 from tests.support.decision_tile import outlined
@@ -168,7 +169,7 @@ def test_a_graph_needs_no_torch(graph, today, tmp_path):
     arguments = [graph, today, "--out", tmp_path / "out", "--csv", tmp_path / "out.csv"]
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True, text=True, timeout=120, env=os.environ | {"LANG": "C"},
+        capture_output=True, text=True, timeout=HANGS_S, env=os.environ | {"LANG": "C"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.png", "b.png", "d.png"]

@@ -15,6 +15,7 @@ from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Feedback, new_mark
 from edgeseg.teach.project import Project
 from edgeseg.vision.images import write_image
+from tests.support import HANGS_S
 from tests.support.commands import fail, run, succeed
 from tests.support.teach_engine import CHILD, part
 
@@ -163,14 +164,14 @@ def test_the_page_is_served_until_somebody_ends_it(tmp_path):
         try:
             said = server.stderr.readline()
             url = said.split()[1]
-            with urllib.request.urlopen(f"{url}teach/state", timeout=30) as answer:
+            with urllib.request.urlopen(f"{url}teach/state", timeout=HANGS_S) as answer:
                 state = json.load(answer)
             assert (state["project"], state["step"], state["role"]) == (
                 "line3", "collect", "supervisor",
             )  # fmt: skip
         finally:
             server.terminate()
-        assert server.wait(30) == 0
+        assert server.wait(HANGS_S) == 0
 
 
 def test_a_page_for_the_network_needs_a_token(tmp_path):

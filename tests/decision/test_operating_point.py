@@ -182,6 +182,6 @@ def test_how_a_promise_varies_from_fit_to_fit():
 
 def test_the_table_of_the_method_is_what_the_function_makes():
     rows = [f"| {' | '.join(row)} |" for row in spread_table()]
-    text = (REPO / "docs" / "method.md").read_text(encoding="utf-8")
+    text = (REPO / "docs" / "decisions.md").read_text(encoding="utf-8")
     for row in rows:
         assert row in text

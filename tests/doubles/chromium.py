@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from edgeseg.base.errors import RuntimeFailure
+from tests.support import HANGS_S
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -32,7 +33,7 @@ FLAGS = (
     "--disable-sync",
     "--remote-debugging-pipe",
 )
-TIMEOUT_S = 30.0
+TIMEOUT_S = HANGS_S
 _LOOK_S = 0.02
 
 KEYS = {

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from edgeseg.base.errors import RuntimeFailure
 from tests.doubles.plc import ModbusPlc
+from tests.support import HANGS_S
 
 _AGAIN_S = 2.0  # without an answer
-_GIVE_UP_S = 60.0
+_GIVE_UP_S = HANGS_S
 
 
 class Client(Protocol):

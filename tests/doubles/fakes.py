@@ -13,6 +13,7 @@ from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.capture.captures import Grab
 from edgeseg.runtime.capture.sources import SourceSpec
 from edgeseg.runtime.events.records import FrameResult, SourceEvent
+from tests.support import HANGS_S
 from tests.support.brightness_model import brightness_metadata
 
 
@@ -72,7 +73,7 @@ class Blocking:
         self._release = release
 
     def read(self) -> Grab | None:
-        self._release.wait(30)
+        self._release.wait(HANGS_S)
         return Grab(grey(7), "rgb", time.monotonic_ns(), time.time())
 
     def close(self) -> None:
@@ -96,7 +97,7 @@ def opens(*captures: object) -> Callable[..., object]:
 
 def wait(condition: Callable[[], bool], what: str) -> None:
     """Until something is so, however slow the computer; a test that waits in vain says for what."""
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + HANGS_S
     while not condition():
         assert time.monotonic() < deadline_s, what
         time.sleep(0.002)

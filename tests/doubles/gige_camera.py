@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import EdgesegError
 from edgeseg.runtime.capture.aravis.discovery import discover
 from edgeseg.runtime.capture.aravis.library import library
+from tests.support import HANGS_S
 
 PROGRAM = "arv-fake-gv-camera-0.8"
 SERIAL = "GV01"
@@ -45,7 +46,7 @@ class GigeCamera:
         self._process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + HANGS_S
         while SERIAL not in [camera.serial for camera in discover()]:
             assert self._process.poll() is None, f"{PROGRAM} ended at once"
             assert time.monotonic() < deadline_s, f"{PROGRAM} does not answer"
@@ -54,7 +55,7 @@ class GigeCamera:
         """Pull the plug."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(HANGS_S)
             self._process = None
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from tests.doubles.chromium import Tab
+from tests.support import HANGS_S
 
 DESK = (1280, 800)
-LONG_S = 240.0  # for a process of its own, on a computer that is busy
+LONG_S = HANGS_S  # for a process of its own, on a computer that is busy
 
 
 def look(tab: Tab) -> None:

@@ -25,8 +25,9 @@ from edgeseg.runtime.scoring.pipeline import Pipeline
 from edgeseg.runtime.settings.options import StreamOptions, read_options
 from edgeseg.runtime.settings.sink_kinds import StreamRun, attach_sinks
 from edgeseg.runtime.station.records import StationResult
+from tests.support import HANGS_S
 
-START_S = 30.0
+START_S = HANGS_S
 
 
 @dataclass

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-_START_S = 60.0  # guards against a server that never listens
+from tests.support import HANGS_S
+
+_START_S = HANGS_S  # guards against a server that never listens
 _REPO = Path(__file__).resolve().parents[2]
 
 
@@ -53,7 +55,7 @@ class ServerProcess:
         """End it without a farewell, as a power cut does."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(HANGS_S)
             self._process = None
 
     def __exit__(

@@ -121,8 +121,9 @@ def test_a_case_that_kills_or_hangs_costs_itself_alone(
     assert tally.cases == count
 
 
-_WORKER = """
+_WORKER = f"""
 import os, sys, time
+sys.path.insert(0, {str(REPO)!r})
 from pathlib import Path
 from tests.endurance.fuzz.cases import Tally
 from tests.endurance.fuzz.__main__ import State

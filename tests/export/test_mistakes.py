@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.export import command
+from edgeseg.cli import export_command
 from tests.support.commands import fail
 from tests.support.export_models import SHORT, data, names, remember_traces, saved
 
@@ -89,7 +89,7 @@ def test_int8_without_images(fitted: Path) -> None:
 def test_requests_that_cannot_be_meant_are_refused_before_any_work(
     fitted: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
-    monkeypatch.setattr(command, "_export", None)
+    monkeypatch.setattr(export_command, "_export", None)
     assert fail("export", fitted, *arguments, code=2) == message
     assert names(fitted.parent) == ["bottle.edgeseg"]
 

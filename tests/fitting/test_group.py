@@ -12,6 +12,7 @@ from edgeseg.fitting import group_sums
 from edgeseg.fitting.group import ALONE, Group
 from edgeseg.fitting.group_sums import sum_moments_
 from edgeseg.model.moments import Moments
+from tests.support import HANGS_S
 from tests.support.moment_rows import assert_same, moments_of_rows, rows
 
 
@@ -23,9 +24,9 @@ class Threads(Group):
 
     def gather(self, value: Any) -> list[Any]:
         self.board[self.rank] = value
-        self.meet.wait(30)
+        self.meet.wait(HANGS_S)
         values = list(self.board)
-        self.meet.wait(30)
+        self.meet.wait(HANGS_S)
         return values
 
     def sum_(self, values: NDArray[Any]) -> NDArray[Any]:

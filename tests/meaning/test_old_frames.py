@@ -13,6 +13,7 @@ from edgeseg.runtime.capture.captures import Capture
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
 from tests.doubles.fakes import BrightnessSession
 from tests.doubles.rig import Rig
+from tests.support import HANGS_S
 
 GOOD, BAD = 100, 250
 VALUES = {
@@ -57,7 +58,7 @@ def test_a_picture_that_was_exposed_before_the_trigger_and_answered_after_it() -
             picture = jpeg(part[0])  # exposed
             if slow.is_set():
                 exposed.set()
-                answer.wait(60)
+                answer.wait(HANGS_S)
             self.send_response(200)
             self.send_header("Content-Length", str(len(picture)))
             self.end_headers()
@@ -65,7 +66,7 @@ def test_a_picture_that_was_exposed_before_the_trigger_and_answered_after_it() -
 
     with served(Camera) as url, line_on(f"{url}/now.jpg") as line:
         slow.set()
-        assert exposed.wait(60), "a picture of the good part is on its way"
+        assert exposed.wait(HANGS_S), "a picture of the good part is on its way"
         part[0] = BAD
         line.station.trigger(origin="test")
         answer.set()
@@ -99,7 +100,7 @@ def test_what_a_link_that_stood_still_delivers_in_a_burst() -> None:
         line.station.trigger(origin="test")
         line.wait(lambda: len(line.results) == 1, "the stream to be live")
         still.set()
-        assert stopped.wait(60)
+        assert stopped.wait(HANGS_S)
         time.sleep(0.6)  # 30 frames and more: longer only makes the gap plainer
         part[0] = BAD
         line.station.trigger(origin="test")

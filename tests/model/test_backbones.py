@@ -17,6 +17,7 @@ from edgeseg.model.backbones import BACKBONES, IMAGENET_MEAN, IMAGENET_STD, back
 from edgeseg.model.efficientnet_lite import SameConv
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.weights import load_backbone
+from tests.support import HANGS_S
 
 FEATURES = {
     "resnet18": 448,
@@ -47,7 +48,9 @@ def test_the_registry_is_read_without_torch():
     code = (
         "import sys; from edgeseg.model.backbones import BACKBONES; print('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANGS_S
+    )
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from edgeseg import __version__
 from edgeseg.fitting.graph.at_hand import FOLDER, graph_for
-from tests.support import REPO
+from tests.support import HANGS_S, REPO
 from tests.support.backbone_graphs import graph_path
 from tests.support.export_models import SHORT
 
@@ -42,7 +42,9 @@ def test_a_wheel_is_built_installed_and_found(
     ]
     site = tmp_path / "site"
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--target", site)
-    done = subprocess.run([*map(str, pip), str(first)], capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        [*map(str, pip), str(first)], capture_output=True, text=True, timeout=HANGS_S
+    )
     assert done.returncode == 0, done.stderr
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(site)

@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from tests.support import HANGS_S
 from tests.support.house import (
     BY_NAME,
     DEVICE,
@@ -139,7 +140,9 @@ def test_names_shadow_nothing(part):
 def test_loading_all_of_a_device_loads_no_torch_and_no_onnx():
     names = ", ".join(name for name in MODULES if room_of(name) in DEVICE and name not in BY_NAME)
     code = f"import sys, {names}; print(*({{'torch', 'onnx', 'safetensors'}} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANGS_S
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
 
 
@@ -153,7 +156,9 @@ def test_a_device_that_fits_its_own_models_loads_no_torch():
 def test_all_of_a_fit_loads_where_torch_is_not_installed():
     blocked = "{name: None for name in ('torch', 'torchvision', 'onnx', 'scipy')}"
     code = f"import sys; sys.modules.update({blocked}); import {', '.join(TAUGHT)}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANGS_S
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import edgeseg.runtime
-from tests.support import KEPT, REPO
+from tests.support import HANGS_S, KEPT, REPO
 from tests.support.language_packages import node_modules, runtime_headers
 
 PROGRAMS = REPO / "docs" / "languages"
@@ -22,7 +22,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 def run(command: list[str], **variables: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env=os.environ | variables
+        command, capture_output=True, text=True, timeout=HANGS_S, env=os.environ | variables
     )
 
 

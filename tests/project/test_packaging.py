@@ -11,7 +11,7 @@ import pytest
 
 from edgeseg import __version__
 from edgeseg.cli.group import COMMANDS
-from tests.support import REPO
+from tests.support import HANGS_S, REPO
 
 PARTS = ("export", "runtime", "bench")
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "edgeseg", *PARTS)
@@ -32,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=copy,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_S,
     )
     assert done.returncode == 0, done.stderr
     (built,) = (copy / "dist").glob("*.whl")
@@ -56,7 +56,7 @@ def python(code: str, *, installed: Path, arguments: tuple[str, ...] = ()) -> st
         env=os.environ | {"PYTHONPATH": str(installed)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -144,7 +144,7 @@ def test_scripts_of_the_top_level_run_as_files(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS_S,
     )
     assert done.returncode == 0, done.stderr
     assert "--source" in done.stdout

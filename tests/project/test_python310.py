@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from tests.support import REPO
+from tests.support import HANGS_S, REPO
 from tests.support.house import BY_NAME, DEVICE, modules, room_of
 
 PROJECT = (REPO / "pyproject.toml").read_text(encoding="utf-8")
@@ -53,7 +53,7 @@ def oldest_interpreter() -> tuple[tuple[int, int], Path]:
     at_hand = {}
     for path in {sys.executable, *filter(None, names), *map(str, installed)}:
         question = [path, "-c", "import sys; print(*sys.version_info[:2])"]
-        done = subprocess.run(question, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(question, capture_output=True, text=True, timeout=HANGS_S)
         if done.returncode == 0:
             major, minor = map(int, done.stdout.split())
             at_hand[major, minor] = Path(path)
@@ -64,7 +64,7 @@ def oldest_interpreter() -> tuple[tuple[int, int], Path]:
 def run(code: str, *arguments: str) -> str:
     _, interpreter = oldest_interpreter()
     done = subprocess.run(
-        [interpreter, "-I", "-c", code, *arguments], capture_output=True, text=True, timeout=300
+        [interpreter, "-I", "-c", code, *arguments], capture_output=True, text=True, timeout=HANGS_S
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

@@ -17,7 +17,7 @@ import pytest
 import setuptools
 
 from edgeseg import __version__
-from tests.support import REPO
+from tests.support import HANGS_S, REPO
 
 LOCKS = ("build", "device", "jetson", "fit", "dev")
 _PIN = re.compile(r"^([A-Za-z0-9._\-]+)==", re.M)
@@ -30,7 +30,7 @@ def run(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=HANGS_S,
     )
 
 
@@ -79,7 +79,7 @@ def test_the_sdist_gives_the_same_wheel(dist: Path, tmp_path: Path) -> None:
         env=os.environ | {"SOURCE_DATE_EPOCH": str(int(times.pop()))},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_S,
     )
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("*.whl")

@@ -23,6 +23,7 @@ from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
 from edgeseg.vision.geometry import View
 from edgeseg.vision.images import images_in, read_image
+from tests.support import HANGS_S
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
 from tests.support.small_models import frames
@@ -153,7 +154,7 @@ def python(code: str, *arguments: object) -> str:
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS_S,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr

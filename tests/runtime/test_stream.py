@@ -29,7 +29,7 @@ from edgeseg.runtime.settings.options import (
     stream_options,
 )
 from edgeseg.runtime.settings.sink_kinds import SinkOptions
-from tests.support import REPO
+from tests.support import HANGS_S, REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.clips import write_clip
 
@@ -288,7 +288,7 @@ def test_a_signal_ends_the_run_in_order(model: Path, tmp_path: Path, number: int
     while not (events.exists() and events_of(events)):
         assert process.poll() is None, process.communicate()
     process.send_signal(number)
-    out, errors = process.communicate(timeout=30)
+    out, errors = process.communicate(timeout=HANGS_S)
     assert process.returncode == 0, errors
     figures = json.loads((folder / "latency.json").read_text())
     assert figures["frames"]["in"] == figures["frames"]["scored"] + sum(
@@ -322,7 +322,7 @@ def test_credentials_appear_nowhere(model: Path, tmp_path: Path, source: str) ->
     while "LOST" not in errors and (line := process.stderr.readline()):  # in a status line
         errors += line
     process.send_signal(signal.SIGTERM)
-    out, rest = process.communicate(timeout=60)
+    out, rest = process.communicate(timeout=HANGS_S)
     errors += rest
     assert process.returncode == 1, "a camera that was never there"
     assert "Error: " in errors
@@ -346,7 +346,7 @@ def test_the_script_is_light_and_needs_neither_torch_nor_onnx() -> None:
         "heavy = {'torch', 'onnx', 'onnxruntime', 'openvino', 'tensorrt_rtx'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=HANGS_S)
 
 
 def test_names_directly_in_runtime_shadow_nothing() -> None:
@@ -358,6 +358,6 @@ def test_names_directly_in_runtime_shadow_nothing() -> None:
 
 def test_help_is_there_from_any_folder(tmp_path: Path) -> None:
     process = start("--help", cwd=tmp_path)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=HANGS_S)
     assert process.returncode == 0
     assert "--stall-timeout" in out

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import REPO
+from tests.support import HANGS_S, REPO
 
 INSTALL = "EDGESEG_TEST_INSTALL"  # set: tests may fetch hundreds of megabytes
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgeseg-tests"
@@ -62,7 +62,7 @@ def runtime_headers() -> Path:
 
 
 def _fetch(command: list[str]) -> None:
-    done = subprocess.run(command, cwd=CACHE, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=CACHE, capture_output=True, text=True, timeout=HANGS_S)
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
         pytest.skip(f"{' '.join(command[:2])} cannot fetch it here: {''.join(last)[:200]}")

@@ -10,6 +10,7 @@ from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.page_sink import PageSink
+from tests.support import HANGS_S
 from tests.support.brightness_model import brightness_metadata
 from tests.support.scored_frames import FakeView
 
@@ -63,7 +64,7 @@ class Site:
         self, path: str, *, method: str = "GET", body: str | None = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
         """One request; `_` in a header's name stands for `-`."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANGS_S)
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body=body, headers=names)
         answer = connection.getresponse()

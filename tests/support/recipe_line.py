@@ -31,7 +31,7 @@ def line(
 ) -> Iterator[Rig]:
     """A line that is triggered by the test and begins with one recipe."""
     store = RecipeStore(folder=folder)
-    opening = replace(CPU, session=replace(CPU.session, trust=trust))
+    opening = replace(CPU, trust=trust)
     warm = WarmSessions(opening, limit_mb=500.0, note=ignore)
     recipe = store.find(first)
     assert recipe is not None

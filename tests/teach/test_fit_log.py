@@ -12,7 +12,7 @@ from edgeseg.teach.project import Project
 from edgeseg.teach.service import TeachService
 from edgeseg.teach.versions import Versions
 from edgeseg.vision.images import write_image
-from tests.support import REPO
+from tests.support import HANGS_S, REPO
 from tests.support.teach_engine import CHILD, part, write_project
 
 # A service that is killed once its fit is slow, or just before it writes the line of its fit.
@@ -39,7 +39,7 @@ def project(tmp_path: Path) -> Project:
 
 def killed(project: Project) -> None:
     command = [sys.executable, "-c", KILLED, str(project.folder)]
-    assert subprocess.run(command, cwd=REPO, timeout=60).returncode == 9
+    assert subprocess.run(command, cwd=REPO, timeout=HANGS_S).returncode == 9
     assert (project.folder / "fitting.json").is_file()
     assert project.history() == []
 
@@ -75,7 +75,7 @@ def test_one_that_failed_or_crashed_too(project: Project, name: str, why: str) -
     write_image(project.pictures("good") / f"{name}.png", part(110))
     service = TeachService(project, child=CHILD)
     service.start_fit({})
-    service._fit.wait(60)
+    service._fit.wait(HANGS_S)
     (line,) = service.history()
     assert (line["event"], why in line["why"]) == ("fit_failed", True)
     opened(project)

@@ -22,7 +22,7 @@ from edgeseg.teach.said import recognised
 from edgeseg.teach.service import TeachService
 from edgeseg.teach.versions import Versions
 from edgeseg.vision.images import images_in
-from tests.support import teach_engine
+from tests.support import HANGS_S, teach_engine
 from tests.support.commands import run, succeed
 from tests.support.teach_engine import CHILD, ENGINE, part, write_project
 from tests.teach.test_learner import SERIAL, TELLING, opened, previewed_now, said
@@ -73,7 +73,7 @@ def runs(project) -> float:
 
 def learn(learner, word) -> None:
     learner.learn("supervisor", word)
-    learner.work.wait(300)
+    learner.work.wait(HANGS_S)
     assert learner.work.facts()["state"] == "done", learner.work.facts()
 
 
@@ -99,7 +99,7 @@ def test_one_wrong_word_of_a_supervisor_waits_for_another_supervisor(project):
     assert runs(project) == OLD
     learner = opened(project.folder)  # it waits, also for another process
     learner.confirm("supervisor", "Bob")
-    learner.work.wait(300)
+    learner.work.wait(HANGS_S)
     assert (runs(project), asked_for(project)) == (245, None)
     line = project.history()[-1]
     assert (line["event"], line["name"], line["second"]) == ("learn", "Ada", "Bob")
@@ -124,7 +124,7 @@ def test_many_small_steps_are_one_large_one(project):
         learner.learn("supervisor", Word(name="Ada"))
     assert runs(project) == 144
     learner.confirm("supervisor", "Bob")
-    learner.work.wait(300)
+    learner.work.wait(HANGS_S)
     assert runs(project) == 148
     assert read_report(project.fit).lost == 0  # both have seen it
     learn(marked(project, "0000000000150-000000"), Word(name="Ada"))
@@ -255,7 +255,7 @@ def service(project):
 
 
 def ended(service) -> dict:
-    service._learner.work.wait(300)
+    service._learner.work.wait(HANGS_S)
     return service.state()["learn"]
 
 

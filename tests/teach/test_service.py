@@ -20,10 +20,11 @@ from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.project import Project
 from edgeseg.teach.service import TeachService
 from edgeseg.vision.images import decode_image, write_image
+from tests.support import HANGS_S
 from tests.support.teach_engine import CHILD, part, write_project
 
 
-def ended(service, work, *, timeout_s=300.0):
+def ended(service, work, *, timeout_s=HANGS_S):
     """The state of a job after its end."""
     until = time.monotonic() + timeout_s
     while (state := service.state()[work])["state"] == "running":
@@ -32,7 +33,7 @@ def ended(service, work, *, timeout_s=300.0):
     return state
 
 
-def met(condition, *, timeout_s=300.0):
+def met(condition, *, timeout_s=HANGS_S):
     """Wait for something that another thread does."""
     until = time.monotonic() + timeout_s
     while not (value := condition()):

@@ -12,6 +12,7 @@ from edgeseg.runtime.web.access import Access
 from edgeseg.teach import uploads, web
 from edgeseg.teach.web import MAX_UPLOAD, WebOptions, routes_of, serve
 from tests.doubles.fake_teach import FakeTeach
+from tests.support import HANGS_S
 
 OPERATOR, SUPERVISOR = "an-operators-token-0", "a-supervisors-token-0"
 
@@ -76,7 +77,9 @@ class Site:
         self.server = serve(self.fake, options, on_error=lambda *error: self.errors.append(error))
 
     def ask(self, path: str, *, method: str = "GET", body: bytes | str | None = None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=30)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.server.server_port, timeout=HANGS_S
+        )
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body=body, headers=names)
         answer = connection.getresponse()
@@ -91,7 +94,9 @@ class Site:
 
     def begin(self, path: str, length: int) -> http.client.HTTPConnection:
         """An action whose body is still to be sent."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=30)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.server.server_port, timeout=HANGS_S
+        )
         connection.putrequest("POST", path)
         own = {"X-Edgeseg": "1", "Authorization": f"Bearer {SUPERVISOR}"}
         for name, value in {**own, "Content-Length": str(length)}.items():
@@ -274,13 +279,13 @@ def test_one_picture_at_a_time_is_decoded(site: Site, monkeypatch: pytest.Monkey
 
     def slow(name: str, body: bytes, *, kind: str) -> dict[str, str]:
         inside.set()
-        go_on.wait(30)
+        go_on.wait(HANGS_S)
         return {"name": name}
 
     site.fake.upload = slow  # type: ignore[method-assign]
     first = threading.Thread(target=site.act, args=("/teach/upload?name=a.png", b"x"))
     first.start()
-    assert inside.wait(30)
+    assert inside.wait(HANGS_S)
     status, answer = site.act("/teach/upload?name=b.png", b"x")
     assert (status, answer["error"]) == (503, "another picture is coming in; try again")
     go_on.set()

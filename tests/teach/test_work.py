@@ -11,6 +11,7 @@ import pytest
 from edgeseg.base.errors import UsageError
 from edgeseg.teach.project import Project
 from edgeseg.teach.work import Work
+from tests.support import HANGS_S
 
 TELLS = "print(json.dumps({'share': 0.5, 'sentence': 'half'}), flush=True); "
 DONE = "print(json.dumps({'done': {'images': 3}}), flush=True)"
@@ -41,7 +42,7 @@ def left(project) -> list[str]:
 def test_a_job_that_ends_well(project):
     taken = []
     work = work_of(project, TELLS + "open(job['folder'] + '/x', 'w').close(); " + DONE, taken)
-    work.wait(30)
+    work.wait(HANGS_S)
     assert work.facts() == {"state": "done", "share": 1.0, "sentence": "fine"}
     assert taken == [{"images": 3}]
     assert left(project) == []
@@ -61,7 +62,7 @@ def test_a_job_that_ends_well(project):
 def test_a_job_that_fails_says_why_and_leaves_nothing(project, code, says):
     taken = []
     work = work_of(project, code, taken)
-    work.wait(30)
+    work.wait(HANGS_S)
     facts = work.facts()
     assert facts["state"] == "failed"
     assert says in facts["sentence"]
@@ -108,7 +109,7 @@ def test_a_killed_child_is_a_failure_of_one_sentence(project):
     work = work_of(project, TELLS + "time.sleep(60)")
     until(lambda: work.facts()["share"] == 0.5)
     os.kill(work._process.pid, signal.SIGKILL)
-    work.wait(30)
+    work.wait(HANGS_S)
     assert work.facts()["state"] == "failed"
     assert left(project) == []
 
@@ -129,7 +130,7 @@ def test_what_a_killed_service_left_is_swept_by_the_next(project):
 def test_something_that_needs_no_child(project):
     work = Work(project)
     work.start_here(lambda: "done here", sentence="begin")
-    work.wait(30)
+    work.wait(HANGS_S)
     assert work.facts() == {"state": "done", "share": 1.0, "sentence": "done here"}
 
 
@@ -137,7 +138,7 @@ def test_something_that_needs_no_child(project):
 def test_a_defect_of_the_program_ends_the_job_too(project):
     work = Work(project)
     work.start_here(lambda: {}["missing"], sentence="begin")
-    work.wait(30)
+    work.wait(HANGS_S)
     assert work.facts()["state"] == "failed"
     assert work.facts()["sentence"] == "ended by a defect of edgeseg (KeyError: 'missing')"
 
@@ -150,5 +151,5 @@ def test_a_job_gives_way_to_the_station(project):
         "print(json.dumps({'done': {'nice': os.nice(0), 'group': group}}), flush=True)"
     )
     taken = []
-    work_of(project, code, taken).wait(30)
+    work_of(project, code, taken).wait(HANGS_S)
     assert taken == [{"nice": 19, "group": "19"}]

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from edgeseg.bench.harness.report import read_report
-from tests.support import REPO
+from tests.support import HANGS_S, REPO
 from tests.support.bench_tables import by_column
 
 # As small as the commands allow; the rest is what the Makefile says.
@@ -26,7 +26,7 @@ def test_make_bench(tmp_path: Path) -> None:
     script.chmod(0o755)
     (tmp_path / "venv" / ".installed").touch()  # after these: nothing to install
     words = ["make", "-f", str(REPO / "Makefile"), "bench", "VENV=venv"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS_S)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "asked").read_text() == "bench small --out bench-out\n"
     report = read_report(tmp_path / "bench-out")

@@ -9,6 +9,7 @@ import pytest
 
 from edgeseg.model.artefact import load_artefact
 from edgeseg.modelfile.header import read_header
+from tests.support import HANGS_S
 from tests.support.backbone_graphs import graph_path
 from tests.support.export_models import data
 
@@ -26,7 +27,7 @@ for words in json.loads(sys.argv[1]):
 def run(*commands: list[object]) -> subprocess.CompletedProcess[str]:
     words = json.dumps([[str(word) for word in command] for command in commands])
     return subprocess.run(
-        [sys.executable, "-c", DRIVER, words], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", DRIVER, words], capture_output=True, text=True, timeout=HANGS_S
     )
 
 

@@ -12,7 +12,7 @@ import torch
 from edgeseg.fitting.group import ALONE
 from edgeseg.fitting.parallel.torchrun import choose_device, processes
 from edgeseg.model.artefact import load_artefact
-from tests.support import REPO
+from tests.support import HANGS_S, REPO
 from tests.support.shares import FIT_TINY, TINY, assert_same_model, write_tiny
 from tests.support.small_models import RANDOM, fit_small
 
@@ -34,7 +34,7 @@ def launch(count: int, *arguments: object) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=HANGS_S,
         check=False,
     )
 

@@ -19,6 +19,7 @@ from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.station import Station
 from tests.doubles.fakes import BrightnessSession
 from tests.doubles.rig import Rig
+from tests.support import HANGS_S
 
 TOKEN = "a-token-of-some-length"
 
@@ -26,7 +27,7 @@ TOKEN = "a-token-of-some-length"
 def ask(
     line: Rig, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
 ) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", line.adapter("http").port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", line.adapter("http").port, timeout=HANGS_S)
     text = body if isinstance(body, str) else json.dumps(body if body is not None else {})
     connection.request(
         method, path, text if method == "POST" else None, {"X-Edgeseg": "1"} | (headers or {})
@@ -85,7 +86,9 @@ def test_a_trigger_that_was_sent_long_ago_is_not_inspected(line: Rig) -> None:
 def test_a_trigger_that_waited_behind_another_is_as_old_as_its_message(line: Rig) -> None:
     """Two in one packet: the second waits until the first has its result."""
     head = "POST /trigger?wait=1 HTTP/1.1\r\nHost: localhost\r\nX-Edgeseg: 1\r\nContent-Length: 2"
-    with socket.create_connection(("127.0.0.1", line.adapter("http").port), timeout=30) as client:
+    with socket.create_connection(
+        ("127.0.0.1", line.adapter("http").port), timeout=HANGS_S
+    ) as client:
         client.sendall(2 * (head.encode() + b"\r\n\r\n{}"))
         client.shutdown(socket.SHUT_WR)
         assert b"".join(iter(lambda: client.recv(4096), b"")).count(b" 200 OK") == 2
@@ -97,7 +100,9 @@ def test_a_trigger_that_waited_behind_another_is_as_old_as_its_message(line: Rig
 @pytest.mark.parametrize("sent", [b"", b'{"part_id": "A1"'], ids=["none of it", "half"])
 def test_a_request_cut_before_its_body_triggers_nothing(line: Rig, sent: bytes) -> None:
     head = "POST /trigger?wait=1 HTTP/1.1\r\nHost: localhost\r\nX-Edgeseg: 1\r\nContent-Length: 40"
-    with socket.create_connection(("127.0.0.1", line.adapter("http").port), timeout=30) as client:
+    with socket.create_connection(
+        ("127.0.0.1", line.adapter("http").port), timeout=HANGS_S
+    ) as client:
         client.sendall(head.encode() + b"\r\n\r\n" + sent)
         client.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: client.recv(4096), b""))
@@ -108,7 +113,9 @@ def test_a_request_cut_before_its_body_triggers_nothing(line: Rig, sent: bytes) 
 def test_a_body_in_chunks_triggers_nothing(line: Rig) -> None:
     """It would be read as no body, and its part's name as the next request."""
     head = "POST /trigger HTTP/1.1\r\nHost: localhost\r\nX-Edgeseg: 1\r\nTransfer-Encoding: chunked"
-    with socket.create_connection(("127.0.0.1", line.adapter("http").port), timeout=30) as client:
+    with socket.create_connection(
+        ("127.0.0.1", line.adapter("http").port), timeout=HANGS_S
+    ) as client:
         client.sendall(head.encode() + b'\r\n\r\n11\r\n{"part_id": "A1"}\r\n0\r\n\r\n')
         client.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: client.recv(4096), b""))
@@ -128,7 +135,7 @@ def test_jobs(line: Rig) -> None:
 def test_a_result_on_its_way_is_waited_for() -> None:
     station = Station()
     late = threading.Event()  # a listener before the service, which has not returned yet
-    station.events.subscribe(StationResult, lambda result: late.wait(30), name="test")
+    station.events.subscribe(StationResult, lambda result: late.wait(HANGS_S), name="test")
     service = HttpService(
         station,
         host="127.0.0.1",
@@ -149,7 +156,7 @@ def test_a_result_on_its_way_is_waited_for() -> None:
             asked = pool.submit(service.result, trigger_id, wait=True)
             assert not asked.done()
             late.set()
-            found = asked.result(timeout=30)
+            found = asked.result(timeout=HANGS_S)
         ending.join()
         assert found is not None
         assert found.trigger.trigger_id == trigger_id

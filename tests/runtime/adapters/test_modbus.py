@@ -54,6 +54,7 @@ from edgeseg.runtime.station.station import Station
 from tests.doubles.fakes import BrightnessSession
 from tests.doubles.plc import ModbusPlc
 from tests.doubles.rig import Rig
+from tests.support import HANGS_S
 
 
 class Desk:
@@ -276,7 +277,9 @@ def line() -> Iterator[Rig]:
 
 
 def connect(line: Rig) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", line.adapter("modbus").port), timeout=10)
+    connection = socket.create_connection(
+        ("127.0.0.1", line.adapter("modbus").port), timeout=HANGS_S
+    )
     connection.settimeout(10)
     return connection
 
@@ -379,7 +382,7 @@ def test_mbpoll_agrees(line: Rig) -> None:
     def mbpoll(*arguments: str) -> str:
         command = ["mbpoll", "-m", "tcp", "-p", str(line.adapter("modbus").port), "-0", "-q"]
         done = subprocess.run(
-            [*command, *arguments], capture_output=True, text=True, timeout=30, check=False
+            [*command, *arguments], capture_output=True, text=True, timeout=HANGS_S, check=False
         )
         return done.stdout + done.stderr
 

@@ -18,6 +18,7 @@ from edgeseg.runtime.station.records import TriggerEvent
 from tests.doubles.broker import Broker, mosquitto
 from tests.doubles.fakes import BrightnessSession, wait
 from tests.doubles.rig import Rig
+from tests.support import HANGS_S
 
 pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt: pip install edgeseg[mqtt]")
 pytestmark = pytest.mark.skipif(
@@ -49,7 +50,7 @@ class Peer:
 
     def next(self, topic: str, **expected: object) -> dict[str, Any]:
         """The next message there in which these keys have these values."""
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + HANGS_S
         while True:
             name, facts, _ = self.messages.get(timeout=max(0.1, deadline_s - time.monotonic()))
             if name.endswith(topic) and expected.items() <= facts.items():
@@ -150,13 +151,13 @@ def test_more_messages_than_can_wait_are_refused_and_triggers_answered(
 
     def fire(event: object) -> None:  # a camera that takes long to be fired
         begun.set()
-        go_on.wait(30)
+        go_on.wait(HANGS_S)
 
     with rig(broker) as line:
         line.station.events.subscribe(TriggerEvent, fire, name="test")
         peer.next("state", trigger_ready=True)
         peer.send("trigger", "first")
-        assert begun.wait(30)
+        assert begun.wait(HANGS_S)
         peer.send("trigger", "waits")
         peer.send("trigger", "too many")
         refused = peer.next("result", part_id="too many")
@@ -300,5 +301,5 @@ def test_options_check_themselves_and_keep_secrets(values: Any, message: str) ->
 
 
 def test_the_password_is_in_no_text() -> None:
-    shown = adapter.Broker(host="b", port=1, prefix="p", user="u", password="hunter2")
+    shown = adapter.BrokerAccess(host="b", port=1, prefix="p", user="u", password="hunter2")
     assert "hunter2" not in repr(shown)

@@ -15,6 +15,7 @@ from edgeseg.runtime.adapters.webhook import Webhook
 from tests.doubles.fakes import BrightnessSession, wait
 from tests.doubles.rig import Rig
 from tests.doubles.server_process import free_port
+from tests.support import HANGS_S
 from tests.support.brightness_model import brightness_metadata
 from tests.support.documents import keys_of, text_of
 
@@ -46,7 +47,7 @@ class FakeBroker:
 
 
 def trigger(line: Rig, part_id: str) -> dict[str, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", line.adapter("http").port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", line.adapter("http").port, timeout=HANGS_S)
     body = json.dumps({"part_id": part_id, "request": f"r-{part_id}"})
     connection.request("POST", "/trigger?wait=1", body, {"X-Edgeseg": "1"})
     return json.loads(connection.getresponse().read())

@@ -21,6 +21,7 @@ from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from tests.doubles.fakes import BrightnessSession, Collect, wait
 from tests.doubles.gige_camera import SERIAL, GigeCamera, gige_camera, is_whole
+from tests.support import HANGS_S
 
 BY_NAME = {pixel.name: pixel for pixel in FORMATS.values()}
 
@@ -204,7 +205,7 @@ class Running:
 
     def end(self) -> None:
         self._stop.set()
-        self._loop.join(20)
+        self._loop.join(HANGS_S)
         assert not self._loop.is_alive()
         (source,) = self.pipeline.snapshot().sources
         assert source.frames_in == source.scored + sum(source.dropped.values())

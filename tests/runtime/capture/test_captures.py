@@ -1,6 +1,5 @@
 """Reading real files and made-up scenes; what is said when a source cannot be opened."""
 
-import time
 from pathlib import Path
 
 import cv2
@@ -100,19 +99,16 @@ def test_the_synthetic_camera_ends_is_repeatable_and_says_what_it_drew() -> None
     assert not written & {picture for _, picture in first}, "not the frames a model is fitted on"
 
 
-def test_pace_waits_until_a_frame_is_due_and_does_not_hurry_after_a_pause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pace_waits_until_a_frame_is_due_and_does_not_hurry_after_a_pause() -> None:
     clock = [0.0]
     waits: list[float] = []
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
 
     def wait(seconds: float) -> bool:
         waits.append(seconds)
         clock[0] += seconds
         return False
 
-    pace = Pace(10.0, wait=wait)
+    pace = Pace(10.0, wait=wait, clock_s=lambda: clock[0])
     for _ in range(4):
         assert not pace.ending()
     assert waits == pytest.approx([0.0, 0.1, 0.1, 0.1])

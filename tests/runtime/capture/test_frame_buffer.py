@@ -7,6 +7,7 @@ import pytest
 
 from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
 from tests.doubles.fakes import grey
+from tests.support import HANGS_S
 
 IMAGE = grey(1, (2, 2))
 
@@ -51,7 +52,7 @@ def test_every_waits_for_room_and_drops_nothing() -> None:
     seen: list[int] = []
     while len(seen) < 50:
         seen += indices(buffer.take(1, timeout_s=5))
-    writer.join(5)
+    writer.join(HANGS_S)
     assert seen == list(range(50))
     assert buffer.counters(0).dropped.total() == 0
 
@@ -65,7 +66,7 @@ def test_close_frees_a_waiting_reader_and_counts_what_was_left() -> None:
     while buffer.counters(0).frames_in < 4:  # two wait, one is in the reader's hands
         time.sleep(0.001)
     buffer.close()
-    writer.join(5)
+    writer.join(HANGS_S)
     assert not writer.is_alive()
     counters = buffer.counters(0)
     assert (counters.frames_in, counters.scored) == (5, 1)
@@ -126,7 +127,7 @@ def test_in_equals_scored_plus_dropped_under_contention(policy: Policy) -> None:
             seen[item.source_index].append(item.frame_index)
             buffer.count_scored(item.source_index)
     for reader in readers:
-        reader.join(5)
+        reader.join(HANGS_S)
     for source in range(2):
         counters = buffer.counters(source)
         assert counters.frames_in == counts[source]

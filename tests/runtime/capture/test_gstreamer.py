@@ -18,6 +18,7 @@ from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from tests.doubles.fakes import BrightnessSession, Collect, wait
+from tests.support import HANGS_S
 
 real = pytest.mark.skipif(
     shutil.which(gstreamer_process.PROGRAM) is None,
@@ -178,7 +179,7 @@ def test_a_child_that_is_killed_is_a_loss_and_comes_back() -> None:
         wait(lambda: len(sink.results) > count + 3, "frames after it")
     finally:
         stop.set()
-        loop.join(20)
+        loop.join(HANGS_S)
     assert not set(_group_leaders()) - set(before), "no child is left"
     lost = next(event for event in sink.events if event.kind == "source_lost")
     assert lost.reason == "GStreamer ended with signal 9"

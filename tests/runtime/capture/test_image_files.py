@@ -14,6 +14,7 @@ from edgeseg.data.samples import load_batches, read_sample
 from edgeseg.runtime.capture.frame_buffer import FrameBuffer
 from edgeseg.runtime.capture.reader import Reader
 from edgeseg.runtime.capture.sources import open_capture, parse_source
+from tests.support import HANGS_S
 from tests.support.picture_bytes import encode, exif, jpeg_with_exif
 
 SIZE_HW = (96, 64)
@@ -72,7 +73,7 @@ def test_what_a_fit_refuses_is_counted_and_never_scored(tmp_path: Path, name: st
         stall_timeout_s=5.0,
     )
     reader.start()
-    assert reader.join(timeout_s=20)
+    assert reader.join(timeout_s=HANGS_S)
     assert reader.error is None
     counters = buffer.counters(0)
     assert (counters.frames_in, dict(counters.dropped)) == (2, {"unreadable": 1})

@@ -17,6 +17,7 @@ from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from tests.doubles.coded_camera import Camera, draw_number, read_number
 from tests.doubles.fakes import BrightnessSession, Collect
+from tests.support import HANGS_S
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def stop() -> Iterator[threading.Event]:
 
 def until(condition: Callable[[], bool], what: str) -> None:
     """Wait for something that must happen; the limit only ends a broken test."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANGS_S
     while not condition():
         assert time.monotonic() < deadline, f"never happened: {what}"
         time.sleep(0.01)
@@ -74,7 +75,7 @@ def test_a_camera_that_stalls_without_closing_is_opened_anew(stop: threading.Eve
                 head = f"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
                 self.wfile.write(head.encode() + jpeg + b"\r\n")
                 time.sleep(0.02)
-            stop.wait(60)  # silent, connected
+            stop.wait(HANGS_S)  # silent, connected
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stalls)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -92,7 +93,7 @@ def test_a_camera_that_stalls_without_closing_is_opened_anew(stop: threading.Eve
     loop.start()
     until(lambda: pipeline.readers[0].reconnects >= 2, "two returns")
     stop.set()
-    loop.join(20)
+    loop.join(HANGS_S)
     server.shutdown()
     server.server_close()
     kinds = [event.kind.removeprefix("source_") for event in sink.events]
@@ -133,7 +134,7 @@ def test_a_camera_killed_and_restarted(coded_camera: Camera, stop: threading.Eve
         coded_camera.start(life * 100_000)
     until(lambda: pipeline.readers[0].reconnects == 3, "the last reconnect")
     stop.set()
-    loop.join(20)
+    loop.join(HANGS_S)
     assert not loop.is_alive()
     numbers = [read_number(result.frame_hwc) for result in sink.results]
     assert None not in numbers, "a frame was scored that the camera never sent"

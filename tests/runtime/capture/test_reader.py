@@ -13,6 +13,7 @@ from edgeseg.runtime.capture.reader import Reader, backoff_s
 from edgeseg.runtime.capture.sources import SourceSpec
 from edgeseg.runtime.events.records import SourceEvent
 from tests.doubles.fakes import Blocking, Canned, camera, clip, grey, opens
+from tests.support import HANGS_S
 
 
 class Bench:
@@ -38,7 +39,7 @@ class Bench:
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something that must happen; the limit only ends a broken test."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANGS_S
         while not condition():
             assert time.monotonic() < deadline, f"never happened; events: {self.kinds()}"
             time.sleep(0.002)
@@ -49,13 +50,13 @@ class Bench:
     def end(self) -> None:
         self.stop.set()
         self.buffer.close()
-        assert self.reader.join(timeout_s=10)
+        assert self.reader.join(timeout_s=HANGS_S)
 
 
 def test_a_file_is_read_to_its_end() -> None:
     capture = Canned([grey(1), None, grey(2)])
     bench = Bench(clip(), opens(capture), policy="every")
-    assert bench.reader.join(timeout_s=10)
+    assert bench.reader.join(timeout_s=HANGS_S)
     assert bench.kinds() == ["open", "end"]
     assert bench.events[-1].reason == "3 frames read"
     assert capture.closed
@@ -158,7 +159,7 @@ def test_a_driver_that_hangs_does_not_hold_up_the_end() -> None:
     bench.buffer.close()
     assert not bench.reader.join(timeout_s=0.05), "it is still inside the driver"
     release.set()
-    assert bench.reader.join(timeout_s=10)
+    assert bench.reader.join(timeout_s=HANGS_S)
     counters = bench.buffer.counters(0)
     assert counters.frames_in == counters.dropped.total()
 
@@ -171,13 +172,13 @@ def test_the_end_interrupts_a_long_back_off() -> None:
 
 def test_a_file_that_cannot_be_opened_is_an_error_not_an_outage() -> None:
     bench = Bench(clip(), opens(RuntimeFailure("clip: not a video")))
-    assert bench.reader.join(timeout_s=10)
+    assert bench.reader.join(timeout_s=HANGS_S)
     assert str(bench.reader.error) == "clip: not a video"
 
 
 def test_a_file_without_a_frame_is_an_error() -> None:
     bench = Bench(clip(), opens(Canned([])))
-    assert bench.reader.join(timeout_s=10)
+    assert bench.reader.join(timeout_s=HANGS_S)
     assert str(bench.reader.error) == "clip: no frame in it; is it damaged?"
 
 
@@ -187,7 +188,7 @@ def test_a_surprise_in_a_driver_is_reported_without_its_message() -> None:
             raise ValueError("rtsp://admin:hunter2@cam/1")
 
     bench = Bench(clip(), opens(Breaks([])))
-    assert bench.reader.join(timeout_s=10)
+    assert bench.reader.join(timeout_s=HANGS_S)
     assert str(bench.reader.error) == "clip: reading failed (ValueError)"
 
 

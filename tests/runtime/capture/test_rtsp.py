@@ -17,6 +17,7 @@ from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from tests.doubles.fakes import BrightnessSession, Collect, wait
 from tests.doubles.rtsp_server import RtspServer, why_no_server
+from tests.support import HANGS_S
 
 MISSING = why_no_server()
 real = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a server")
@@ -96,7 +97,7 @@ def test_a_stall_just_above_the_time_out_is_a_loss_and_nothing_old_is_scored(
         wait(lambda: len(sink.results) > before + 5, "frames after it")
     finally:
         stop.set()
-        loop.join(20)
+        loop.join(HANGS_S)
         server.kill()
     assert kinds()[:3] == ["source_open", "source_lost", "source_back"]
     assert sink.events[1].reason.startswith("no frame for 2.")

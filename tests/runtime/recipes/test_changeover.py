@@ -27,6 +27,7 @@ from tests.doubles.broker import Broker, mosquitto
 from tests.doubles.fakes import wait
 from tests.doubles.plc import ModbusPlc
 from tests.doubles.rig import Rig
+from tests.support import HANGS_S
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.page_site import running as page_site
 from tests.support.recipe_folders import CPU, approve_now, edit, new_recipe, part
@@ -65,7 +66,7 @@ def by_modbus(rig: Rig, number: int) -> None:
 
 
 def by_http(rig: Rig, number: int) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", rig.adapter("http").port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", rig.adapter("http").port, timeout=HANGS_S)
     connection.request("POST", "/job", json.dumps({"job": number}), {"X-Edgeseg": "1"})
     assert connection.getresponse().status == 202
     connection.close()

@@ -17,6 +17,7 @@ from edgeseg.runtime.web.page_sink import PageSink
 from edgeseg.vision.images import write_image
 from tests.doubles.plc import ModbusPlc
 from tests.doubles.rig import Rig
+from tests.support import HANGS_S
 from tests.support.recipe_folders import approve_now, edit, new_recipe, part
 from tests.support.recipe_line import change, inspect, line
 
@@ -44,7 +45,7 @@ class Gate:
 
         def gated(tap: FrameTap, *args: object, **options: object) -> object:
             self.reached.set()
-            assert self.opened.wait(60)
+            assert self.opened.wait(HANGS_S)
             return take(tap, *args, **options)
 
         monkeypatch.setattr(FrameTap, "next_frames", gated)
@@ -163,7 +164,7 @@ def test_a_changeover_is_held_too(folder: Path, gate: Gate) -> None:
         change(rig, "other", "other")
         assert rig.station.words().reason == MASTER_WANTED
         assert inspect(rig) == ("other", "no_inspection")
-        assert gate.reached.wait(60)
+        assert gate.reached.wait(HANGS_S)
         gate.opened.set()
         assert ended(rig) == Check.FAILED
         change(rig, "high", "high")
@@ -178,7 +179,7 @@ def test_a_changeover_is_held_too(folder: Path, gate: Gate) -> None:
 
 def test_a_request_while_it_is_held_gets_the_same_answer(folder: Path, gate: Gate) -> None:
     with line(folder, first="other", picture=MASTER) as rig:
-        assert gate.reached.wait(60)
+        assert gate.reached.wait(HANGS_S)
         assert rig.station.check_now()
         assert rig.station.words().reason == MASTER_WANTED
         gate.opened.set()

@@ -14,6 +14,7 @@ from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.web.page_sink import PageSink
 from edgeseg.vision.images import write_image
 from tests.doubles.rig import Rig
+from tests.support import HANGS_S
 from tests.support.recipe_folders import edit, new_recipe, part
 from tests.support.recipe_line import change, line
 
@@ -71,7 +72,7 @@ def page_of(rig: Rig) -> PageSink:
 
 def verdicts_of(rig: Rig) -> dict[str, float]:
     """As Prometheus reads them, with the gauge of the station."""
-    with urlopen(f"{page_of(rig).url}metrics", timeout=10) as answer:
+    with urlopen(f"{page_of(rig).url}metrics", timeout=HANGS_S) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     found = {family.name: family for family in families}
     counts = {

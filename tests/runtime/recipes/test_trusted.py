@@ -138,7 +138,7 @@ def test_what_changed_before_the_start_is_refused_there(
 
 
 def warm_sessions(*trust: Path) -> WarmSessions:
-    opening = replace(CPU, session=replace(CPU.session, trust=trust))
+    opening = replace(CPU, trust=trust)
     return WarmSessions(opening, limit_mb=100.0, note=ignore)
 
 

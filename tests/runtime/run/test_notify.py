@@ -18,6 +18,7 @@ from edgeseg.runtime.run.notify import Notifier
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from tests.doubles.fakes import Blocking, BrightnessSession, Canned, camera, clip, grey, opens, wait
+from tests.support import HANGS_S
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 
 
@@ -100,7 +101,7 @@ def test_a_lost_camera_is_no_reason_to_start_again(manager: Manager) -> None:
     manager.pending()
     heard = [manager.lines() for _ in range(3)]
     stop.set()
-    thread.join(20)
+    thread.join(HANGS_S)
     assert all("WATCHDOG=1" in lines for lines in heard)
     assert manager.pending()[-1] == "STOPPING=1"
 
@@ -121,7 +122,7 @@ def test_a_hung_loop_stops_feeding(manager: Manager) -> None:
     time.sleep(0.5)  # five rounds of the loop, if it went on
     silent = manager.pending() == []
     stop.set()
-    thread.join(20)
+    thread.join(HANGS_S)
     assert silent
 
 
@@ -142,7 +143,7 @@ def test_a_driver_that_never_returns_stops_the_feeding(
     assert status.startswith("STATUS=cam: its driver hangs  ")
     stop.set()
     release.set()
-    assert made.readers[0].join(timeout_s=10)
+    assert made.readers[0].join(timeout_s=HANGS_S)
     monkeypatch.undo()
     assert not made.readers[0].is_stuck(time.monotonic() + 3600)
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.runtime.scoring import meters as meters_module
 from edgeseg.runtime.scoring.meters import MAX_BITS, RELATIVE_ERROR, Faults, Histogram, RateMeter
 
 
@@ -73,11 +72,10 @@ def test_rate_is_that_of_the_last_seconds_only() -> None:
     assert len(meter._points) < 10
 
 
-def test_faults_are_all_counted_and_rarely_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_are_all_counted_and_rarely_noted() -> None:
     clock = [1000.0]
-    monkeypatch.setattr(meters_module.time, "monotonic", lambda: clock[0])
     notes: list[str] = []
-    faults = Faults(notes.append)
+    faults = Faults(notes.append, clock_s=lambda: clock[0])
     for second in range(130):
         clock[0] = 1000.0 + second
         faults.count("disk", "full")

@@ -5,6 +5,7 @@ import threading
 from edgeseg.runtime.events.codes import ErrorCode
 from tests.doubles.fakes import BrightnessSession
 from tests.doubles.rig import Rig
+from tests.support import HANGS_S
 
 QUEUE = 3
 
@@ -12,7 +13,7 @@ QUEUE = 3
 def test_no_frame_of_a_trigger_falls_out_of_the_queue() -> None:
     gate = threading.Event()
     gate.set()
-    session = BrightnessSession(meanwhile=lambda: gate.wait(60) and None)
+    session = BrightnessSession(meanwhile=lambda: gate.wait(HANGS_S) and None)
     values = {"trigger": "modbus", "modbus": "0", "queue_size": QUEUE, "trigger_timeout": 30.0}
     with Rig(session=session, values=values) as rig:
         gate.clear()

@@ -8,6 +8,7 @@ from edgeseg.runtime.events.codes import ErrorCode
 from tests.doubles.fakes import BrightnessSession
 from tests.doubles.gige_camera import SERIAL, gige_camera
 from tests.doubles.rig import Rig
+from tests.support import HANGS_S
 
 
 def test_one_frame_for_each_trigger_and_an_answer_when_the_camera_is_killed() -> None:
@@ -38,5 +39,5 @@ def post(line: Rig) -> dict[str, object]:
         data=b"{}",
         headers={"X-Edgeseg": "1"},
     )
-    with urllib.request.urlopen(request, timeout=60) as response:
+    with urllib.request.urlopen(request, timeout=HANGS_S) as response:
         return json.load(response)

@@ -19,6 +19,7 @@ from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.triggers.station_sink import StationSink
 from tests.doubles.fakes import BrightnessSession, Canned, camera, grey, opens, wait
 from tests.doubles.rig import Rig, RigCamera
+from tests.support import HANGS_S
 
 MODBUS = {"trigger": "modbus", "modbus": "0"}
 
@@ -104,7 +105,7 @@ def test_a_model_that_hangs_costs_a_time_out_and_its_late_verdict_counts_for_not
     release = threading.Event()
     session = BrightnessSession()
     with Rig(session, {**MODBUS, "trigger_timeout": 0.05}) as line:
-        session.meanwhile = lambda: release.wait(30) and None
+        session.meanwhile = lambda: release.wait(HANGS_S) and None
         trigger(line)
         release.set()
         line.wait(lambda: line.station.words().late == 1, "the late verdict")

@@ -19,6 +19,7 @@ from edgeseg.runtime.web.connections import (
 )
 from edgeseg.runtime.web.site_server import SiteHandler
 from tests.doubles.fakes import wait
+from tests.support import HANGS_S
 from tests.support.page_site import TOKEN, Site, running
 
 WATCH = b"GET /stream.mjpg HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -40,7 +41,7 @@ def crowd() -> Iterator[list[socket.socket]]:
 
 
 def connect(site: Site, crowd: list[socket.socket], first: bytes) -> socket.socket:
-    client = socket.create_connection(("127.0.0.1", site.port), timeout=60)
+    client = socket.create_connection(("127.0.0.1", site.port), timeout=HANGS_S)
     client.sendall(first)
     crowd.append(client)
     return client

@@ -11,6 +11,7 @@ import pytest
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.routes import Asked, Route, health_answer, json_answer
 from edgeseg.runtime.web.site_server import SiteServer
+from tests.support import HANGS_S
 
 OPERATOR, SUPERVISOR = "an-operators-token-0", "a-supervisors-token-0"
 LARGE = 1_000_000
@@ -49,7 +50,9 @@ class Site:
         self.server.start()
 
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple:
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=30)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.server.server_port, timeout=HANGS_S
+        )
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body=body, headers=names)
         answer = connection.getresponse()
@@ -127,7 +130,9 @@ def test_a_large_body_waits_for_its_permission(site: Site) -> None:
 def test_a_body_has_a_length(site: Site) -> None:
     own = {"X_Edgeseg": "1", "Authorization": f"Bearer {SUPERVISOR}"}
     for length in ("-1", "1e3", "9" * 30, "٣"):
-        connection = http.client.HTTPConnection("127.0.0.1", site.server.server_port, timeout=30)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", site.server.server_port, timeout=HANGS_S
+        )
         connection.putrequest("POST", "/decide")
         for name, value in own.items():
             connection.putheader(name.replace("_", "-"), value)
@@ -140,7 +145,7 @@ def test_a_body_has_a_length(site: Site) -> None:
 def test_a_body_that_was_cut_is_refused(site: Site) -> None:
     head = f"POST /decide HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SUPERVISOR}\r\n"
     address = ("127.0.0.1", site.server.server_port)
-    with socket.create_connection(address, timeout=30) as client:
+    with socket.create_connection(address, timeout=HANGS_S) as client:
         client.sendall(head.encode() + b"X-Edgeseg: 1\r\nContent-Length: 9\r\n\r\n{")
         client.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: client.recv(4096), b""))

@@ -10,6 +10,7 @@ import pytest
 from edgeseg.runtime.web import live_view, site_server
 from edgeseg.runtime.web.live_view import LiveView
 from tests.doubles.fakes import wait
+from tests.support import HANGS_S
 from tests.support.page_site import Site, running
 from tests.support.scored_frames import make_result
 
@@ -158,7 +159,7 @@ def test_close_ends_streams_and_threads() -> None:
 
 def test_garbage_is_answered_or_dropped(site: Site) -> None:
     for garbage in (b"\x16\x03\x01\x02", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\0" * 70000):
-        client = socket.create_connection(("127.0.0.1", site.port), timeout=15)
+        client = socket.create_connection(("127.0.0.1", site.port), timeout=HANGS_S)
         client.sendall(garbage)
         client.shutdown(socket.SHUT_WR)
         while client.recv(65536):
