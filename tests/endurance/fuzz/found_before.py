@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from edgeseg.fitting.graph import graph_facts
-from edgeseg.modelfile import metadata
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 from tests.endurance.fuzz import seeds
 from tests.endurance.fuzz.mutators import sealed_again
@@ -62,14 +60,16 @@ def _text(seed: Seed, change: Change) -> bytes:
     return sealed_again(json.dumps(values, sort_keys=True).encode(), text=True)
 
 
-def _renamed(seed: Seed, text_in_it: bytes, *, key: str) -> bytes:
-    """A graph with a name that is not UTF-8, under the hash of that."""
-    name = bytes([len(text_in_it)]) + text_in_it
-    head, _, rest = seed.data.rpartition(name)
-    damaged = head + name[:-1] + b"\x9d" + rest
-    before, after = (
-        graph_sha256(io.BytesIO(data), key=key).encode() for data in (seed.data, damaged)
-    )
+def _renamed(seed: Seed, name: bytes) -> bytes:
+    """A graph with a name that is not UTF-8."""
+    sized = bytes([len(name)]) + name
+    head, _, rest = seed.data.rpartition(sized)
+    return head + sized[:-1] + b"\x9d" + rest
+
+
+def _hashed(seed: Seed, damaged: bytes) -> bytes:
+    """A damaged graph under the hash that it should have."""
+    before, after = (graph_sha256(io.BytesIO(data)).encode() for data in (seed.data, damaged))
     start = damaged.index(b'{"')
     text = damaged[start : damaged.rindex(b"}", start) + 1]  # the metadata are the file's end
     return damaged.replace(text, sealed_again(text.replace(before, after), text=True))
@@ -100,9 +100,9 @@ def make(folder: Path) -> None:
         ),
         "shard--eigenvalues--part-0-of-2.shard": _mean(shard, 1e300),
         "shard--score--part-0-of-2.shard": _mean(shard, 1e150),
-        "graph--names--part-int8.onnx": _renamed(int8, b"QuantizeLinear", key=metadata.KEY),
+        "graph--names--part-int8.onnx": _hashed(int8, _renamed(int8, b"QuantizeLinear")),
         "graph--grown--part-fp32.onnx": fp32.data[:2000] + b"[" * 2700 + fp32.data[2000:],
-        "backbone--names--backbone.onnx": _renamed(backbone, b"frames", key=graph_facts.KEY),
+        "backbone--names--backbone.onnx": _renamed(backbone, b"frames"),
         "sidecar--box--part-fp32.json": _text(
             sidecar, lambda told: told["geometry"]["locator"]["places"].update(y=2**64)
         ),
