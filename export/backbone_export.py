@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from onnx import ModelProto, helper, numpy_helper
 
+from edgeseg import __version__
 from edgeseg.base.errors import ExportError
 from edgeseg.base.extras import versions
 from edgeseg.base.files import atomic_path
@@ -31,7 +32,7 @@ from edgeseg.model.factors import Factors, kept_directions
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
-_MAKERS = ("edgeseg", "torch", "onnx")
+_MAKERS = ("torch", "onnx")
 _HALF = 0.5  # no 1 and no 0, which the exporter would fold away
 
 
@@ -70,7 +71,7 @@ def export_backbone(
         factor=FACTOR,
         kept="kept",
         gain="gain",
-        versions=versions(_MAKERS),
+        versions={"edgeseg": __version__} | versions(_MAKERS),
     )
     digest = graph_sha256(io.BytesIO(graph.SerializeToString(deterministic=True)))
     facts = replace(facts, graph_sha256=digest)

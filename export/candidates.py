@@ -103,8 +103,8 @@ class Trial:
             )
         artefact = refit(self.artefact, embed, good, note=self.note, progress=self.progress)
         calibration = artefact.calibration
-        method = f"{calibration.method}, {through}"
-        artefact = replace(artefact, calibration=replace(calibration, method=method))
+        origin = replace(calibration.origin, precision=precision, backend=NAMES[backend])
+        artefact = replace(artefact, calibration=replace(calibration, origin=origin))
         self.note(_thresholds(self.artefact, artefact, precision=precision))
         return artefact
 

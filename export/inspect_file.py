@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import file_sha256
 from edgeseg.modelfile.metadata import ModelMetadata
-from edgeseg.modelfile.seal import hash_state
+from edgeseg.modelfile.seal import HASH_STATE
 from edgeseg.runtime.backends.model_file import file_metadata, plan_metadata
 from edgeseg.runtime.backends.onnx_properties import property_text
 
@@ -38,7 +38,7 @@ def _describe_onnx(path: Path) -> Facts:
     }
     if metadata is None:
         return facts | {"metadata": "none: this file was not exported by edgeseg"}
-    return facts | {"hash": hash_state(metadata.sealed), "metadata": _readable(metadata)}
+    return facts | {"hash": HASH_STATE, "metadata": _readable(metadata)}
 
 
 def _describe_plan(path: Path) -> Facts:
@@ -64,7 +64,7 @@ def _describe_plan(path: Path) -> Facts:
         facts["operators"] = f"unknown: {graph.name}, which it was built from, is not beside it"
     return facts | {
         "size_bytes": path.stat().st_size,
-        "hash": hash_state(metadata.sealed),
+        "hash": HASH_STATE,
         "metadata": _readable(metadata),
     }
 
@@ -113,7 +113,7 @@ def _form_bytes(proto: "ModelProto") -> int:
 
 def _readable(metadata: ModelMetadata) -> Facts:
     values: Facts = json.loads(metadata.to_json())
-    return values
+    return values | {"threshold": values["threshold"] | {"method": metadata.threshold.method}}
 
 
 def _shape(value: "ValueInfoProto") -> str:

@@ -249,7 +249,7 @@ def opened_judge(model: Path, opening: SessionOptions, *, note: Note) -> Iterato
     if model.suffix not in MODEL_SUFFIXES:
         from edgeseg.api import load
 
-        yield load(model, note=note)
+        yield load(model)
         return
     with open_detector(model, opening, note=note) as detector:
         yield detector

@@ -130,7 +130,7 @@ class Versions:
             metadata = self.check_rate(rate_per_thousand)
             chosen_point = point(read_report(self._project.fit), rate_per_thousand)
             chosen = by_rate(metadata.threshold, chosen_point)
-            rule, when = chosen.method.rpartition("; ")[2], utc_time()
+            rule, when = chosen.rule, utc_time()
             images, rate = chosen_point.images, chosen.requested_rate
             artefact = self._project.fit / "part.edgeseg"
             store_thresholds(artefact, chosen, rule=rule, rate=rate, images=images, when=when)

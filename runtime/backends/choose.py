@@ -91,10 +91,8 @@ def open_session(
         session.close()
         raise
     session.entry = name
-    if not session.metadata.sealed:
-        note(f"{model.name} was made before hashes: damage to it may go unnoticed; export it again")
     sidecar = file.with_suffix(".json")
-    if not sidecar.is_file():  # of an earlier version: a newer one needs it
+    if not sidecar.is_file():
         note(f"{sidecar.name} is not beside {file.name}: it runs as exported")
     note(f"{model.name} runs on {session.runs_on}")
     _note_precision(session, model.name, note=note)

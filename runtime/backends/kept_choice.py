@@ -102,10 +102,9 @@ def commands_to_choose_again(chosen: ModelMetadata, model: Path, *, regions: Pat
 
 def _command(line: Decision, chosen: ModelMetadata, model: Path) -> str:
     stored = chosen.threshold
-    rate = stored.requested_rate or stored.false_alarm_rate
     if line.action == "calibrate":
         backend = f" --backend {chosen.calibrated_in}" if chosen.calibrated_in else ""
-        return f"edgeseg calibrate {model} GOOD_IMAGES --rate {rate:g}{backend}"
+        return f"edgeseg calibrate {model} GOOD_IMAGES --rate {stored.requested_rate:g}{backend}"
     wish = f"--value {stored.score:.6g}" if line.rate is None else f"--rate {line.rate:g}"
     band = "" if stored.unsure_rate is None else f" --unsure-rate {stored.unsure_rate:g}"
     return f"edgeseg threshold {model} {wish}{band}"

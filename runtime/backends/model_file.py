@@ -15,7 +15,6 @@ from edgeseg.modelfile.metadata import (
     ModelMetadata,
 )
 from edgeseg.modelfile.versions import Change, newest
-from edgeseg.runtime.backends.onnx_constants import check_constants
 from edgeseg.runtime.backends.onnx_properties import graph_sha256, property_text
 
 
@@ -101,8 +100,6 @@ def _onnx_metadata(model: Path, files: Files) -> ModelMetadata:
         _compare_graph(model, metadata, files)
         _check_alone(model, metadata)
     _compare_data(model, metadata, files)
-    if not metadata.sealed:
-        check_constants(model, files=files)
     return metadata if sidecar is None or expected is None else metadata.with_decisions(sidecar)
 
 
@@ -166,11 +163,9 @@ def _check_alone(model: Path, metadata: ModelMetadata) -> None:
 def _compare_graph(model: Path, metadata: ModelMetadata, files: Files) -> None:
     """Compare a graph with the hash in its own metadata, which covers all the rest."""
     if metadata.graph_sha256 is None:
-        if metadata.sealed:
-            raise RuntimeFailure(
-                f"{model}: neither its metadata nor a sidecar has its hash; export it again"
-            )
-        return
+        raise RuntimeFailure(
+            f"{model}: neither its metadata nor a sidecar has its hash; export it again"
+        )
     try:
         with files.open(model) as file:
             found = graph_sha256(file)

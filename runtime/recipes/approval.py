@@ -16,6 +16,7 @@ from edgeseg.vision.images import is_image_file
 Label = Literal["good", "bad"]
 LABELS: tuple[Label, ...] = ("good", "bad")
 MASTER = "master"
+SCHEMA = 1  # of an approval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,11 @@ class Approval:
     threshold: float
     pictures: tuple[GoldenPicture, ...]
     master: MasterScore | None = None
-    schema: int = 1
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        if self.schema != SCHEMA:
+            raise ValueError(f"schema: {self.schema}, expected {SCHEMA}")
 
 
 def approval_path(recipe: Recipe) -> Path:

@@ -10,14 +10,13 @@ from edgeseg.decision.foreign import foreign_limit
 from edgeseg.decision.operating_point import (
     by_rate,
     check_rate,
-    good_words,
     guarantee,
     needed_images,
     operating_point,
-    percent,
     unlucky_words,
     with_band,
 )
+from edgeseg.decision.score_origin import ScoreOrigin, percent
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.metadata import Decision, ModelMetadata
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
@@ -44,7 +43,7 @@ def calibrate_here(
     by = GroupBy(text=group_by)
     metadata = file_metadata(model)
     before = metadata.threshold
-    wish = _rate_of(before) if rate is None else rate
+    wish = before.requested_rate if rate is None else rate
     check_rate(wish)
     paths = image_paths(str(folder))
     note("images that the model was fitted on score too low: calibrate on others")
@@ -69,8 +68,8 @@ def _lines(before: Thresholds, chosen: Thresholds, *, wish: float) -> Iterator[s
         )
         return
     yield f"{line}; answers for {percent(chosen.false_alarm_rate)} false alarms"
-    yield guarantee(chosen)
-    yield unlucky_words(chosen.parts or 1, rate=wish)
+    yield str(guarantee(chosen))
+    yield unlucky_words(chosen.parts, rate=wish)
 
 
 def _choose_thresholds(
@@ -82,10 +81,10 @@ def _choose_thresholds(
     known = images.parts > 1 or count == 1
     if known and point.shortfall is not None:
         note(point.shortfall)
-    words = good_words(count, images.parts)
     chosen = replace(
         by_rate(before, point),
-        method=f"split-conformal on {backend}, {words}",
+        origin=ScoreOrigin(kind="split", backend=backend),
+        choice=None,
         foreign=foreign_limit(floors, threshold=point.score),
         appearance=_appearance(before.appearance, images.looks.limits),
         false_alarm_rate=point.promised_rate if known else 1.0,
@@ -111,7 +110,7 @@ def _with_calibration(
     decision = Decision(
         when=utc_time(),
         action="calibrate",
-        rule=f"{percent(chosen.requested_rate or 0)} false alarms",
+        rule=f"{percent(chosen.requested_rate)} false alarms",
         images=len(good.scores),
         before=metadata.threshold.score,
         after=chosen.score,
@@ -125,8 +124,3 @@ def _with_calibration(
         drift=good.drift or metadata.drift,
         history=(*metadata.history, decision),
     )
-
-
-def _rate_of(stored: Thresholds) -> float:
-    """Return the rate that was requested with the threshold, or in old files the promised one."""
-    return stored.requested_rate or stored.false_alarm_rate

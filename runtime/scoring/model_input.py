@@ -31,13 +31,13 @@ class InputMaker:
         if metadata.ignored_here and not self._can_count:
             raise RuntimeFailure(
                 f"model {metadata.name}: regions are ignored since its export, and the file does "
-                "not give the grid or the rule that this needs; export it again, with its grid"
+                "not give the grid that this needs; export it again, with its grid"
             )
 
     @property
     def _can_count(self) -> bool:
         meta = self._metadata
-        return meta.rule is not None and "grid" in meta.outputs and meta.tiles is None
+        return "grid" in meta.outputs and meta.tiles is None
 
     def view(self, frame_hw: tuple[int, int], pose: Pose | None = None) -> View:
         """Return the view of a frame of this size."""
@@ -64,7 +64,7 @@ class InputMaker:
         if inside_hw is None and not self._metadata.ignored_here:
             return prediction
         rule, grid_hw = self._rule, prediction.grid_hw
-        if rule is None or grid_hw is None:
+        if grid_hw is None:
             raise RuntimeFailure(
                 f"model {self._metadata.name}: a part reaches beyond the picture, and the file "
                 "does not give the grid that this needs; export it again, with its grid"
@@ -80,10 +80,8 @@ class InputMaker:
         return hidden_of(self.geometry, self._size_hw)
 
     @cached_property
-    def _rule(self) -> MapRule | None:
+    def _rule(self) -> MapRule:
         meta = self._metadata
-        if meta.rule is None:
-            return None
         return MapRule(
             size_hw=meta.size_hw, grid_hw=meta.grid_hw, sigma=meta.rule.sigma, top=meta.rule.top
         )

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.endurance.fuzz.seeds import KEPT, Seed
+from tests.endurance.fuzz.seeds import Seed
+from tests.support import KEPT
 
 
 def recipes(folder: Path) -> Iterator[Seed]:

@@ -13,7 +13,8 @@ from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.model_file import BackendUnavailable
 from tests.endurance.fuzz.format import lay, write
 from tests.endurance.fuzz.located import camera_picture
-from tests.endurance.fuzz.seeds import KEPT, Seed
+from tests.endurance.fuzz.seeds import Seed
+from tests.support import KEPT
 
 
 def told_by_info(path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from edgeseg.base.errors import UsageError
 from tests.endurance.fuzz.format import write
-from tests.endurance.fuzz.seeds import KEPT, Seed
+from tests.endurance.fuzz.seeds import Seed
+from tests.support import KEPT
 
 
 def read_recipe_file(data: bytes, seed: Seed, folder: Path) -> object:

@@ -121,7 +121,11 @@ def test_every_result_names_what_judged_it(folder: Path) -> None:
     assert (judged["recipe"], judged["precision"]) == ("high", "fp32")
     assert judged["model_sha256"] == file_sha256(folder / "high" / "model.onnx")
     assert judged["backend"] == "ONNX Runtime CPU, 1 thread"
-    assert judged["operating_point"] == {"threshold": 200.0, "rate": 0.01, "method": "made up"}
+    assert judged["operating_point"] == {
+        "threshold": 200.0,
+        "rate": 0.01,
+        "method": "split-conformal, 100 good images",
+    }
     for key in ("recipe", "model_sha256", "precision", "backend", "operating_point"):
         assert refused[key] is None
 

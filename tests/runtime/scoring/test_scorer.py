@@ -92,7 +92,7 @@ def test_every_result_names_what_gave_it():
         recipe="bottle",
         threshold=200.0,
         rate=0.01,
-        method="made up",
+        method="split-conformal, 100 good images",
         precision="fp32",
         backend="numpy",
     )
