@@ -193,11 +193,11 @@ class Model:
         return target
 
 
-def load(path: Folder, *, note: Note = ignore) -> Model:
+def load(path: Folder) -> Model:
     """Read a model that `edgeseg fit` or `Model.save` wrote."""
     path = Path(path)
     refuse_exported(path)
-    return Model(load_artefact(path, note=note), path=path)
+    return Model(load_artefact(path), path=path)
 
 
 def _geometry(

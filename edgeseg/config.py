@@ -152,7 +152,7 @@ class FitConfig:
         """Return plain JSON values."""
         values = asdict(self)
         if self.geometry == PLAIN:
-            del values["geometry"]  # as in files of versions that knew no other
+            del values["geometry"]
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in values.items()
@@ -170,9 +170,6 @@ class FitConfig:
                 settings["geometry"] = record(Geometry, settings["geometry"], place="geometry")
             except Malformed as error:
                 raise UsageError(str(error)) from None
-        if "ridge" in settings:  # the first files knew one unit of it, and no context
-            settings.setdefault("ridge_unit", "absolute")
-            settings.setdefault("context", 1)
         return cls().with_options(settings)
 
 

@@ -1,4 +1,4 @@
-"""What may be asked of an export; read by the command line, so it loads nothing heavy."""
+"""Options of an export; the command line reads them, so this module loads nothing heavy."""
 
 from dataclasses import dataclass
 
@@ -16,18 +16,18 @@ TARGETS = ("cpu", "trt")  # int8 graphs differ
 SESSIONS = (AUTO, "cpu", "openvino")
 
 
-def _explained(precision: Precision) -> str:
+def _describe(precision: Precision) -> str:
     needs = ", needs --calibrate" if precision.needs_images else ""
     return f"{precision.name}: {precision.meaning}{needs}."
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """What kind of graph is wanted."""
+    """The kind of graph to export."""
 
     precision: str = typed(
         EXACT,
-        f"Precision of the graph. {' '.join(map(_explained, PRECISIONS.values()))}",
+        f"Written into the graph. {' '.join(map(_describe, PRECISIONS.values()))}",
         kind=RegistryName(PRECISIONS),
     )
     target: str = typed(

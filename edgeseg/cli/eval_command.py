@@ -84,7 +84,7 @@ def evaluate(
     tell, progress = listeners(quiet=images.quiet)
     for line in dataset.notes:
         tell(line)
-    model = load(artefact, note=tell)
+    model = load(artefact)
     gallery = Gallery(pictures, model.artefact.calibration) if pictures else None
     result = model.evaluate(
         dataset,

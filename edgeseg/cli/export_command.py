@@ -231,7 +231,7 @@ def _export(
     from edgeseg.model.artefact import load_artefact
 
     # Moments are for going on fitting: of a large grid they are a gigabyte that nobody needs here.
-    loaded = replace(load_artefact(artefact, note=note), moments=None)
+    loaded = replace(load_artefact(artefact), moments=None)
     exported = export_onnx(
         loaded,
         out,

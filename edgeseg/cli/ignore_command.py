@@ -152,10 +152,10 @@ def _in_sidecar(
 ) -> Path:
     """Store the regions in the sidecar, beside those that the graph itself leaves out."""
     metadata = file_metadata(model)
-    if metadata.rule is None or "grid" not in metadata.outputs or metadata.tiles is not None:
+    if "grid" not in metadata.outputs or metadata.tiles is not None:
         raise RuntimeFailure(
-            f"{model}: an export of tiles, without its grid, or of an earlier version, which "
-            "cannot leave cells out; ignore the regions in its .edgeseg file and export that"
+            f"{model}: an export of tiles or without its grid, which cannot leave cells out; "
+            "ignore the regions in its .edgeseg file and export that"
         )
     known = metadata.looks.camera_hw or metadata.camera_hw or camera_hw
     if known is None:

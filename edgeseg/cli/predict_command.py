@@ -253,7 +253,7 @@ def open_judge(model: Path, opening: SessionOptions, *, note: Note) -> Iterator[
     if model.suffix not in MODEL_SUFFIXES:
         from edgeseg.api import load
 
-        yield load(model, note=note)
+        yield load(model)
         return
     with open_detector(model, opening, note=note) as detector:
         yield detector

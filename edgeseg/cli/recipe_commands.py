@@ -34,15 +34,15 @@ from edgeseg.runtime.recipes.approval import (
     MASTER,
     Label,
     golden_files,
-    read_expected,
-    write_expected,
+    read_approval,
+    write_approval,
 )
 from edgeseg.runtime.recipes.check_record import last_check
 from edgeseg.runtime.recipes.golden_check import RecipeJudge
 from edgeseg.runtime.recipes.golden_check import approve as approve_golden
 from edgeseg.runtime.recipes.install import install_model, roll_back
 from edgeseg.runtime.recipes.master_frames import grab_frames
-from edgeseg.runtime.recipes.open_judge import opened_judge
+from edgeseg.runtime.recipes.open_judge import open_judge
 from edgeseg.runtime.recipes.recipe import (
     DecisionSettings,
     Recipe,
@@ -194,13 +194,13 @@ def add_master(recipe_folder: Path, source: str, opening: SessionOptions, quiet:
     """
     item = read_recipe(recipe_folder, trust=opening.trust)
     frames = grab_frames(source, item.settings.golden.master_frames)
-    with opened_judge(item, opening, note=listeners(quiet=quiet)[0]) as judge:
+    with open_judge(item, opening, note=listeners(quiet=quiet)[0]) as judge:
         expected = approve_golden(judge, master=frames)
     folder = item.golden / MASTER
     _remove(folder.glob("*.png"))
     for index, frame_hwc in enumerate(frames):
         write_image(folder / f"{index:03d}.png", frame_hwc)
-    path = write_expected(item, expected)
+    path = write_approval(item, expected)
     note_stale(item.model, note)
     note(f"wrote {path}; check with: edgeseg check {item.folder} --source {source}")
 
@@ -260,9 +260,9 @@ def rollback(recipe_folder: Path, trust: tuple[Path, ...]) -> None:
 def _approve(item: Recipe, opening: SessionOptions, *, quiet: bool) -> None:
     """Approve the golden pictures on disk, with the model and settings that were read."""
     note_to: Note = listeners(quiet=quiet)[0]
-    with opened_judge(item, opening, note=note_to) as judge:
+    with open_judge(item, opening, note=note_to) as judge:
         now = RecipeJudge(replace(item, files=DISK), judge.session)
-        path = write_expected(item, approve_golden(now))
+        path = write_approval(item, approve_golden(now))
     note_stale(item.model, note)
     note(f"wrote {path}; check with: edgeseg check {item.folder}")
 
@@ -299,7 +299,7 @@ def _facts(item: Recipe) -> dict[str, object]:
     for name, _ in golden_files(item):
         counts["good" if name.startswith("good/") else "bad"] += 1
     try:
-        approved = read_expected(item).approved
+        approved = read_approval(item).approved
     except UsageError:
         approved = "never"
     return {

@@ -74,10 +74,10 @@ def _read_station(ctx: click.Context, option: click.Parameter, path: Path | None
 def _try_out(options: StreamOptions) -> None:
     """Check what can be checked without a camera and a model in memory."""
     from edgeseg.runtime.capture.sources import parse_source
-    from edgeseg.runtime.run.product import named_model
+    from edgeseg.runtime.run.product import first_model
 
     names = [parse_source(text, realtime=options.realtime).name for text in options.source]
-    name, model = named_model(options)
+    name, model = first_model(options)
     if not model.is_file():
         raise UsageError(Setting("model", model), ": no such file")
     click.echo(f"{name} on {', '.join(names)}, trigger {options.trigger}: ok")

@@ -1,7 +1,7 @@
 """`edgeseg threshold`: another false-alarm rate for a model that is there already."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -25,11 +25,11 @@ from edgeseg.decision.lost_defects import loss_between
 from edgeseg.decision.operating_point import (
     by_rate,
     by_value,
-    good_words,
     guarantee,
     operating_point,
     with_band,
 )
+from edgeseg.decision.score_origin import good_words
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.header import store_thresholds
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
@@ -137,7 +137,7 @@ def _choose(
     band = before.unsure_rate if unsure_rate is None else unsure_rate
     if unsure_rate == 0:
         chosen = replace(chosen, unsure=None, unsure_rate=None)
-    elif band is not None and (unsure_rate is not None or band > (chosen.requested_rate or 0)):
+    elif band is not None and (unsure_rate is not None or band > chosen.requested_rate):
         chosen = with_band(chosen, stored.scores, rate=band)
     elif band is not None:
         note(f"the band of {before.unsure_rate:g} is not above this rate and is dropped")
@@ -151,7 +151,7 @@ def _choose(
 def _store(
     model: Path, before: Thresholds, chosen: Thresholds, *, rate: float | None, images: int
 ) -> None:
-    rule = chosen.method.rpartition("; ")[2]
+    rule = chosen.rule
     if chosen.unsure_rate is not None:
         rule += f", unsure from {chosen.unsure:.4f} (rate {chosen.unsure_rate:g})"
     when = utc_time()
@@ -164,8 +164,8 @@ def _store(
 def _show(model: Path, evidence: Evidence, *, as_json: bool, out: Path | None, quiet: bool) -> None:
     chosen = evidence.chosen
     if as_json:
-        facts = facts_of(evidence) | {"guarantee": guarantee(chosen)}
-        about = {"model": str(model), "name": evidence.name, "stored": asdict(chosen)}
+        facts = facts_of(evidence) | {"guarantee": str(guarantee(chosen))}
+        about = {"model": str(model), "name": evidence.name, "stored": chosen.to_dict()}
         click.echo(json.dumps(about | facts, indent=2))
     else:
         words = good_words(evidence.pictures, len(evidence.scores))

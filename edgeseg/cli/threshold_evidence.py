@@ -44,14 +44,14 @@ class Evidence:
                 planted=self.planted,
                 pictures=self.pictures,
             )
-            for rate in sorted({*RATES, self.chosen.requested_rate or RATES[0]})
+            for rate in sorted({*RATES, self.chosen.requested_rate})
         )
 
     @cached_property
     def deciding(self) -> tuple[DecidingImage, ...]:
         """Good images that decide the threshold; none where it was not chosen by a rate."""
         rate = self.chosen.requested_rate
-        if rate is None or not 0 < rate < 1:
+        if not 0 < rate < 1:
             return ()
         if conformal_threshold(self.scores, false_alarm_rate=rate).value != self.chosen.score:
             return ()

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from edgeseg.base.files import write_text
 from edgeseg.base.tables import align_columns
 from edgeseg.cli.threshold_evidence import Evidence
-from edgeseg.decision.operating_point import OperatingPoint, guarantee, percent, unlucky_words
+from edgeseg.decision.operating_point import OperatingPoint, guarantee, unlucky_words
 from edgeseg.decision.prediction import above
+from edgeseg.decision.score_origin import percent
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.vision.images import write_image
 
@@ -212,8 +213,7 @@ def choice_lines(chosen: Thresholds, *, count: int = 0) -> list[str]:
         f"it answers for {percent(chosen.false_alarm_rate)} false alarms: {guarantee(chosen)}",
     ]
     if count and chosen.false_alarm_rate < 1:
-        rate = chosen.requested_rate or chosen.false_alarm_rate
-        lines.append(unlucky_words(count, rate=rate))
+        lines.append(unlucky_words(count, rate=chosen.requested_rate))
     if chosen.unsure is not None:
         lines.append(f"unsure: scores above {chosen.unsure:.4f}, rate {chosen.unsure_rate:g}")
     return lines

@@ -1,7 +1,7 @@
 """A threshold with a stated rate, from scores of good images that the model has not seen."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ from edgeseg.decision.foreign import foreign_limit, no_floors
 from edgeseg.decision.metrics import best_f1_threshold
 from edgeseg.decision.operating_point import conformal_threshold
 from edgeseg.decision.prediction import above
+from edgeseg.decision.score_origin import Choice, ScoreOrigin
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.vision.appearance import GoodAppearance
 from edgeseg.vision.part_groups import Grouping, highest_of_parts
 
 GRID_BYTES = 16 << 20  # of the grids of good images that a file keeps: 8,000 images of 32x32 cells
+NO_LOOKS = GoodAppearance()
 
 
 def no_groups() -> NDArray[np.float32]:
@@ -37,7 +39,7 @@ class GoodImageScores:
     # (n, h, w) float16: each cell's distance, ignored ones too; None: too many, or not known.
     # Regions that are ignored later take their threshold from here.
     grids: NDArray[np.float16] | None = None
-    # (n,): what three quarters of each map exceed; earlier versions kept none
+    # (n,): what three quarters of each map exceed; empty: not known
     floors: NDArray[np.float32] = field(default_factory=no_floors)
     # (n,): which part each shows, in whole numbers; empty: each another one
     groups: NDArray[np.float32] = field(default_factory=no_groups)
@@ -93,15 +95,16 @@ class CalibrationFacts:
     pixel_threshold: float
     requested_rate: float
     answered_rate: float
-    method: str
+    origin: ScoreOrigin  # of the good scores
+    images: int  # good images behind them
+    parts: int  # different parts that they show
     expected_d2: float  # of d^2 on the fitted images, from the moments
     measured_d2: float  # the same, from the images themselves
-    unsure_threshold: float | None = None  # chosen later, by `edgeseg threshold`
+    appearance: GoodAppearance  # of all images of the fit
+    choice: Choice | None = None  # what was chosen later, by `edgeseg threshold`
+    unsure_threshold: float | None = None  # the same
     unsure_rate: float | None = None
-    foreign_limit: float | None = None  # of the map's floor; earlier versions had none
-    appearance: GoodAppearance | None = None  # of all images of the fit; the same
-    images: int | None = None  # good images behind them; earlier versions did not say
-    parts: int | None = None  # different parts that they show
+    foreign_limit: float | None = None  # of the map's floor; None: the good images were fitted on
     grouping: Grouping | None = None  # who told near-copies apart; None: there are none
 
     def __post_init__(self) -> None:
@@ -114,16 +117,22 @@ class CalibrationFacts:
             score=self.score_threshold,
             pixel=self.pixel_threshold,
             false_alarm_rate=self.answered_rate,
-            method=self.method,
             requested_rate=self.requested_rate,
+            origin=self.origin,
+            choice=self.choice,
             unsure=self.unsure_threshold,
             unsure_rate=self.unsure_rate,
             foreign=self.foreign_limit,
-            appearance=None if self.appearance is None else self.appearance.limits,
+            appearance=self.appearance.limits,
             images=self.images,
             parts=self.parts,
             grouping=self.grouping,
         )
+
+    @property
+    def method(self) -> str:
+        """How they came about, in words."""
+        return self.thresholds.method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +159,9 @@ class Calibration(CalibrationFacts):
             "unsure_threshold": self.unsure_threshold,
             "unsure_rate": self.unsure_rate,
             "foreign_limit": self.foreign_limit,
-            "appearance": None if self.appearance is None else self.appearance.to_dict(),
-            "method": self.method,
+            "appearance": self.appearance.to_dict(),
+            "origin": asdict(self.origin),
+            "choice": None if self.choice is None else asdict(self.choice),
             "expected_d2": self.expected_d2,
             "measured_d2": self.measured_d2,
             "images": self.images,
@@ -164,13 +174,13 @@ def calibrate(
     good: GoodImageScores,
     *,
     false_alarm_rate: float,
-    how: str,
+    origin: ScoreOrigin,
     expected_d2: float,
     measured_d2: float,
     unseen: bool = True,
     anomaly_scores: Sequence[float] = (),
     planted_floors: Sequence[float] | NDArray[np.float32] = (),
-    appearance: GoodAppearance | None = None,
+    appearance: GoodAppearance = NO_LOOKS,
     grouping: Grouping = "pictures",
 ) -> Calibration:
     """Choose both thresholds from good images, or the image threshold by F1 if anomalies are given.
@@ -184,8 +194,6 @@ def calibrate(
     count = int(parts.scores.size)
     score = conformal_threshold(parts.scores.tolist(), false_alarm_rate=false_alarm_rate)
     peak = conformal_threshold(parts.peaks.tolist(), false_alarm_rate=false_alarm_rate)
-    words = f"{good.count} good images" + f" of {count} different parts" * (count < good.count)
-    method = f"{how}, {words}"
     promises = unseen and (count > 1 or good.count == 1)  # one part says nothing of another
     value, rate = score.value, score.rate if promises else 1.0
     if anomaly_scores:
@@ -194,13 +202,13 @@ def calibrate(
         value = best_f1_threshold(scores, labels)
         # Chosen on these very images, so an estimate: no guarantee is left.
         rate = float(1 + np.count_nonzero(above(parts.scores, value))) / (count + 1)
-        method = f"best F1, {words} and {len(anomaly_scores)} anomalies"
+        origin = ScoreOrigin(kind="best_f1", anomalies=len(anomaly_scores))
     return Calibration(
         score_threshold=float(value),
         pixel_threshold=peak.value,
         requested_rate=false_alarm_rate,
         answered_rate=rate,
-        method=method,
+        origin=origin,
         expected_d2=expected_d2,
         measured_d2=measured_d2,
         good=good,

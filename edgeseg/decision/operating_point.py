@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.messages import Setting
+from edgeseg.base.messages import Message, Setting
 from edgeseg.decision.binomial import rate_quantile
 from edgeseg.decision.prediction import above
+from edgeseg.decision.score_origin import Choice, good_words, percent
 from edgeseg.decision.threshold_bounds import finds_nothing
 from edgeseg.decision.thresholds import Thresholds
 
@@ -185,7 +186,7 @@ def by_rate(stored: Thresholds, point: OperatingPoint) -> Thresholds:
         pixel=point.pixel,
         false_alarm_rate=point.promised_rate,
         requested_rate=point.requested_rate,
-        method=f"{_origin(stored)}; chosen for {percent(point.requested_rate)} false alarms",
+        choice=Choice(by="rate", number=point.requested_rate),
         unsure=None,
         unsure_rate=None,
     )
@@ -208,7 +209,7 @@ def by_value(stored: Thresholds, scores: Sequence[float], value: float) -> Thres
         stored.with_score(value),
         false_alarm_rate=rate,
         requested_rate=rate,
-        method=f"{_origin(stored)}; the value {value:g} chosen by hand",
+        choice=Choice(by="value", number=value),
         unsure=None,
         unsure_rate=None,
     )
@@ -216,7 +217,7 @@ def by_value(stored: Thresholds, scores: Sequence[float], value: float) -> Thres
 
 def with_band(chosen: Thresholds, scores: Sequence[float], *, rate: float) -> Thresholds:
     """Add a second threshold for a larger rate: what lies between the two is unsure."""
-    wish = chosen.requested_rate or chosen.false_alarm_rate
+    wish = chosen.requested_rate
     lower = conformal_threshold(scores, false_alarm_rate=rate).value
     if rate <= wish or lower > chosen.score:
         raise UsageError(
@@ -227,44 +228,13 @@ def with_band(chosen: Thresholds, scores: Sequence[float], *, rate: float) -> Th
     return replace(chosen, unsure=lower, unsure_rate=rate)
 
 
-def good_words(images: int | None, parts: int) -> str:
-    """Say how many good images there are, and how many parts where these are fewer."""
-    if images is None or images == parts:
-        return f"{parts} good images"
-    return f"{images} good images of {parts} different part{'s' * (parts != 1)}"
-
-
-def guarantee(chosen: Thresholds) -> str:
+def guarantee(chosen: Thresholds) -> Message:
     """Say what is known of the promise, by the way in which the good scores were obtained."""
-    method, parts = chosen.method, chosen.parts
     if chosen.false_alarm_rate >= 1:
-        return "no promise: there are no scores of at least two different parts that are unseen"
-    if parts is not None and parts < FEWEST_PARTS:
-        return f"a guess: {parts} different parts are too few to say how good parts differ"
+        return Message("guarantee_none")
+    if chosen.parts < FEWEST_PARTS:
+        return Message("guarantee_few", n=chosen.parts)
     if chosen.grouping == "pictures":
-        return (
-            f"not exact: near-copies among {chosen.images} good images were found by the pictures "
-            f"and counted as {parts} different parts; --group-by says which pictures show one part"
-        )
-    if method.startswith("split-conformal"):
-        return (
-            "exact (split conformal): a new good part exceeds it at most this often, whatever the "
-            "scores' distribution, if it is like the good images, and they were not fitted on"
-        )
-    if method.startswith("cross-conformal"):
-        return (
-            "not exact (cross conformal): every image was judged by a model without it, but not "
-            "by the final one; in simulations alarms stayed below the rate, on real test images of "
-            "some parts they did not"
-        )
-    return "an estimate: these scores do not come from images kept apart for this model"
-
-
-def percent(rate: float) -> str:
-    """Write a rate as people do: 0.5 %, 1 %, 12 %."""
-    return f"{100 * rate:.3g} %"
-
-
-def _origin(stored: Thresholds) -> str:
-    """Return how the good scores were obtained, without later choices."""
-    return stored.method.split("; ")[0]
+        return Message("guarantee_copies", n=chosen.images, n_parts=chosen.parts)
+    known = {"split": "guarantee_split", "cross": "guarantee_cross"}
+    return Message(known.get(chosen.origin.kind, "guarantee_estimate"))

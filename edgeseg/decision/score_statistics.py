@@ -29,7 +29,7 @@ class ScoreStatistics:
     min: float
     max: float
     quantiles: dict[str, float] = field(default_factory=dict)
-    scores: tuple[float, ...] = ()  # of each image, ascending; earlier versions kept none
+    scores: tuple[float, ...] = ()  # of each image, ascending; none: they were fitted on
     peaks: tuple[float, ...] = ()  # highest values of their maps, ascending
     images: int | None = None  # good images that show these parts; None: one each
 

@@ -23,14 +23,14 @@ from edgeseg.fitting.options import Checkpoints, FitOptions, Shard
 from edgeseg.fitting.planting import PlantedPictures
 from edgeseg.model.artefact import WRONG_VALUES, write_tensors
 from edgeseg.model.moments import Moments
-from edgeseg.modelfile.container import UNSEALED, read_container
+from edgeseg.modelfile.container import read_container
 from edgeseg.modelfile.header import unless_memory
 from edgeseg.modelfile.tensor_checks import check_values
 from edgeseg.vision.appearance import GoodAppearance
 from edgeseg.vision.part_groups import GreyCopies
 
 _KEY = "edgeseg-checkpoint"
-_SCHEMA = 2  # version 0.1.0 wrote no number
+SCHEMA = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +42,14 @@ class CheckpointHeader:
     bad: tuple[str, ...]
     newest: float
     seen: tuple[int, ...]  # places of the images whose embeddings are beside it
-    seen_sha256: str | None = None  # of these embeddings
-    appearance: GoodAppearance = field(default_factory=GoodAppearance)
-    prints: tuple[int, ...] = ()
-    schema: int = UNSEALED
+    seen_sha256: str  # of these embeddings
+    appearance: GoodAppearance
+    prints: tuple[int, ...]
+    schema: int = SCHEMA
 
     def __post_init__(self) -> None:
+        if self.schema != SCHEMA:
+            raise ValueError(f"schema: {self.schema}, expected {SCHEMA}")
         if self.batches < 0 or len(set(self.seen)) < len(self.seen):
             raise ValueError(f"batches: {self.batches}, expected some, and no image twice")
 
@@ -146,7 +148,6 @@ class Checkpoint:
             seen_sha256=collected.seen.sha256,
             appearance=collected.appearance,
             prints=tuple(sorted(collected.prints)),
-            schema=_SCHEMA,
         )
         # Whole scatters, not their upper halves: a continued pass gives the very same bits.
         tensors = {name: getattr(collected.moments, name) for name in ("count", "mean", "scatter")}
@@ -184,7 +185,7 @@ class Checkpoint:
             raise ArtefactError(
                 f"{self.store_path}: shorter than its checkpoint says; remove {self.where.folder}"
             )
-        if header.seen_sha256 not in (None, collected.seen.sha256):
+        if header.seen_sha256 != collected.seen.sha256:
             raise ArtefactError(
                 f"{self.store_path}: damaged, its hash is not that of its checkpoint; remove "
                 f"{self.where.folder}"
@@ -222,11 +223,11 @@ def _moments(path: Path, *, like: Moments) -> Moments:
 
 
 def _grey_copies(path: Path) -> GreyCopies:
-    """Read the grey copies of the images; the first checkpoints had none."""
+    """Read the grey copies of the images."""
     with safe_open(path, framework="numpy") as file:
         names = [name for name in file.keys() if name.startswith("looks.")]  # noqa: SIM118
         looks = {name.removeprefix("looks."): file.get_tensor(name) for name in names}
-    return GreyCopies.of_tensors(looks) if looks else GreyCopies()
+    return GreyCopies.of_tensors(looks)
 
 
 def discard(options: FitOptions) -> None:
@@ -236,16 +237,9 @@ def discard(options: FitOptions) -> None:
     Checkpoint(options.checkpoints, shard=Shard(index=group.rank, count=group.size)).discard()
 
 
-# Settings that came later, at the value that files without them were made with.
-_UNMENTIONED = {"ridge_unit": "absolute", "context": 1}
-
-
 def describe_space(space: FeatureSpace) -> JsonObject:
     """Describe what has to be equal for moments to belong together, by the names in errors."""
     config = json.loads(json.dumps(space.config.to_dict()))
-    for name, value in _UNMENTIONED.items():
-        if config[name] == value:
-            del config[name]
     return {
         **{f"setting {name}": value for name, value in config.items()},
         "weights": space.origin.sha256,

@@ -24,7 +24,8 @@ from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import sample_size
 from edgeseg.decision.calibration import Calibration, GoodImageScores, calibrate
-from edgeseg.decision.operating_point import good_words, needed_images, percent
+from edgeseg.decision.operating_point import needed_images
+from edgeseg.decision.score_origin import ScoreOrigin, good_words, percent
 from edgeseg.fitting.checkpoint import Collected
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.group_sums import group_expected_d2, group_factors, sum_moments_
@@ -45,7 +46,6 @@ from edgeseg.vision.group_by import GroupBy
 from edgeseg.vision.part_groups import Grouping
 
 Screen = Callable[[FeatureSpace, Dataset], Dataset]
-_ITSELF = "the fitted image itself (no other was given)"
 
 __all__ = ["FitOptions", "finish", "fit", "fit_in"]
 
@@ -172,14 +172,13 @@ def finish(
     calibration = calibrate(
         good,
         false_alarm_rate=config.false_alarm_rate,
-        how=found.how,
+        origin=found.origin,
         expected_d2=expected,
         measured_d2=measured,
         unseen=found.unseen,
         anomaly_scores=_anomaly_scores(space, head, options),
         planted_floors=() if planted is None else planted.floors,
-        # Sums that an earlier version began lack the images that it saw.
-        appearance=collected.appearance if collected.appearance.count >= moments.images else None,
+        appearance=collected.appearance,
         grouping=found.grouping,
     )
     warn_about(calibration, options)
@@ -204,7 +203,7 @@ class _GoodImages:
     """Scores of the good images that count, and what is known of them."""
 
     good: GoodImageScores
-    how: str  # they came about
+    origin: ScoreOrigin
     grouping: Grouping
     unseen: bool = True  # False: the model knows what it judges, and nothing is promised
 
@@ -230,11 +229,12 @@ def _good_images(
         if planted is not None:
             planted.score(head, unseen.places)
         good = scorer.scores_by_model(head, unseen, evidence)
-        return _GoodImages(good=good, how="split-conformal", grouping=evidence.grouping)
+        origin = ScoreOrigin(kind="split")
+        return _GoodImages(good=good, origin=origin, grouping=evidence.grouping)
     if evidence.count < 2 and (apart or evidence.images + evidence.left_out < 2):
         good = scorer.scores_by_model(head, unseen if apart else seen)
-        how = "near-copies of fitted images" if apart else _ITSELF
-        return _GoodImages(good=good, how=how, grouping=evidence.grouping, unseen=False)
+        origin = ScoreOrigin(kind="copies" if apart else "fitted")
+        return _GoodImages(good=good, origin=origin, grouping=evidence.grouping, unseen=False)
     whole, evidence = evidence, evidence.by_images() if evidence.count < 2 else evidence
     good = scorer.cross_fold_scores(
         pooled,
@@ -247,8 +247,8 @@ def _good_images(
     if evidence is not whole:
         # Images of one part judge each other: a threshold, and no promise for another part.
         good = replace(good, groups=np.zeros(good.count, np.float32))
-    how = f"cross-conformal, {folds} folds"
-    return _GoodImages(good=good, how=how, grouping=evidence.grouping)
+    origin = ScoreOrigin(kind="cross", folds=folds)
+    return _GoodImages(good=good, origin=origin, grouping=evidence.grouping)
 
 
 def _check_d2(expected: float, measured: float, *, whole: bool, ridge: float) -> None:

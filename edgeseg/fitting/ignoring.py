@@ -10,6 +10,7 @@ from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.data.datasets import Dataset
 from edgeseg.decision.calibration import GoodImageScores, calibrate
+from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import FitOptions, Shard
@@ -46,13 +47,14 @@ def ignore_in_model(
         )
     head, before = changed.head(), artefact.calibration
     if good is not None:
-        scores, how = _from_images(changed, head, good, options), "split-conformal"
+        scores, origin = _from_images(changed, head, good, options), ScoreOrigin(kind="split")
     else:
-        scores, how = _from_grids(head, before.good), _earlier(before.method)
+        # The same scores in fewer cells; anomalies, if there were some, choose no more.
+        scores, origin = _from_grids(head, before.good), replace(before.origin, anomalies=None)
     calibration = calibrate(
         scores,
         false_alarm_rate=before.requested_rate,
-        how=how,
+        origin=origin,
         expected_d2=before.expected_d2,
         measured_d2=before.measured_d2,
         unseen=before.answered_rate < 1 or good is not None,
@@ -82,7 +84,7 @@ def _geometry(
     artefact: Artefact, regions: tuple[Polygon, ...], camera_hw: tuple[int, int] | None
 ) -> Geometry:
     geometry = artefact.config.geometry
-    stored = artefact.data.get("camera_hw")  # files of earlier versions lack it
+    stored = artefact.data.get("camera_hw")  # absent after a fit on arrays
     known = geometry.camera_hw or (None if stored is None else (stored[0], stored[1])) or camera_hw
     if known is None:
         raise UsageError(
@@ -101,8 +103,8 @@ def _from_grids(head: GaussianHead, good: GoodImageScores) -> GoodImageScores:
     """Return held-out scores of the cells that count now, to the precision of 16 bits."""
     if good.grids is None:
         raise ArtefactError(
-            "the file keeps no distances of its good images (tiles, too many of them, or an "
-            "earlier version), so no threshold can be taken from them; give good images: ",
+            "the file keeps no distances of its good images (tiles, or too many of them), so no "
+            "threshold can be taken from them; give good images: ",
             Setting("good", "FOLDER"),
         )
     scores, peaks, floors, frame_d2 = [], [], [], []
@@ -138,11 +140,6 @@ def _from_images(
     with collect(space, (), good.train, shard=Shard(), options=options) as collected:
         evidence = evidence_apart(collected.seen, collected.unseen, options.group)
         return scorer.scores_by_model(head, collected.unseen, evidence)
-
-
-def _earlier(method: str) -> str:
-    """Return how the held-out scores were obtained, without the number of images."""
-    return method.partition("; ")[0].rpartition(", ")[0] or method
 
 
 def _tell(artefact: Artefact, note: Note) -> None:

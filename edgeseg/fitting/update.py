@@ -17,6 +17,7 @@ from edgeseg.base.progress import Note
 from edgeseg.data.datasets import Dataset
 from edgeseg.decision.calibration import GRID_BYTES, GoodImageScores, calibrate, no_groups
 from edgeseg.decision.operating_point import needed_images
+from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.fitting.checkpoint import Collected, describe_space, difference
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
@@ -188,17 +189,17 @@ def refresh(
     head = space.head(factors)
     if apart is not None:
         good, looks, grouping = _from_apart(scorer, head, apart, seen, options)
-        how = "split-conformal"
+        origin = ScoreOrigin(kind="split")
     else:
         new, looks = seen.seen if seen is not None else None, GoodAppearance()
-        good, how, grouping = _from_new_and_earlier(scorer, pooled, new, earlier, options.note)
+        good, origin, grouping = _from_new_and_earlier(scorer, pooled, new, earlier, options.note)
     # Without images nothing can be measured: what the earlier models measured is the next best.
     measured = float(np.mean([artefact.calibration.measured_d2 for artefact in earlier]))
     calibration = calibrate(
         good,
         # That of the settings, unless `edgeseg threshold` has chosen another one since.
         false_alarm_rate=earlier[0].calibration.requested_rate,
-        how=how,
+        origin=origin,
         expected_d2=group_expected_d2(space.config, factors, moments),
         measured_d2=measured if seen is None else scorer.mean_d2(head, seen.seen),
         appearance=_join_looks(earlier, looks if seen is None else looks.merge(seen.appearance)),
@@ -226,14 +227,12 @@ def _say_what_is_dropped(earlier: Sequence[Artefact], note: Note) -> None:
         note("stored figures of accuracy were of an earlier model and are dropped")
 
 
-def _join_looks(earlier: Sequence[Artefact], looks: GoodAppearance) -> GoodAppearance | None:
-    """Join the appearance of the images of all models and of new ones; None if one is not known.
+def _join_looks(earlier: Sequence[Artefact], looks: GoodAppearance) -> GoodAppearance:
+    """Join the appearance of the images of all models and of new ones.
 
     Forgotten images still count: a range does not remember what made it.
     """
     for artefact in earlier:
-        if artefact.calibration.appearance is None:
-            return None
         looks = looks.merge(artefact.calibration.appearance)
     return looks
 
@@ -267,25 +266,26 @@ def _from_new_and_earlier(
     new: EmbeddingStore | None,
     earlier: Sequence[Artefact],
     note: Note,
-) -> tuple[GoodImageScores, str, Grouping]:
+) -> tuple[GoodImageScores, ScoreOrigin, Grouping]:
     scores = [artefact.calibration.good for artefact in earlier]
     groupings = {artefact.calibration.grouping for artefact in earlier}
-    how = "scores of the earlier model" + "s" * (len(scores) > 1)
+    origin = ScoreOrigin(kind="earlier", earlier_models=len(scores))
     if new is not None:
         evidence = evidence_by_folds(new, scorer.group)
         fresh = scorer.cross_fold_scores(
             pooled, new, evidence=evidence, seed=scorer.space.config.seed
         )
-        on_new = f"cross-conformal on {fresh.count} new images"
+        on_new = ScoreOrigin(kind="cross", new_images=fresh.count)
         groupings.add(evidence.grouping)
         if fresh.parts >= needed_images(earlier[0].calibration.requested_rate):
             return fresh, on_new, evidence.grouping
-        scores, how = [fresh, *scores], f"{on_new} and {how}"
+        origin = replace(on_new, earlier_models=len(scores))
+        scores = [fresh, *scores]
     note(
         "the threshold rests on scores that an earlier model gave; "
         "calibrate on good images kept apart for a better one"
     )
-    return join_scores(scores), how, "pictures" if "pictures" in groupings else "told"
+    return join_scores(scores), origin, "pictures" if "pictures" in groupings else "told"
 
 
 def join_scores(parts: Sequence[GoodImageScores]) -> GoodImageScores:

@@ -12,8 +12,7 @@ from safetensors.numpy import save_file
 
 from edgeseg.base.errors import ArtefactError, EdgesegError
 from edgeseg.base.files import atomic_path
-from edgeseg.base.plain import JsonObject, Malformed
-from edgeseg.base.progress import Note, ignore
+from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.config import FitConfig
 from edgeseg.decision.calibration import Calibration, GoodImageScores
 from edgeseg.decision.planted_scores import PlantedScores
@@ -61,7 +60,7 @@ class Artefact:
     data: JsonObject
     versions: dict[str, str]
     planted: PlantedScores | None = None  # None: none were made, or they were of other moments
-    # Of the pixels of the images behind the moments, ascending; none in files of earlier versions.
+    # Of the pixels of the images behind the moments, ascending.
     prints: NDArray[np.uint64] = field(default_factory=lambda: sorted_prints(()))
     accuracy: list[JsonObject] = field(default_factory=list)
     history: list[JsonObject] = field(default_factory=list)  # see edgeseg.modelfile.history
@@ -156,16 +155,14 @@ def write_tensors(
             ) from None
 
 
-def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
+def load_artefact(path: Path) -> Artefact:
     """Read and check a file that save_artefact wrote."""
     file = read_artefact_file(path)  # says what is wrong with a file of another kind
-    if not file.sealed:
-        note(f"{path} was made before hashes: damage to it may go unnoticed; fit it again")
     header, tensors = file.header, _read_tensors(path)
     try:
         check_values(tensors)
-        config = stored_config(header)
-        origin = WeightsOrigin(**header["weights"])
+        config = stored_config(header["config"])
+        origin = record(WeightsOrigin, header["weights"], place="weights")
         weights = stored_weights(config, origin, tensors)
         good = GoodImageScores(**dict[str, Any](under("good.", tensors)))
         calibration = Calibration(good=good, **vars(calibration_facts(header)))
@@ -179,7 +176,7 @@ def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
             factors=Factors(
                 mean=tensors["mean"],
                 factor=tensors["factor"],
-                ridge=header.get("ridge", config.ridge),  # the first files had an absolute one
+                ridge=header["ridge"],
             ),
             moments=Moments.unpack(saved) if saved else None,
             calibration=calibration,
@@ -187,7 +184,7 @@ def load_artefact(path: Path, *, note: Note = ignore) -> Artefact:
             prints=sorted_prints(tensors.get("fitted.prints", np.empty(0, np.uint64)).tolist()),
             data=header["data"],
             accuracy=header["accuracy"],
-            history=header.get("history", []),  # the first files of this schema had none
+            history=header["history"],
             versions=header["versions"],
         )
     except WRONG_VALUES as error:
@@ -237,7 +234,7 @@ def _check_shapes(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> None:
 
 def _planted_scores(header: JsonObject, tensors: dict[str, NDArray[Any]]) -> PlantedScores | None:
     arrays = under("planted.", tensors)
-    if not arrays:  # none were asked for, or an earlier version wrote the file
+    if not arrays:  # none were asked for
         return None
     return PlantedScores(**arrays, kinds=tuple(header["planted"]["kinds"]))
 

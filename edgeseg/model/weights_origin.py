@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.modelfile.metadata import UNKNOWN_LICENCE
-
 Arrays = Mapping[str, NDArray[np.float32]]
 
 
@@ -19,7 +17,7 @@ class WeightsOrigin:
     source: str
     sha256: str
     random: bool
-    licence: str = UNKNOWN_LICENCE  # as the first files have it
+    licence: str
 
 
 def arrays_sha256(arrays: Arrays) -> str:

@@ -19,7 +19,6 @@ from edgeseg.base.plain import LONGEST_JSON, Malformed, parse_object, record
 from edgeseg.modelfile.seal import BLANK, check_file, seal_file
 from edgeseg.modelfile.seal import KEY as SEAL
 
-UNSEALED = 1  # the schema of version 0.1.0, whose files have no hash of themselves
 _PREFIX = 8
 _METADATA = "__metadata__"
 
@@ -52,7 +51,6 @@ class Container:
 
     path: Path
     header: dict[str, Any]  # ours, without the seal
-    sealed: bool  # false: made before hashes
     tensors: dict[str, TensorPlace]
     begin: int  # where the tensors begin
 
@@ -85,11 +83,11 @@ def read_container(path: Path, key: str) -> Container:
     if not isinstance(metadata[key], str):
         raise Malformed(f"{key}: expected text")
     header = parse_object(metadata[key])
-    if not sealed and header.get("schema", UNSEALED) != UNSEALED:
+    if not sealed:
         raise Malformed("the hash of itself is missing")
     header.pop(SEAL, None)
     places = {name: record(TensorPlace, value, place=name) for name, value in whole.items()}
-    return Container(path=path, header=header, sealed=sealed, tensors=places, begin=begin)
+    return Container(path=path, header=header, tensors=places, begin=begin)
 
 
 def seal_header(header: dict[str, Any]) -> str:

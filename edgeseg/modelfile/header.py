@@ -1,6 +1,6 @@
 """The JSON header of an .edgeseg file, read without torch and without the tensors."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from edgeseg.config import FitConfig
 from edgeseg.decision.calibration import CalibrationFacts
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.container import (
-    UNSEALED,
     Container,
     Foreign,
     Truncated,
@@ -37,7 +36,7 @@ class _Header:
     data: JsonObject
     accuracy: tuple[JsonObject, ...]
     versions: JsonObject
-    history: tuple[JsonObject, ...] = ()
+    history: tuple[JsonObject, ...]
 
 
 def refuse_exported(path: Path) -> None:
@@ -81,21 +80,18 @@ def read_config(path: Path) -> FitConfig:
     """Read the settings that a model was fitted with."""
     header = read_header(path)
     try:
-        return stored_config(header)
+        return stored_config(header["config"])
     except (LookupError, TypeError, ValueError, ArithmeticError, EdgesegError) as error:
         raise damage_error(path, error) from None
 
 
-def stored_config(header: JsonObject) -> FitConfig:
-    """Return the settings of a header; in early files the history tells what regions are for."""
-    config = FitConfig.from_dict(header["config"])
-    geometry = config.geometry
-    if not geometry.ignore or "uncounted" in header["config"]["geometry"]:
-        return config
-    if all(line.get("action") != "ignore" for line in header.get("history", ())):
-        return config  # of the fit, which painted them
-    # Ignored later, and painted since then: the fit had seen what lies there.
-    return replace(config, geometry=replace(geometry, ignore=(), uncounted=geometry.ignore))
+def stored_config(values: JsonObject) -> FitConfig:
+    """Return the settings that a file keeps: all of them, whatever the defaults are by now."""
+    config = FitConfig.from_dict(values)
+    missing = sorted(set(config.to_dict()) - set(values))
+    if missing:
+        raise Malformed(f"config: missing keys {missing}")
+    return config
 
 
 def calibration_facts(header: JsonObject) -> CalibrationFacts:
@@ -113,7 +109,7 @@ class NamedScore:
 
 
 def highest_scores(path: Path, header: JsonObject) -> tuple[NamedScore, ...]:
-    """Return the good images with the highest scores, the highest first; early files name none."""
+    """Return the good images with the highest scores, the highest first, where names are known."""
     stored = header["data"].get("highest", ())
     try:
         if not isinstance(stored, list | tuple):
@@ -173,10 +169,10 @@ def store_thresholds(
         "answered_rate": chosen.false_alarm_rate,
         "unsure_threshold": chosen.unsure,
         "unsure_rate": chosen.unsure_rate,
-        "method": chosen.method,
+        "choice": None if chosen.choice is None else asdict(chosen.choice),
     }
     change = f"{rule}: {before:.4f} to {chosen.score:.4f}"
-    header.setdefault("history", []).append(
+    header["history"].append(
         {"action": "threshold", "images": images, "from": change, "when": when, "rate": rate}
     )
     replace_header(path, header)
@@ -195,5 +191,5 @@ def _check_schema(path: Path, schema: Any) -> None:
             f"{path}: schema {schema} is newer than {SCHEMA}, the newest this edgeseg reads; "
             "run `pip install --upgrade edgeseg`"
         )
-    if schema not in (UNSEALED, SCHEMA) or isinstance(schema, bool):
+    if schema != SCHEMA:
         raise ArtefactError(f"{path}: schema {schema!r}, expected {SCHEMA}; fit the model again")

@@ -22,8 +22,7 @@ from edgeseg.modelfile.seal import check_text, seal_json
 from edgeseg.vision.geometry import PLAIN, Geometry, Polygon
 from edgeseg.vision.tiles import Tiling
 
-SCHEMA = 2  # 1: version 0.1.0, whose files had no hash of themselves
-UNSEALED = 1
+SCHEMA = 2
 KEY = "edgeseg"  # the key in an ONNX file's metadata_props
 UNKNOWN_LICENCE = "unknown"
 PLAN_SUFFIXES = (".plan", ".engine")
@@ -132,7 +131,7 @@ class BackboneFacts:
     name: str
     weights_sha256: str
     random_weights: bool
-    licence: str = UNKNOWN_LICENCE  # of the weights; the first files do not say
+    licence: str  # of the weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +183,7 @@ class ModelMetadata:
     grid_hw: tuple[int, int]
     k: int
     rank: int
+    rule: ScoreRule
     backbone: BackboneFacts
     artefact_sha256: str
     precision: str
@@ -196,15 +196,13 @@ class ModelMetadata:
     plan: PlanFacts | None = None  # sidecar of a plan only
     tiles: TileLayout | None = None
     geometry: Geometry | None = None  # where it looks; None: at whole pictures of any size
-    rule: ScoreRule | None = None  # files of earlier versions lack it
     camera_hw: tuple[int, int] | None = None  # of the images it was fitted on, if known
     ignored_here: tuple[Polygon, ...] = ()  # sidecar only: what is ignored since the export
     planted_scores: tuple[float, ...] = ()  # of defects planted on good images: what is found
     # Whose numbers threshold, scores and drift baseline are: a backend's. None: the reference's.
     calibrated_in: str | None = None
     history: tuple[Decision, ...] = ()  # sidecar only: what was decided where it runs
-    # What decides stands in the sidecar: the graph alone is refused. Earlier files do not say so.
-    needs_sidecar: bool = False
+    needs_sidecar: bool = False  # what decides stands in the sidecar: the graph alone is refused
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -276,20 +274,14 @@ class ModelMetadata:
             camera_hw=other.camera_hw,
             ignored_here=other.ignored_here,
             history=other.history,
-            schema=max(self.schema, other.schema),
         )
-
-    @property
-    def sealed(self) -> bool:
-        """Whether every number in it is under a hash; not in files of version 0.1.0."""
-        return self.schema > UNSEALED
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Write stable text with a hash of itself: the same metadata give the same bytes."""
         values = {key: value for key, value in asdict(self).items() if value is not None}
         if not self.ignored_here:
             del values["ignored_here"]
-        return seal_json(values | {"schema": SCHEMA}, indent=indent)
+        return seal_json(values, indent=indent)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, source: str) -> "ModelMetadata":
@@ -298,9 +290,9 @@ class ModelMetadata:
             sealed = check_text(text)
             values: Any = parse_json(text)
             schema = values.get("schema") if isinstance(values, dict) else None
-            if schema not in (UNSEALED, SCHEMA):
+            if schema != SCHEMA:
                 raise Malformed(f"schema {schema!r}, expected {SCHEMA}")
-            if schema == SCHEMA and not sealed:
+            if not sealed:
                 raise Malformed("the hash of itself is missing")
             values.pop(SEAL, None)
             return record(cls, values)

@@ -4,7 +4,7 @@
 
 It covers everything, fields of later versions too, and is checked before anything is parsed. It
 guards against damage and slips, not against people: anyone who edits a file can seal it again, and
-signature.py is for that. Files of version 0.1.0 have none.
+signature.py is for that.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from edgeseg.base.plain import LONGEST_JSON, Malformed
 
+HASH_STATE = "every number is as it was written"  # of a file whose hash is right
 KEY = "seal"  # of the seal among the named values of a text or header
 BLANK = f"edgeseg-sha256:{'0' * 64}"  # what stands in its place while the hash is taken
 _SEAL = re.compile(rb"edgeseg-sha256:([0-9a-f]{64})")
@@ -54,11 +55,6 @@ def check_file(path: Path) -> bool:
     """Return whether a file has a seal in its header; a seal that does not fit is Malformed."""
     with path.open("rb") as file:
         return _check(file, _head(file))
-
-
-def hash_state(sealed: bool) -> str:
-    """Describe for people whether there is a hash."""
-    return "every number is as it was written" if sealed else "none: made before hashes"
 
 
 def _head(file: BinaryIO) -> bytes:

@@ -119,11 +119,9 @@ def read_signature(path: Path) -> Signature | None:
         values = parse_object(read_bounded(target))
         told = values.get("statement")
         schema = told.get("schema") if isinstance(told, dict) else None
-        if schema == 1:
-            raise Malformed("made before signatures had a name and a version")
+        if schema != SCHEMA:
+            raise Malformed(f"schema {schema!r}, expected {SCHEMA}")
         signature = record(Signature, values)
-        if signature.statement.schema != SCHEMA:
-            raise Malformed(f"schema {signature.statement.schema}, expected {SCHEMA}")
     except Malformed as error:
         raise RuntimeFailure(f"{target}: not a signature ({error}); sign it again") from None
     return signature

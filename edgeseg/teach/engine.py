@@ -56,7 +56,7 @@ def update_model(
     from edgeseg.fitting.update import update
     from edgeseg.model.artefact import load_artefact, save_artefact
 
-    model = load_artefact(artefact, note=options.note)
+    model = load_artefact(artefact)
     path = graph_of_model(model, graph, tell=options.tell).path
     changed = update(model, Changes(more=open_dataset(more)), replace(options, graph=path))
     save_artefact(changed, out)
@@ -70,7 +70,7 @@ def ignore_regions(
     from edgeseg.fitting.ignoring import ignore_in_model
     from edgeseg.model.artefact import load_artefact, save_artefact
 
-    model = load_artefact(artefact, note=options.note)
+    model = load_artefact(artefact)
     all_of_them = dict.fromkeys((*model.config.geometry.uncounted, *regions))
     changed = ignore_in_model(model, list(all_of_them), options=options)
     save_artefact(changed, out)

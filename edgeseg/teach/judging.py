@@ -87,9 +87,8 @@ def row(report: FitReport, per_thousand: float) -> dict[str, Any]:
 
 
 def per_thousand(chosen: Thresholds) -> float:
-    """Convert the requested rate to false alarms in a thousand."""
-    rate = chosen.requested_rate or chosen.false_alarm_rate
-    return round(1000 * rate, 3)
+    """The rate that was asked for, as people say it."""
+    return round(1000 * chosen.requested_rate, 3)
 
 
 def _share_found(scores: Sequence[float | None], threshold: float) -> float | None:
@@ -102,7 +101,7 @@ def _share_found(scores: Sequence[float | None], threshold: float) -> float | No
 def _guarantee_sentence(report: FitReport, chosen: Thresholds) -> Words:
     """Say what is guaranteed, and how it varies from fit to fit."""
     if chosen.false_alarm_rate >= 1:
-        return guarantee(chosen)
+        return str(guarantee(chosen))
     high = 100 * point(report, per_thousand(chosen)).unlucky
     return Message("guarantee_spread", words=guarantee(chosen), n=high)
 

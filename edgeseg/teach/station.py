@@ -21,7 +21,7 @@ from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.events.records import FrameResult, SourceEvent
-from edgeseg.runtime.run.run import opened_stream
+from edgeseg.runtime.run.run import open_stream
 from edgeseg.runtime.settings.options import StreamOptions
 from edgeseg.runtime.settings.sink_kinds import SinkOptions, StreamRun
 from edgeseg.runtime.sinks.counters import Counters
@@ -197,7 +197,7 @@ class TeachStation:
             self._on_end()  # nobody waits for the camera
 
     def _inspect(self) -> None:
-        with opened_stream(
+        with open_stream(
             self._options, stop=self._stop, note=self._note, opener=open_as_camera
         ) as stream:
             stream.run.pipeline.add_sink(self.watch)

@@ -27,15 +27,15 @@ from edgeseg.runtime.backends.model_file import file_metadata, store_choice
 from edgeseg.runtime.backends.session_options import DEFAULTS
 from edgeseg.runtime.recipes.approval import (
     LABELS,
-    Expected,
+    Approval,
     master_files,
-    stage_expected,
-    write_expected,
+    stage_approval,
+    write_approval,
 )
 from edgeseg.runtime.recipes.check_record import write_record
 from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, approve
 from edgeseg.runtime.recipes.install import install_model, roll_back
-from edgeseg.runtime.recipes.open_judge import check_recipe, opened_judge
+from edgeseg.runtime.recipes.open_judge import check_recipe, open_judge
 from edgeseg.runtime.recipes.recipe import FILE as RECIPE
 from edgeseg.runtime.recipes.recipe import GoldenBounds, Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
@@ -130,7 +130,7 @@ class Versions:
             metadata = self.check_rate(rate_per_thousand)
             chosen_point = point(read_report(self._project.fit), rate_per_thousand)
             chosen = by_rate(metadata.threshold, chosen_point)
-            rule, when = chosen.method.rpartition("; ")[2], utc_time()
+            rule, when = chosen.rule, utc_time()
             images, rate = chosen_point.images, chosen.requested_rate
             artefact = self._project.fit / "part.edgeseg"
             store_thresholds(artefact, chosen, rule=rule, rate=rate, images=images, when=when)
@@ -242,7 +242,7 @@ class Versions:
         settings = Settings(number=number, golden=GoldenBounds(at_start=True))
         with temporary_folder(folder.parent, name=folder.name) as place:
             recipe = make_recipe(place / folder.name, self.model, settings)
-            write_expected(recipe, self._approve(recipe))
+            write_approval(recipe, self._approve(recipe))
             recipe.folder.rename(folder)
         return read_recipe(folder)
 
@@ -253,12 +253,12 @@ class Versions:
                 change.path(f"golden/{label}")
             draft = replace(recipe, folder=change.staging)
             master = [read_image(path) for path in master_files(recipe)]
-            stage_expected(change, self._approve(draft, master=master))
+            stage_approval(change, self._approve(draft, master=master))
             stage_model(change, recipe, self.model)
 
-    def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> Expected:
+    def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> Approval:
         """Choose golden pictures that the fit gets right, and approve its scores of them."""
-        with opened_judge(recipe, DEFAULTS, note=ignore, model=self.model) as judge:
+        with open_judge(recipe, DEFAULTS, note=ignore, model=self.model) as judge:
             for label in LABELS:
                 (recipe.golden / label).mkdir(parents=True, exist_ok=True)
             passed = self._copy_right(judge, "good", most=GOLDEN_GOOD)
@@ -276,7 +276,7 @@ class Versions:
         for path in [*paths[::step], *(p for i, p in enumerate(paths) if i % step)]:
             if copied == most:
                 break
-            verdict = judge.look(read_image(path), name=path.name).verdict
+            verdict = judge.score(read_image(path), name=path.name).verdict
             right = verdict == "good" if label == "good" else is_alarming(verdict)
             if not right:
                 self._note(f"{label}/{path.name}: judged {verdict}, so it is no golden picture")

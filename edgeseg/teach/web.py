@@ -14,9 +14,9 @@ from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.routes import (
     Answer,
-    Asked,
     LivePictures,
     Refused,
+    Request,
     Route,
     health_answer,
     html_answer,
@@ -41,7 +41,7 @@ MAX_WIDTH = 4096  # pixels of a picture that is asked for
 _UPLOAD_S = 120.0  # a telephone at the far end of the hall
 _STILL_S = 3.0
 
-Reply = Callable[[Asked], Answer | LivePictures]
+Reply = Callable[[Request], Answer | LivePictures]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,24 +178,24 @@ def routes_of(service: TeachService, access: Access) -> tuple[Route, ...]:
 
 
 def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]:
-    def state(asked: Asked) -> Answer:
+    def state(asked: Request) -> Answer:
         person = {"role": asked.role, "roles": access.supervisor_token is not None}
         about = {"project": service.project.name, "max_upload": MAX_UPLOAD}
         return _json_reply({**about, **person, **service.state()})
 
-    def picture(asked: Asked) -> Answer:
+    def picture(asked: Request) -> Answer:
         (kind, name), width = asked.caught, _width(asked)
         return jpeg_answer(service.picture_jpeg(_kind(kind), check_picture_name(name), width=width))
 
-    def alarms(asked: Asked) -> Answer:
+    def alarms(asked: Request) -> Answer:
         most = min(asked.whole("most") or KEPT, KEPT)
         return _json_reply(service.alarms(asked.query.get("after", ""), most=most))
 
-    def history(asked: Asked) -> Answer:
+    def history(asked: Request) -> Answer:
         most = min(asked.whole("most") or MAX_HISTORY, MAX_HISTORY)
         return _json_reply(service.history(most=most))
 
-    def alarm(asked: Asked) -> Answer:
+    def alarm(asked: Request) -> Answer:
         name = check_picture_name(asked.caught[0])
         return jpeg_answer(service.alarm_jpeg(name, width=_width(asked)))
 
@@ -218,21 +218,21 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
 
 
 def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
-    def capture(asked: Asked) -> Answer:
-        kind = asked.values(KindRequest, '{"kind": "good" or "bad"}').kind
-        return _json_reply(service.capture(kind=_check_new_kind(kind)))
+    def capture(asked: Request) -> Answer:
+        kind = asked.values(OfKind, '{"kind": "good" or "bad"}').kind
+        return _told(service.capture(kind=_taken(kind)))
 
-    def auto(asked: Asked) -> Answer:
+    def auto(asked: Request) -> Answer:
         expected = '{"mode": "off", "trigger" or "parts"}'
         return _json_reply(service.auto_capture(asked.values(ModeRequest, expected).mode))
 
-    def mark(asked: Asked) -> Answer:
+    def mark(asked: Request) -> Answer:
         expected = '{"alarm": "ID", "mark": "good", "defect" or "ignore", "name": "WHO"}'
         said = asked.values(MarkRequest, expected)
         alarm = check_picture_name(said.alarm)
         return _json_reply(service.mark(alarm, said.mark, who=asked.role, name=said.name))
 
-    def withdraw(asked: Asked) -> Answer:
+    def withdraw(asked: Request) -> Answer:
         expected = '{"alarm": "ID", "name": "WHO", "of_who": "ROLE", "of_name": "WHOSE"}'
         said = asked.values(WithdrawRequest, expected)
         by = Author(who=asked.role, name=check_name_of_person(said.name))
@@ -246,44 +246,44 @@ def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
 
 
 def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
-    def by_name(act: Callable[[str], object]) -> Reply:
-        def reply(asked: Asked) -> Answer:
-            name = asked.values(PictureRequest, '{"name": "PICTURE"}').name
-            return _json_reply(act(check_picture_name(name)))
+    def named(act: Callable[[str], object]) -> Reply:
+        def reply(asked: Request) -> Answer:
+            name = asked.values(Named, '{"name": "PICTURE"}').name
+            return _told(act(check_picture_name(name)))
 
         return reply
 
     def plain(act: Callable[[], object]) -> Reply:
-        def reply(asked: Asked) -> Answer:
-            asked.values(EmptyRequest, "{}")
-            return _json_reply(act())
+        def reply(asked: Request) -> Answer:
+            asked.values(Nothing, "{}")
+            return _told(act())
 
         return reply
 
-    def region(asked: Asked) -> Answer:
+    def region(asked: Request) -> Answer:
         expected = '{"roi": [x, y, w, h] or null, "ignore": [[[x, y], ...]], "locate": "none"}'
         asked.values(RegionRequest, expected)
         return _json_reply({**service.set_region(parse_object(asked.body)), "view": service.view()})
 
-    def fit(asked: Asked) -> Answer:
-        wish = asked.values(FitRequest, '{"backbone": "NAME"} or {}')
-        return _json_reply(service.start_fit({} if wish.backbone is None else asdict(wish)))
+    def fit(asked: Request) -> Answer:
+        wish = asked.values(FitWish, '{"backbone": "NAME"} or {}')
+        return _told(service.start_fit({} if wish.backbone is None else asdict(wish)))
 
-    def choose(asked: Asked) -> Answer:
-        wish = asked.values(RateRequest, '{"per_thousand": NUMBER, "name": "WHO"}')
-        return _json_reply(service.choose(float(wish.per_thousand), name=wish.name))
+    def choose(asked: Request) -> Answer:
+        wish = asked.values(Rate, '{"per_thousand": NUMBER, "name": "WHO"}')
+        return _told(service.choose(float(wish.per_thousand), name=wish.name))
 
-    def learn(asked: Asked) -> Answer:
-        name = asked.values(PersonRequest, '{"name": "WHO"}').name
-        return _json_reply(service.learn(who=asked.role, name=name))
+    def learn(asked: Request) -> Answer:
+        name = asked.values(Person, '{"name": "WHO"}').name
+        return _told(service.learn(who=asked.role, name=name))
 
-    def confirm(asked: Asked) -> Answer:
-        name = asked.values(PersonRequest, '{"name": "WHO"}').name
-        return _json_reply(service.confirm(who=asked.role, name=name))
+    def confirm(asked: Request) -> Answer:
+        name = asked.values(Person, '{"name": "WHO"}').name
+        return _told(service.confirm(who=asked.role, name=name))
 
-    def rollback(asked: Asked) -> Answer:
-        asked.values(EmptyRequest, "{}")
-        return _json_reply(service.rollback(who=asked.role))
+    def rollback(asked: Request) -> Answer:
+        asked.values(Nothing, "{}")
+        return _told(service.rollback(who=asked.role))
 
     yield "/teach/remove", by_name(service.remove)
     yield "/teach/restore", by_name(service.restore)
@@ -303,8 +303,8 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
 def _upload(service: TeachService) -> Route:
     uploads = Uploads(largest=MAX_UPLOAD)
 
-    def upload(asked: Asked) -> Answer:
-        kind = _check_new_kind(_kind(asked.query.get("kind", "good")))
+    def upload(asked: Request) -> Answer:
+        kind = _taken(_kind(asked.query.get("kind", "good")))
         name = check_picture_name(asked.query.get("name", ""))
         with uploads.turn():
             return _json_reply(service.upload(name, asked.body, kind=kind))
@@ -319,9 +319,9 @@ def _upload(service: TeachService) -> Route:
     )
 
 
-def _pictures(service: TeachService, asked: Asked) -> Answer:
-    """Answer with a part of a list of pictures."""
-    return _json_reply(
+def _pictures(service: TeachService, asked: Request) -> Answer:
+    """A part of a list, and no more than that of any list."""
+    return _told(
         service.pictures(
             _kind(asked.caught[0]),
             offset=asked.whole("offset"),
@@ -373,5 +373,5 @@ def _check_new_kind(kind: Kind) -> Kind:
     return kind
 
 
-def _width(asked: Asked) -> int:
+def _width(asked: Request) -> int:
     return min(asked.whole("width"), MAX_WIDTH) or MAX_WIDTH

@@ -1,4 +1,4 @@
-"""What may be asked of a TensorRT builder, and what each of the two builders knows."""
+"""Options of a TensorRT build, and what each of the two builders supports."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A program of one's own for results: an argument list without a shell, killed on time-out."""
+"""Run a program for each result: an argument list without a shell, killed on time-out."""
 
 import json
 import os
@@ -21,7 +21,7 @@ WORDS = (*CODES, "no_inspection", ANY)
 
 
 def parse_commands(texts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """`VERDICT=COMMAND` as argument lists by verdict."""
+    """Parse texts `VERDICT=COMMAND` into argument lists by verdict."""
     commands: dict[str, tuple[str, ...]] = {}
     for text in texts:
         word, equals, command = text.partition("=")
@@ -43,7 +43,7 @@ def parse_commands(texts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 
 class CommandAdapter:
-    """Runs one program at a time, in a thread of its own."""
+    """An adapter that runs one program at a time, in its own thread."""
 
     name = "command"
 
@@ -71,7 +71,7 @@ class CommandAdapter:
         if arguments is None:
             return
         trigger = result.trigger
-        told = {
+        variables = {
             "EDGESEG_VERDICT": result.verdict,
             "EDGESEG_TRIGGER_ID": str(trigger.trigger_id),
             "EDGESEG_PART_ID": trigger.part_id,
@@ -79,7 +79,7 @@ class CommandAdapter:
         }
         process = subprocess.Popen(
             arguments,
-            env={**os.environ, **told},
+            env={**os.environ, **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -98,5 +98,5 @@ class CommandAdapter:
             raise RuntimeFailure(f"{arguments[0]} ended with {code}")
 
     def close(self) -> None:
-        """Let what waits run, within a few seconds."""
+        """Let the queued results run, within a few seconds."""
         self._outbox.close()

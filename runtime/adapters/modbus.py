@@ -1,4 +1,4 @@
-"""A Modbus TCP server in the standard library: one thread, few connections, no trust in a frame."""
+"""Serve Modbus TCP with the standard library: one thread, few connections, every frame checked."""
 
 import os
 import selectors
@@ -34,7 +34,7 @@ class _Client:
 
 
 def answer(face: ModbusFace, request: bytes, *, came_ns: int | None = None) -> bytes:
-    """The reply to one request, without its header; a bad one gets an exception code."""
+    """Return the reply to one request, without its header; a bad request gets an exception code."""
     function = request[0]
     if function in (READ_HOLDING, READ_INPUT):
         return _read(face, function, request)
@@ -78,7 +78,7 @@ def _refuse(function: int, code: int) -> bytes:
 
 
 class ModbusServer:
-    """Serves the registers from construction until close."""
+    """A server of the registers, from construction until close."""
 
     name = "modbus"
 
@@ -106,7 +106,7 @@ class ModbusServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Accept no more, and hang up."""
+        """Stop accepting connections, and close the open ones."""
         self._over.set()
         self._thread.join(2.0)
 
@@ -162,7 +162,7 @@ class ModbusServer:
         self._selector.register(connection, selectors.EVENT_READ, client)
 
     def _receive(self, client: _Client) -> bool:
-        """Answer what is there; false when the connection is over or talks nonsense."""
+        """Answer the requests that have arrived; return False if the connection must be closed."""
         data = client.connection.recv(_RECEIVED)
         if not data:
             return False

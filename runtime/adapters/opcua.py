@@ -1,4 +1,4 @@
-"""An OPC UA server with names of OPC 40100-1 (Machine Vision), a small subset: docs/line.md has it.
+"""Serve OPC UA with names of OPC 40100-1 (Machine Vision), a small subset; see docs/line.md.
 
 VisionSystem
   VisionStateMachine, AutomaticModeStateMachine: CurrentState    TriggerReady, Error, Heartbeat
@@ -24,8 +24,14 @@ from edgeseg.base.messages import Sentence, Setting
 from edgeseg.runtime.adapters.opcua_server import came_ns, make_server
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
 from edgeseg.runtime.events.codes import State
-from edgeseg.runtime.station.records import StationResult, StationWords, job_key
+from edgeseg.runtime.station.records import (
+    StationResult,
+    StationStatus,
+    job_key,
+)
 from edgeseg.runtime.station.station import Station
+
+OpcUaNodes = dict[str, Any]  # by name; asyncua has no types
 
 NAMESPACE = "urn:edgeseg:station"
 QUEUED = 1000
@@ -43,15 +49,15 @@ _AUTOMATIC = {
 }
 
 
-def vision_state(words: StationWords) -> str:
-    """The state of the whole vision system."""
-    if words.error:
-        return "Error" if words.online else "Halted"
-    return "Operational" if words.online else "Preoperational"
+def vision_state(status: StationStatus) -> str:
+    """Return the state of the whole vision system."""
+    if status.error:
+        return "Error" if status.online else "Halted"
+    return "Operational" if status.online else "Preoperational"
 
 
 def _new_loop(asked: Setting) -> asyncio.AbstractEventLoop:
-    """One for which there are descriptors: a half-made one says so in a traceback when it goes."""
+    """Make an event loop, after a check that file descriptors are left for it."""
     try:
         with selectors.DefaultSelector():
             for end in socket.socketpair():
@@ -61,13 +67,13 @@ def _new_loop(asked: Setting) -> asyncio.AbstractEventLoop:
         raise RuntimeFailure(asked, f": cannot serve ({error.strerror})") from None
 
 
-def _words(error: Exception) -> str:
-    """Some errors have none."""
+def _message(error: Exception) -> str:
+    """Return the error's text, or its type if it has none."""
     return str(error) or type(error).__name__
 
 
 class OpcUaAdapter:
-    """Serves from construction until close, in a thread with a loop of its own."""
+    """A server from construction until close, in a thread with its own event loop."""
 
     name = "opcua"
 
@@ -98,7 +104,7 @@ class OpcUaAdapter:
         if not self._ready.wait(_START_S) or self._failure is not None:
             reason = f"not there after {_START_S:g} s"
             if self._failure is not None:
-                reason = _words(self._failure)
+                reason = _message(self._failure)
             self.close()
             raise RuntimeFailure(asked, f": cannot serve ({reason})")
         station.events.subscribe(StationResult, self._take, name=self.name)
@@ -128,14 +134,14 @@ class OpcUaAdapter:
             self._loop.close()
 
     async def _serve(self) -> None:
-        """Until it is over, again and again: whatever breaks it, the next server is whole."""
+        """Serve until the end; after a failure start a new server."""
         while not self._over.is_set():
             try:
                 await self._serve_once()
             except Exception as error:
                 if not self._ready.is_set():
                     raise
-                self._on_error(self.name, f"the server broke ({_words(error)}); it starts again")
+                self._on_error(self.name, f"the server broke ({_message(error)}); it starts again")
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._over.wait(), _AGAIN_S)
 
@@ -167,7 +173,7 @@ class OpcUaAdapter:
                 for task in tasks:
                     task.cancel()
 
-    async def _add_states(self, system: Any, space: int) -> dict[str, Any]:
+    async def _add_states(self, system: Any, space: int) -> OpcUaNodes:
         from asyncua import ua
 
         nodes = {}
@@ -189,7 +195,7 @@ class OpcUaAdapter:
             nodes[name] = await system.add_variable(space, name, value, kind)
         return nodes
 
-    async def _add_results(self, system: Any, space: int) -> dict[str, Any]:
+    async def _add_results(self, system: Any, space: int) -> OpcUaNodes:
         from asyncua import ua
         from asyncua.common.methods import uamethod
 
@@ -261,23 +267,23 @@ class OpcUaAdapter:
             self._on_error(self.name, str(reused))
             return 0, REFUSED
 
-    async def _write_states(self, nodes: dict[str, Any]) -> None:
+    async def _write_states(self, nodes: OpcUaNodes) -> None:
         from asyncua import ua
 
         last: dict[str, object] = {}
         while not self._over.is_set():
-            words = self._station.words()
+            status = self._station.status()
             values = {
-                "VisionStateMachine": vision_state(words),
-                "AutomaticModeStateMachine": _AUTOMATIC[words.state],
-                "TriggerReady": words.trigger_ready,
-                "Error": ua.Variant(int(words.error), ua.VariantType.Int32),
-                "ErrorText": words.reason,
-                "Heartbeat": ua.Variant(words.heartbeat, ua.VariantType.UInt16),
-                "Recipe": words.job.name or str(words.job.number),
-                "Check": words.check.name.lower(),
-                "CheckAnswer": ua.Variant(int(words.check_answer), ua.VariantType.Int32),
-                "Checks": ua.Variant(words.checks, ua.VariantType.UInt32),  # changes last
+                "VisionStateMachine": vision_state(status),
+                "AutomaticModeStateMachine": _AUTOMATIC[status.state],
+                "TriggerReady": status.trigger_ready,
+                "Error": ua.Variant(int(status.error), ua.VariantType.Int32),
+                "ErrorText": status.reason,
+                "Heartbeat": ua.Variant(status.heartbeat, ua.VariantType.UInt16),
+                "Recipe": status.job.name or str(status.job.number),
+                "Check": status.check.name.lower(),
+                "CheckAnswer": ua.Variant(int(status.check_answer), ua.VariantType.Int32),
+                "Checks": ua.Variant(status.checks, ua.VariantType.UInt32),  # changes last
             }
             for name, value in values.items():
                 if last.get(name) != value:
@@ -288,7 +294,7 @@ class OpcUaAdapter:
             except asyncio.TimeoutError:
                 continue
 
-    async def _write_results(self, nodes: dict[str, Any]) -> None:
+    async def _write_results(self, nodes: OpcUaNodes) -> None:
         from asyncua import ua
 
         while not (self._over.is_set() and self._waiting.empty()):
@@ -309,7 +315,7 @@ class OpcUaAdapter:
             self._unwritten = None
 
     def close(self) -> None:
-        """Write what waits, and stop serving."""
+        """Write the queued results, and stop serving."""
         with suppress(RuntimeError):  # it has ended by itself
             self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(5.0)

@@ -1,4 +1,4 @@
-"""A loaded model behind one protocol: batches of frames in, predictions out."""
+"""The session of a loaded model: batches of frames in, predictions out."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -32,7 +32,7 @@ class Session(ABC):
 
     @property
     def runs_on(self) -> str:
-        """All that times depend on, for people."""
+        """The backend and all settings that times depend on, for people."""
         return runs_on(self.backend, arithmetic=self.arithmetic, spin=self.spin)
 
     @abstractmethod
@@ -44,7 +44,7 @@ class Session(ABC):
 
     @cached_property
     def max_batch(self) -> int:
-        """How many frames the graph takes at once."""
+        """The number of frames that the graph takes at once."""
         return self.metadata.input.batch[2]
 
     @cached_property
@@ -66,7 +66,7 @@ class Session(ABC):
         predictions: list[Prediction] = []
         for start in range(0, len(frames_nhwc), largest):
             part = frames_nhwc[start : start + largest]
-            maps, scores, grids = self._run(_filled(part, smallest))
+            maps, scores, grids = self._run(_fill_batch(part, smallest))
             predictions += [
                 Prediction(
                     map_hw=maps[index].copy(),  # a view would keep, or share, the whole batch
@@ -84,8 +84,8 @@ class Session(ABC):
         self.close()
 
 
-def _filled(frames_nhwc: NDArray[np.uint8], smallest: int) -> NDArray[np.uint8]:
-    """Black frames up to the graph's smallest batch; their answers are thrown away."""
+def _fill_batch(frames_nhwc: NDArray[np.uint8], smallest: int) -> NDArray[np.uint8]:
+    """Add black frames up to the graph's smallest batch; their results are thrown away."""
     missing = smallest - len(frames_nhwc)
     if missing <= 0:
         return frames_nhwc

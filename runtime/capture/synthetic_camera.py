@@ -1,4 +1,4 @@
-"""The scene generator as a camera: needs no hardware, and says what it drew."""
+"""Use the scene generator as a camera, without hardware; each frame's name says what was drawn."""
 
 import time
 from dataclasses import dataclass, fields
@@ -15,7 +15,7 @@ _UNSEEN = 1_000_000_000  # scenes from here on are in no dataset that edgeseg wr
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticOptions:
-    """What stands behind `synthetic:`."""
+    """The options behind `synthetic:`."""
 
     fps: float = 30.0  # 0: as fast as they can be drawn, and every one is scored
     defects: float = 0.1  # share of defective frames
@@ -56,7 +56,7 @@ class SyntheticOptions:
 
 
 class SyntheticCamera:
-    """Good scenes, and a share of defective ones, at a steady rate."""
+    """A camera of good scenes and a share of defective ones, at a steady rate."""
 
     def __init__(self, options: SyntheticOptions, *, wait: Wait) -> None:
         from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
@@ -89,4 +89,4 @@ class SyntheticCamera:
         return self._scene.defective(_UNSEEN + index, kind)[0]
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing stays open."""

@@ -1,15 +1,15 @@
-"""Has the light, the focus or the camera moved since the model was fitted?
+"""Watch for a change of the light, the focus or the camera since the fit.
 
 A defect is local and comes and goes with its part. A moved lamp, lens or camera raises the
-distances of many grid cells and stays. So every cell follows the median over time of
-d^2 / (mean d^2 on good images): what happens in fewer than half of the views leaves no trace.
+distances of many grid cells, and stays. So every cell follows the median over time of
+d^2 / (mean d^2 on good images): an event in fewer than half of the views leaves no trace.
 A part that stands still is one view, however many frames show it: a line that stops at a defect
 must not look like drift.
-The warning asks how many cells have risen, and how far the median cell has; a few cells are enough
-when they alarm in most views, as dirt on the lens does. Less light or less focus can also lower
-distances and hide defects, and a camera that has moved a little may not raise them: so brightness,
-sharpness and position of the picture are followed too. Where the model follows its parts, a camera
-that moved is told from parts that lie elsewhere.
+The warning depends on how many cells have risen, and how far the median cell has. A few cells are
+enough when they alarm in most views, as dirt on the lens does. Less light or less focus can also
+lower distances and hide defects, and a camera that has moved a little may not raise them: so
+brightness, sharpness and position of the picture are watched too. Where the model follows its
+parts, a moved camera is told from moved parts.
 """
 
 import math
@@ -71,7 +71,7 @@ _ADVICE: dict[DriftKind, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class DriftState:
-    """What the drift watch knows after some frames."""
+    """The result of the drift watch after some frames."""
 
     level: DriftLevel
     kind: DriftKind
@@ -93,22 +93,22 @@ class DriftState:
 
     @property
     def known(self) -> bool:
-        """Whether enough was seen, and something still is, to say what has changed."""
+        """Whether enough frames were seen, and the camera is there, to say what has changed."""
         return self.level in ("ok", "warn")
 
-    def lost(self) -> "DriftState":
-        """The same while the camera is gone: what was seen before says nothing of now."""
+    def without_camera(self) -> "DriftState":
+        """Return this state for a lost camera: earlier frames say nothing about now."""
         return replace(self, level="lost", kind="none", headline=LOST, message=LOST, advice="")
 
     def facts(self) -> dict[str, object]:
-        """Everything but the map, as plain values."""
+        """Return everything but the map, as plain values."""
         values: dict[str, object] = {k: v for k, v in vars(self).items() if k != "ratio_hw"}
         moves = {"movement": self.movement, "parts": self.parts}
         return values | {name: move and dict(vars(move)) for name, move in moves.items()}
 
 
 class DriftWatch:
-    """Follows one camera; constant memory, some ten microseconds per frame."""
+    """The drift of one camera; constant memory, some ten microseconds per frame."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class DriftWatch:
     ) -> DriftState:
         """Take one frame's distances d.
 
-        The frame itself tells what has moved, and whether the line stands still.
+        The frame itself shows what has moved, and whether the line stands still.
         """
         if grid_hw.shape != self._base_hw.shape:
             raise RuntimeFailure(
@@ -214,7 +214,7 @@ class DriftWatch:
             )
 
     def _kind(self, *, evidence: bool, limit: float) -> DriftKind:
-        """What has changed, if anything has."""
+        """Return what has changed, or "none"."""
         place = self._following or self._position
         moved = place.pressure()
         if not evidence and max(self._looks.pressure(), moved) < limit:
@@ -283,7 +283,7 @@ class DriftWatch:
 
 
 def _evidence(state: DriftState, *, broad: bool, spot: bool, apart: bool) -> str:
-    """The figures behind a warning."""
+    """Return the figures behind a warning."""
     facts = []
     if state.kind == "none":
         return ""
@@ -307,7 +307,7 @@ def _evidence(state: DriftState, *, broad: bool, spot: bool, apart: bool) -> str
 
 
 def _moves(state: DriftState, *, apart: bool) -> list[str]:
-    """What has moved how far."""
+    """Describe what has moved, and how far."""
     view, parts = state.movement, state.parts
     if state.kind == "parts":
         return [f"they {parts}, and their surroundings stay"]

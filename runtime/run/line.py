@@ -1,4 +1,4 @@
-"""The station of a run: its trigger before the buffer, its sink behind the scorer, its adapters.
+"""Build the station of a run: its trigger, its sink behind the scorer, its adapters.
 
 adapters --trigger--> Station --which frame--> intake --> buffer --> scorer --> StationSink
 adapters <--results in order-- Station <--verdicts, lost cameras, time-outs-- the same
@@ -35,9 +35,9 @@ _READ_AHEAD = 3  # frames of a file that are triggered while the queue is full
 
 
 def source_texts(options: StreamOptions) -> list[str]:
-    """The sources as given, and a GigE or USB3 camera set to the line's trigger.
+    """List the sources as given, with a GigE or USB3 camera set to the line's trigger.
 
-    A camera that waits for software which never fires would inspect nothing, and say nothing.
+    Otherwise a camera could wait for software that never fires, and inspect nothing silently.
     """
     return [_with_trigger(text.strip(), options.trigger) for text in options.source]
 
@@ -63,7 +63,7 @@ def _with_trigger(text: str, trigger: str) -> str:
 
 
 class Line:
-    """Online while it is entered."""
+    """The station and its adapters, online inside a `with` block."""
 
     def __init__(
         self,
@@ -95,14 +95,14 @@ class Line:
         self._watch: StationWatch | None = None
 
     def intake(self, buffer: FrameBuffer) -> Intake:
-        """What stands before the buffer."""
+        """Return the intake in front of the buffer."""
         kind, options = TRIGGERS[self._options.trigger], self._options
         told = options.sinks.of(kind.record)
         setup = TriggerSetup(told=told, roi=options.roi, fired=self._fired)
         return kind.intake(buffer, self.station, setup)
 
     def attach(self, pipeline: Pipeline) -> None:
-        """Let the station hear of what the pipeline publishes, before any other sink does."""
+        """Subscribe the station to the pipeline, before any other sink."""
         pipeline.add_sink(self._sink)
         events, name = self.events, self._sink.name
         events.subscribe(UnscoredFrame, self._sink.on_unscored, name=name)
@@ -161,14 +161,14 @@ class Line:
                 self._faults.count(adapter.name, f"did not close ({type(error).__name__})")
 
     def facts(self) -> dict[str, object]:
-        """Triggers and what they were answered with, for the report."""
-        words = self.station.words()
+        """Return counts of triggers and their results, for the report."""
+        status = self.station.status()
         return {
             "trigger": self._options.trigger,
-            "triggers": words.triggers,
-            "results": words.results,
-            "missed": words.missed,
-            "late": words.late,
+            "triggers": status.triggers,
+            "results": status.results,
+            "missed": status.missed,
+            "late": status.late,
             "outcomes": dict(self.outcomes),
         }
 
@@ -191,10 +191,10 @@ def _check_sources(trigger: str, specs: "list[SourceSpec]") -> None:
 
 @dataclass(frozen=True)
 class AnsweredTrigger(LoggedEvent):
-    """A result for the event log and the page: a trigger without a frame is in no other event."""
+    """A result for the event log and the page, since not every trigger has a frame."""
 
     result: StationResult
 
     def facts(self) -> dict[str, object]:
-        """Its line of the event log."""
+        """Return its line of the event log."""
         return {"schema": SCHEMA, "event": "result", **self.result.facts()}

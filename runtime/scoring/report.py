@@ -1,6 +1,6 @@
-"""What is told of a run: a line now and then, and at its end what it measured.
+"""Report on a run: a status line now and then, and at its end all it measured.
 
-The report sets latency beside what the model scored on its benchmark.
+The report shows latency beside the model's accuracy on its benchmark.
 """
 
 import platform
@@ -25,9 +25,11 @@ from edgeseg.runtime.scoring.meters import RELATIVE_ERROR
 
 SCHEMA = 1
 
+RunReport = dict[str, Any]  # plain values, for JSON and for `report_text`
+
 
 def status_line(snapshot: PipelineSnapshot) -> str:
-    """Rates, drops, end-to-end latency, verdicts and what is wrong, for the log."""
+    """Format rates, drops, end-to-end latency, verdicts and errors, for the log."""
     sources = snapshot.sources
     dropped = sum(sum(source.dropped.values()) for source in sources)
     bad = sum(
@@ -66,8 +68,8 @@ def build_report(
     drift: dict[int, dict[str, object]],
     failure: Exception | None = None,
     station: Mapping[str, object] | None = None,
-) -> dict[str, Any]:
-    """The report as plain values."""
+) -> RunReport:
+    """Collect the report as plain values."""
     return {
         "schema": SCHEMA,
         "written_s": round(time.time(), 3),
@@ -103,8 +105,8 @@ def build_report(
     }
 
 
-def _frames(snapshot: PipelineSnapshot) -> dict[str, Any]:
-    """Counts and rates over all sources and the whole run."""
+def _frames(snapshot: PipelineSnapshot) -> dict[str, object]:
+    """Sum counts and rates over all sources and the whole run."""
     frames_in = sum(source.frames_in for source in snapshot.sources)
     scored = sum(source.scored for source in snapshot.sources)
     dropped: Counter[str] = Counter()
@@ -120,7 +122,7 @@ def _frames(snapshot: PipelineSnapshot) -> dict[str, Any]:
     }
 
 
-def _machine() -> dict[str, Any]:
+def _machine() -> dict[str, object]:
     return {
         "processor": processor_name(),
         "cores": available_cores(),
@@ -129,8 +131,8 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def report_text(report: dict[str, Any]) -> str:
-    """Latency and accuracy in one table."""
+def report_text(report: RunReport) -> str:
+    """Format latency and accuracy as one table."""
     frames, model = report["frames"], report["model"]
     rows: list[tuple[str, ...]] = [("latency, ms", "p50", "p95", "p99", "max")]
     for stage, summary in report["latency_ms"].items():
@@ -173,7 +175,7 @@ def _share(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, int | float) else "-"
 
 
-def write_report(path: Path, report: dict[str, Any]) -> list[Path]:
+def write_report(path: Path, report: RunReport) -> list[Path]:
     """Write the JSON under the given name and the text beside it."""
     beside = path.with_suffix(".txt")
     try:

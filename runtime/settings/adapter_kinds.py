@@ -1,9 +1,9 @@
-"""Every kind of adapter: what it is told, how that is typed, and how it is made for a station.
+"""Every kind of adapter: its options, and how it is made for a station.
 
-    its own checked record, typed -> make(line, record) -> an adapter, or None
+    its own checked record of options -> make(line, record) -> an adapter, or None
 
-A new adapter is its module and an entry in ADAPTERS; `edgeseg stream` then has its options.
-Light on purpose: the help reads this, so an adapter is imported when it is made.
+A new adapter is its module and an entry in ADAPTERS; `edgeseg stream` then has its options. The
+help reads this module, so an adapter is imported only when it is made.
 """
 
 from collections.abc import Callable
@@ -27,17 +27,17 @@ Record = TypeVar("Record")
 
 
 class Adapter(Protocol):
-    """Something that triggers the station or passes its results on, in threads of its own."""
+    """A connection that triggers the station or passes its results on, in its own threads."""
 
     name: str  # short and fixed, e.g. "modbus": the key of its error counter
 
     def close(self) -> None:
-        """Send what waits, and release."""
+        """Send the queued results, and release the connection."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineRun:
-    """The station that adapters are made for."""
+    """The station and run that adapters are made for."""
 
     station: "Station"
     trigger: str  # a key of TRIGGERS
@@ -60,7 +60,7 @@ ADAPTERS: dict[str, AdapterKind[Any]] = {}
 
 
 def address(name: str, text: str) -> tuple[str, int]:
-    """`PORT` on this computer, or `HOST:PORT`."""
+    """Parse `PORT` on this computer, or `HOST:PORT`."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
         raise UsageError(
@@ -71,7 +71,7 @@ def address(name: str, text: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class ModbusOptions:
-    """What `modbus` is told."""
+    """Options of `modbus`."""
 
     modbus: str | None = typed(
         None,
@@ -106,7 +106,7 @@ def _modbus(line: LineRun, options: ModbusOptions) -> "Adapter | None":
 
 
 def read_secret(name: str, path: Path) -> str:
-    """A secret from a file: arguments are visible to everyone on the computer."""
+    """Read a secret from a file, since arguments are visible to everyone on the computer."""
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -118,7 +118,7 @@ def read_secret(name: str, path: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class MqttOptions:
-    """What `mqtt` is told."""
+    """Options of `mqtt`."""
 
     mqtt: str | None = typed(
         None,
@@ -140,7 +140,7 @@ class MqttOptions:
             )
 
     def broker(self) -> "BrokerAccess":
-        """Where the broker is; the password is read when it is used."""
+        """Return the address of the broker; the password is read here, when it is used."""
         from edgeseg.runtime.adapters.mqtt import BrokerAccess
 
         form = "mqtt://HOST[:PORT]/PREFIX, or mqtts:// with TLS"
@@ -183,7 +183,7 @@ def _mqtt(line: LineRun, options: MqttOptions) -> "Adapter | None":
 
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions:
-    """What `http` is told."""
+    """Options of `http`."""
 
     http: str | None = typed(
         None, "HTTP server for programs: POST /trigger and GET /result.", metavar="[HOST:]PORT"
@@ -223,7 +223,7 @@ def _http(line: LineRun, options: HttpOptions) -> "Adapter | None":
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookOptions:
-    """What `webhook` is told."""
+    """Options of `webhook`."""
 
     webhook: str | None = typed(None, "Send every result to this address by POST.", metavar="URL")
     webhook_secret_file: Path | None = typed(
@@ -253,7 +253,7 @@ def _webhook(line: LineRun, options: WebhookOptions) -> "Adapter | None":
 
 @dataclass(frozen=True, kw_only=True)
 class CommandOptions:
-    """What `command` is told."""
+    """Options of `command`."""
 
     on_verdict: tuple[str, ...] = typed(
         (),
@@ -290,7 +290,7 @@ def _command(line: LineRun, options: CommandOptions) -> "Adapter | None":
 
 @dataclass(frozen=True, kw_only=True)
 class OpcUaOptions:
-    """What `opcua` is told."""
+    """Options of `opcua`."""
 
     opcua: str | None = typed(
         None, "OPC UA server, with the names of OPC 40100-1.", metavar="[HOST:]PORT"

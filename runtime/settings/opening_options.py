@@ -1,6 +1,6 @@
-"""How a model is opened, as people type it: the same for every command that runs one.
+"""Options for opening a model, the same for every command that runs one.
 
-Light: the help of the stream reads this.
+The help of the stream reads this module, so it loads nothing heavy.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
 
 @dataclass(frozen=True, kw_only=True)
 class OpeningOptions:
-    """What runs a model, and whose models run."""
+    """The backend that runs a model, and whose models may run."""
 
     backend: str = typed(
         AUTO,

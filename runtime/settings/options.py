@@ -1,4 +1,4 @@
-"""What `edgeseg stream` is told; the defaults of sinks stand with them in SINKS."""
+"""Options of `edgeseg stream`; each sink has its own options in SINKS."""
 
 import math
 from collections.abc import Mapping
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SOURCE, DECIDING, LINE = "the source", "deciding", "the line"
 WRITTEN, PAGE, RUN = "what is written", "the page", "the run"
 GROUPS = (SOURCE, DECIDING, LINE, WRITTEN, PAGE, RUN)  # of the help, in this order
+
+OptionValues = dict[str, Any]  # by the names of options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,22 +221,22 @@ class StreamOptions(OpeningOptions):
 
 
 def option_kinds() -> list[SinkKind[Any] | TriggerKind[Any] | AdapterKind[Any]]:
-    """Everything that brings options of its own, in the order of the help."""
+    """List everything that has its own options, in the order of the help."""
     return [*SINKS.values(), *TRIGGERS.values(), *ADAPTERS.values()]
 
 
 def stream_options() -> list[Option]:
-    """All that a stream can be told, on the command line and in a station file."""
+    """List all options of a stream, on the command line and in a station file."""
     groups = {StreamOptions: RUN} | {kind.record: kind.group for kind in option_kinds()}
     return [option for record, group in groups.items() for option in options_of(record, group)]
 
 
-def own_values(record: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the values that a record has a field for."""
+def own_values(record: type, values: Mapping[str, Any]) -> OptionValues:
+    """Select the values that a record has a field for."""
     return {item.name: values[item.name] for item in fields(record) if item.name in values}
 
 
 def read_options(values: Mapping[str, Any]) -> StreamOptions:
-    """The values of all options by name, as one checked record."""
+    """Make one checked record of the values of all options."""
     records = tuple(kind.record(**own_values(kind.record, values)) for kind in option_kinds())
     return StreamOptions(**own_values(StreamOptions, values), sinks=SinkOptions(records))

@@ -1,9 +1,9 @@
-"""Every kind of sink: what it is told, how that is typed, and how it is made for a run.
+"""Every kind of sink: its options, and how it is made for a run.
 
-    its own checked record, typed -> make(run, record) -> a sink, or None: not asked for
+    its own checked record of options -> make(run, record) -> a sink, or None if not asked for
 
-A new sink is its module and an entry in SINKS; `edgeseg stream` then has its options.
-Light on purpose: the help reads this, so a sink is imported when it is made.
+A new sink is its module and an entry in SINKS; `edgeseg stream` then has its options. The help
+reads this module, so a sink is imported only when it is made.
 """
 
 import time
@@ -38,12 +38,12 @@ SinkType = TypeVar("SinkType")
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """What sinks are told: a record of each kind, with its defaults where none is given."""
+    """The options of all sinks: a record of each kind, with its defaults where none is given."""
 
     records: tuple[object, ...] = ()
 
     def of(self, record: type[Record]) -> Record:
-        """What one kind is told."""
+        """Return the options of one kind."""
         return next((given for given in self.records if isinstance(given, record)), record())
 
 
@@ -61,7 +61,7 @@ class StreamRun:
 
     @property
     def events(self) -> "Publisher":
-        """Where a sink asks for more than frames and sources, and publishes."""
+        """The publisher, for sinks that subscribe to more than frames and sources."""
         return self.pipeline.events
 
     @property
@@ -70,7 +70,7 @@ class StreamRun:
         return self.pipeline.on_demand
 
     def sink(self, kind: type[SinkType]) -> SinkType | None:
-        """The sink of that class, if the options ask for one."""
+        """Return the sink of that class, if the options ask for one."""
         return next((sink for sink in self.sinks if isinstance(sink, kind)), None)
 
 
@@ -88,7 +88,7 @@ SINKS: dict[str, SinkKind[Any]] = {}
 
 
 def attach_sinks(run: StreamRun) -> None:
-    """Make everything that looks at results and connect it, in the order of SINKS."""
+    """Make all sinks that the options ask for and connect them, in the order of SINKS."""
     for kind in SINKS.values():
         sink = kind.make(run, run.options.of(kind.record))
         if sink is not None:
@@ -154,7 +154,7 @@ SINKS["counters"] = SinkKind(record=CounterOptions, make=_counters)
 
 @dataclass(frozen=True, kw_only=True)
 class DriftOptions:
-    """What `drift` is told."""
+    """Options of `drift`."""
 
     drift: bool = typed(
         True, "Warn when light, focus or position has moved.", flags=("--drift/--no-drift",)
@@ -190,7 +190,7 @@ SINKS["drift"] = SinkKind(record=DriftOptions, make=_drift, group="deciding")
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotOptions:
-    """What `snapshots` is told."""
+    """Options of `snapshots`."""
 
     snapshots: Path | None = typed(None, "Folder for pictures of alarms.", kind=FOLDER)
     snapshot_count: int = typed(1000, "Pictures of alarms to keep, at most.")
@@ -220,7 +220,7 @@ SINKS["snapshots"] = SinkKind(record=SnapshotOptions, make=_snapshots)
 
 @dataclass(frozen=True, kw_only=True)
 class VideoOptions:
-    """What `video` is told."""
+    """Options of `video`."""
 
     save: Path | None = typed(
         None, "Write an annotated video: .mp4, .mkv, .mov or .avi.", kind=FILE
@@ -231,7 +231,7 @@ class VideoOptions:
 
 
 def _recorder(run: StreamRun, options: VideoOptions) -> "Recorder | None":
-    """For a file to save, and for the button of the page."""
+    """Make the recorder for a video file, and for the button of the page."""
     if options.save is None and run.options.of(PageOptions).serve is None:
         return None
     from edgeseg.runtime.sinks.video import Recorder
@@ -251,7 +251,7 @@ SINKS["video"] = SinkKind(record=VideoOptions, make=_recorder)
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """What `page` is told."""
+    """Options of `page`."""
 
     serve: int | None = typed(
         None, "Port of the live page and of /metrics, such as 8080.", metavar="PORT"

@@ -1,9 +1,9 @@
-"""Every kind of trigger: what it is told, how that is typed, and what it puts before the buffer.
+"""Every kind of trigger: its options, and its intake in front of the buffer.
 
     reader --frame--> the trigger's intake, which asks the station --frame and trigger--> buffer
 
-A new trigger is its intake and an entry in TRIGGERS; `--trigger` then has its name.
-Light on purpose: the help reads this, so an intake is imported when it is made.
+A new trigger is its intake and an entry in TRIGGERS; `--trigger` then has its name. The help reads
+this module, so an intake is imported only when it is made.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,12 @@ MAX_PART_FRAMES = 5  # must fit the queue of frames, with room for the next part
 
 @dataclass(frozen=True, kw_only=True)
 class NoTriggerOptions:
-    """Most triggers need to be told nothing."""
+    """The options of a trigger that has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerSetup:
-    """What an intake is made from."""
+    """The options that an intake is made from."""
 
     told: Any  # the record of its kind
     roi: str | None  # the part of the frame that is looked at
@@ -57,7 +57,7 @@ def _free(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "In
 
 @dataclass(frozen=True, kw_only=True)
 class HardwareOptions:
-    """What `hardware` is told."""
+    """Options of `hardware`."""
 
     part_id_age: float = typed(10.0, "Seconds that an announced part id waits for its trigger.")
 
@@ -82,7 +82,7 @@ def _software(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) ->
 
 @dataclass(frozen=True, kw_only=True)
 class PartOptions:
-    """What `part` is told."""
+    """Options of `part`."""
 
     part_area: float = typed(
         0.03, "Least share of the view that counts as a part, for --trigger part."
@@ -104,7 +104,7 @@ class PartOptions:
         self.votes()
 
     def votes(self) -> tuple[int, int]:
-        """K and n of `part_frames`."""
+        """Return k and n of `part_frames`."""
         k, _, n = self.part_frames.partition("/")
         if not (k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n) <= MAX_PART_FRAMES):
             raise UsageError(
@@ -144,7 +144,7 @@ TRIGGERS: dict[str, TriggerKind[Any]] = {
 
 
 def add_software_trigger(adapter: str) -> None:
-    """An adapter that can trigger: the first frame after its trigger is inspected."""
+    """Add a trigger for an adapter: the first frame after its trigger is inspected."""
     TRIGGERS[adapter] = TriggerKind(
         meaning=f"by {adapter}", record=NoTriggerOptions, intake=_software, adapter=adapter
     )

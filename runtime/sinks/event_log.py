@@ -1,4 +1,4 @@
-"""What happened, one JSON object per line, written by a thread that scoring never waits for."""
+"""Log events, one JSON object per line, in a thread that scoring never waits for."""
 
 import json
 import math
@@ -24,7 +24,7 @@ _SYNC_LINES = 64  # one sync for so many lines while more are waiting: a slow di
 
 
 def frame_event(result: FrameResult) -> dict[str, object]:
-    """One scored frame; boxes in pixels of the captured frame, ROI or not."""
+    """Make the event of one scored frame, with boxes in pixels of the captured frame."""
     x0, y0 = result.roi_xy
     times = result.times
     return {
@@ -71,7 +71,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
 
 
 def source_event(event: SourceEvent) -> dict[str, object]:
-    """A change of a source's state."""
+    """Make the event of a change of a source's state."""
     return {
         "schema": SCHEMA,
         "event": event.kind,
@@ -85,8 +85,8 @@ def source_event(event: SourceEvent) -> dict[str, object]:
     }
 
 
-def mended_event(cut_bytes: int) -> dict[str, object]:
-    """An earlier run did not finish its last line, which is no longer there."""
+def repair_event(cut_bytes: int) -> dict[str, object]:
+    """Make the event of a removed last line, which an earlier run did not finish."""
     return {
         "schema": SCHEMA,
         "event": "log_mended",
@@ -97,11 +97,11 @@ def mended_event(cut_bytes: int) -> dict[str, object]:
 
 
 class EventLog:
-    """Appends events to a file, or to standard output for `-`.
+    """A sink that appends events to a file, or to standard output for `-`.
 
     A full disk or a bad path costs lines, each of them counted, and never a frame. When there is
-    room again, writing goes on, and a line that was cut short goes. `sync` says which events
-    a power cut may not take: those of alarms and of the run, every one, or none.
+    space again, writing continues, and a line that was cut short is removed. `sync` says which
+    events must survive a power cut: those of alarms and of the run, every one, or none.
     """
 
     name = "events"
@@ -132,18 +132,18 @@ class EventLog:
             self.put(frame_event(result))
 
     def on_source(self, event: SourceEvent) -> None:
-        """Queue a line on a source's change of state."""
+        """Queue the line of a source's change of state."""
         self.put(source_event(event))
 
     def put(self, event: dict[str, object]) -> None:
-        """Queue any event, for example the begin and the end of a run."""
+        """Queue any event, for example the beginning and the end of a run."""
         try:
             self._events.put_nowait((_line(event), self._durable(event)))
         except queue.Full:
             self._on_error(self.name, "the disk is too slow; lines are lost")
 
     def close(self) -> None:
-        """Write what is queued, for five seconds at most."""
+        """Write the queued lines, for five seconds at most."""
         try:
             self._events.put(None, timeout=_END_S)
             self._thread.join(_END_S)
@@ -151,7 +151,7 @@ class EventLog:
             self._on_error(self.name, "the disk hangs; the last lines are lost")
 
     def write_last(self, event: dict[str, object]) -> None:
-        """Write one event after close; a disk or a pipe that hangs does not hang the end."""
+        """Write one event after close; a disk or a pipe that hangs does not block the end."""
         if self._thread.is_alive():
             self._on_error(self.name, f"{self._path}: hangs; the end is not logged")
             return
@@ -187,7 +187,7 @@ class EventLog:
                 on_error=lambda text: self._on_error(self.name, text),
             )
             if self._file.cut_bytes:
-                line = _line(mended_event(self._file.cut_bytes)) + line
+                line = _line(repair_event(self._file.cut_bytes)) + line
         if not self._file.write(line, durable=durable):
             self._on_error(self.name, f"{self._path}: no room left; lines are lost")
 

@@ -1,4 +1,4 @@
-"""What event log and counters are told; light, because the help reads it."""
+"""Options of the event log and the counters; the help reads them, so it loads little."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from edgeseg.runtime.sinks.shift_times import ShiftTimes
 
 @dataclass(frozen=True, kw_only=True)
 class EventOptions:
-    """What `events` is told."""
+    """Options of `events`."""
 
     events: str | None = typed(
         None, "Write events as JSON lines; - for standard output.", metavar="FILE"
@@ -46,13 +46,13 @@ class EventOptions:
 
     @property
     def rotation(self) -> Rotation:
-        """When the log goes on in a new file."""
+        """The limits after which the log continues in a new file."""
         return Rotation(max_mb=self.events_max_mb, days=self.events_days, keep=self.events_keep)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CounterOptions:
-    """What `counters` is told."""
+    """Options of `counters`."""
 
     counters: Path | None = typed(
         None, "File that keeps the counts of the shift and the recipe.", kind=FILE
@@ -72,5 +72,5 @@ class CounterOptions:
 
     @property
     def shift_times(self) -> ShiftTimes:
-        """When shifts begin."""
+        """The times at which shifts begin."""
         return ShiftTimes() if self.shifts is None else ShiftTimes.parse(self.shifts)

@@ -1,4 +1,4 @@
-"""When shifts begin, by the local clock."""
+"""Compute when shifts begin, by the local clock."""
 
 import time
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from edgeseg.base.messages import Setting
 
 @dataclass(frozen=True)
 class ShiftTimes:
-    """When shifts begin, in minutes of the local day; none: by a call alone."""
+    """The times at which shifts begin, in minutes of the local day; may be empty."""
 
     minutes: tuple[int, ...] = ()
 
@@ -28,11 +28,11 @@ class ShiftTimes:
         return cls(tuple(sorted(set(minutes))))
 
     def last_before(self, now_s: float) -> float | None:
-        """When the shift of a moment began."""
+        """Return when the shift of a moment began."""
         return max((t for t in self._around(now_s) if t <= now_s), default=None)
 
     def next_after(self, now_s: float) -> float:
-        """When the next one begins; never without times."""
+        """Return when the next shift begins; infinity without times."""
         return min((t for t in self._around(now_s) if t > now_s), default=float("inf"))
 
     def _around(self, now_s: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""What the page remembers: scores over time, the last alarms and events, all bounded."""
+"""Keep what the page shows: scores over time, the last alarms and events, all bounded."""
 
 import queue
 import threading
@@ -42,7 +42,7 @@ class ScoreHistory:
             self._buckets.append((index, score, bad))
 
     def since(self, after: int) -> list[list[Any]]:
-        """Buckets as [number, score, bad], from the one numbered `after` on: it may have grown."""
+        """Return buckets [number, score, bad] from number `after` on; that one may have changed."""
         return [list(bucket) for bucket in list(self._buckets) if bucket[0] >= after]
 
 
@@ -56,7 +56,7 @@ class AlarmCard:
 
 
 class AlarmHistory:
-    """The last alarms; a thread of its own draws their pictures."""
+    """The last alarms; a thread draws their pictures."""
 
     def __init__(self, *, on_error: Callable[[str, str], None]) -> None:
         self._on_error = on_error
@@ -65,18 +65,18 @@ class AlarmHistory:
         self._thread = threading.Thread(target=self._run, name="page-alarms", daemon=True)
 
     def start(self) -> None:
-        """Begin to draw."""
+        """Start drawing."""
         self._thread.start()
 
     def offer(self, result: FrameResult) -> None:
-        """Queue an alarm; one of a flood is lost on the page, and counted."""
+        """Queue an alarm; if the queue is full it is counted, and not listed."""
         try:
             self._waiting.put_nowait(result)
         except queue.Full:
             self._on_error("page", "alarms come faster than pictures are drawn; one is not listed")
 
     def close(self) -> None:
-        """Finish the pictures under way."""
+        """Finish the queued pictures."""
         try:
             self._waiting.put(None, timeout=2.0)
             self._thread.join(2.0)
@@ -100,11 +100,11 @@ class AlarmHistory:
             )
 
     def summaries(self) -> list[dict[str, object]]:
-        """Newest first."""
+        """Return the alarms, the newest first."""
         return [card.summary for card in reversed(list(self._cards))]
 
     def picture(self, number: int) -> bytes | None:
-        """The JPEG of an alarm that is still kept."""
+        """Return the JPEG of an alarm that is still kept."""
         return next((card.jpeg for card in list(self._cards) if card.number == number), None)
 
 
@@ -140,6 +140,6 @@ class EventHistory:
             self._events.append({"number": self._count, **event})
 
     def since(self, after: int) -> list[dict[str, object]]:
-        """Events with a higher number, oldest first."""
+        """Return events with a higher number, the oldest first."""
         with self._lock:
             return [event for event in self._events if int(str(event["number"])) > after]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from edgeseg.decision.foreign import LEAST, MARGIN, foreign_limit, map_floor, no_floors
 from edgeseg.decision.judgement import judge, verdict_on
 from edgeseg.decision.prediction import Prediction
-from edgeseg.decision.thresholds import Thresholds
 from edgeseg.vision.geometry import PLAIN
+from tests.support.thresholds import made_up_thresholds
 
-LIMITS = Thresholds(score=10.0, pixel=12.0, false_alarm_rate=0.01, method="made up", foreign=6.0)
+LIMITS = made_up_thresholds(10.0, pixel=12.0, foreign=6.0)
 
 
 @pytest.mark.parametrize("size_hw", [(32, 32), (8, 8), (1, 1), (256, 512), (96, 40)])
@@ -47,7 +47,9 @@ def test_the_limit_is_above_all_that_is_known():
     assert foreign_limit([1.0, 3.0, 2.0], threshold=0.0) == MARGIN * 3.0
     assert foreign_limit([1.0, 3.0], planted=[4.0], threshold=0.0) == MARGIN * 4.0
     assert foreign_limit([0.0, 0.001], threshold=8.0) == LEAST * 8.0, "parts that lie still"
-    assert foreign_limit(no_floors(), planted=[4.0], threshold=8.0) is None, "an earlier file"
+    assert foreign_limit(no_floors(), planted=[4.0], threshold=8.0) is None, (
+        "floors that nobody kept"
+    )
 
 
 @pytest.mark.parametrize(

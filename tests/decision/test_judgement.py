@@ -22,10 +22,10 @@ from edgeseg.decision.judgement import (
 from edgeseg.decision.operating_point import conformal_threshold
 from edgeseg.decision.prediction import MAX_REGIONS, Prediction, Region, find_regions
 from edgeseg.decision.score_statistics import ScoreStatistics
-from edgeseg.decision.thresholds import Thresholds
 from edgeseg.vision.geometry import Found, Pose, View
+from tests.support.thresholds import made_up_thresholds
 
-LIMITS = Thresholds(score=10.0, pixel=12.0, false_alarm_rate=0.01, method="made up")
+LIMITS = made_up_thresholds(10.0, pixel=12.0)
 BAND = replace(LIMITS, unsure=8.0, unsure_rate=0.05)
 TWENTY, WIDE = (View(frame_hw=size, size_hw=size) for size in ((20, 20), (9, 13)))
 

@@ -25,6 +25,7 @@ from edgeseg.vision.images import read_image
 from tests.support.decision_tile import outlined
 from tests.support.map_scores import map_scores
 from tests.support.small_models import SIZE_HW, frames
+from tests.support.thresholds import made_up_thresholds
 
 DEFECTS = 4  # one of each kind
 
@@ -44,7 +45,7 @@ def oracle(data: Path, *, sign: float = 1.0) -> Predictor:
     return predict
 
 
-LIMITS = Thresholds(score=0.5, pixel=0.5, false_alarm_rate=1.0, method="by hand")
+LIMITS = made_up_thresholds(0.5, false_alarm_rate=1.0)
 
 
 def evaluated(
@@ -67,7 +68,10 @@ def test_a_perfect_predictor(plate):
     assert result.f1 == result.precision == result.recall == 1.0
     assert (result.images, result.anomalies, result.false_alarms) == (3 + DEFECTS, DEFECTS, 0)
     assert result.labels == tuple(int(score) for score in result.scores)
-    assert (result.dataset, result.threshold_method) == ("plate", "by hand")
+    assert (result.dataset, result.threshold_method) == (
+        "plate",
+        "split-conformal, 100 good images",
+    )
     assert result.figures["pro_05"] == pytest.approx(1.0)
     assert (result.figures["false_alarm_rate"], result.figures["false_regions"]) == (0.0, 0.0)
     test = open_dataset(plate).test

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from edgeseg.modelfile.versions import settle
 from onnx import helper
 
 from edgeseg.base.errors import ExportError, VerificationError
@@ -18,6 +17,7 @@ from edgeseg.export.graph import GraphOptions, clean, initializers, is_large, sa
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.tolerances import Tolerance
+from edgeseg.modelfile.versions import settle
 from edgeseg.runtime.backends.choose import open_session
 from tests.support.export_models import (
     SHORT,

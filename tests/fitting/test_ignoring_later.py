@@ -20,7 +20,7 @@ from edgeseg.fitting.ignoring import ignore_in_model
 from edgeseg.fitting.options import Changes, FitOptions
 from edgeseg.fitting.update import update
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
-from edgeseg.modelfile.header import read_config, read_header, replace_header
+from edgeseg.modelfile.header import read_config
 from edgeseg.teach import engine
 from edgeseg.vision.geometry import Geometry
 from edgeseg.vision.ignored import hidden_of, paint_ignored
@@ -183,31 +183,6 @@ def test_the_page_ignores_by_the_same_computation(
     again = engine.ignore_regions(out, regions=[SERIAL, CORNER], options=RANDOM, out=out)
     assert again.config.geometry.uncounted == (CORNER, SERIAL)
     assert load_artefact(out).config.geometry == again.config.geometry
-
-
-def _of_before(path: Path, *, action: str) -> Geometry:
-    """What is read of a file of before, which had one list of regions."""
-    header = read_header(path)
-    regions = [[list(corner) for corner in CORNER]]
-    header["config"]["geometry"] = {"camera_hw": [96, 96], "ignore": regions}
-    header["history"] = [
-        *header["history"],
-        {"action": action, "images": 1, "from": "", "when": ""},
-    ]
-    replace_header(path, header)
-    assert load_artefact(path).config == read_config(path)
-    return read_config(path).geometry
-
-
-def test_the_history_of_a_file_of_before_tells_which_kind_its_regions_are(
-    model_file: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "before.edgeseg"
-    shutil.copy(model_file, path)
-    fitted = _of_before(path, action="update")
-    assert (fitted.ignore, fitted.uncounted) == ((CORNER,), ())
-    later = _of_before(path, action="ignore")
-    assert (later.ignore, later.uncounted) == ((), (CORNER,))
 
 
 def test_with_real_weights_no_gear_is_flagged(shared: Path, gears: Path, good: list[Image]) -> None:

@@ -77,7 +77,7 @@ def test_fifteen_parts_promise_one_in_sixteen(model: Artefact, fifteen: Path) ->
     assert (calibration.images, calibration.parts, calibration.grouping) == (120, 15, "pictures")
     assert calibration.answered_rate == pytest.approx(1 / 16)
     assert calibration.method.endswith("120 good images of 15 different parts")
-    assert guarantee(calibration.thresholds).startswith("not exact: near-copies among 120")
+    assert str(guarantee(calibration.thresholds)).startswith("not exact: near-copies among 120")
     statistics = calibration.statistics
     assert (statistics.count, statistics.pictures, len(statistics.scores)) == (15, 120, 15)
     assert calibration.score_threshold == pytest.approx(calibration.good.scores.max())
@@ -144,7 +144,7 @@ def test_what_is_told_is_exact_and_groups_alike(fifteen: Path, model: Artefact, 
     np.testing.assert_array_equal(calibration.good.scores, model.calibration.good.scores)
     assert (calibration.parts, calibration.grouping) == (15, "told")
     assert told.data["group_by"] == by
-    assert guarantee(calibration.thresholds).startswith("not exact (cross conformal)")
+    assert str(guarantee(calibration.thresholds)).startswith("not exact (cross conformal)")
 
 
 def test_copies_of_one_part_promise_nothing(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_copies_of_one_part_promise_nothing(tmp_path: Path) -> None:
     assert calibration.answered_rate == 1.0
     assert (calibration.images, calibration.parts) == (10, 1)
     assert calibration.statistics.scores == ()
-    assert guarantee(calibration.thresholds).startswith("no promise")
+    assert str(guarantee(calibration.thresholds)).startswith("no promise")
     assert calibration.foreign_limit is not None, "a covered lens is still known"
     assert any("10 good images of 1 different part" in line for line in lines)
     assert any("49 different parts promise 2 %" in line for line in lines)

@@ -299,16 +299,6 @@ def test_commands(models, folders, tmp_path):
     assert "is a whole model" in fail("merge", model, "--out", tmp_path / "x", code=2)
 
 
-def test_files_without_a_history_are_read(models, tmp_path):
-    from safetensors.numpy import load_file, save_file
-
-    save_artefact(models["old"], tmp_path / "m")
-    header = models["old"].header() | {"schema": 1}
-    del header["history"]
-    save_file(load_file(tmp_path / "m"), tmp_path / "first", {"edgeseg": json.dumps(header)})
-    assert load_artefact(tmp_path / "first").history == []
-
-
 def test_fit_options_are_those_of_the_tests(models, data, tmp_path):
     """FIT_TINY and TINY are the same settings."""
     succeed("fit", data, "--out", tmp_path / "m", *FIT_TINY)

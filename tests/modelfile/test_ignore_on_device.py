@@ -9,12 +9,12 @@ from edgeseg.base.errors import UsageError
 from edgeseg.decision.foreign import LEAST, MARGIN, map_floor
 from edgeseg.decision.judgement import verdict_on
 from edgeseg.decision.prediction import Prediction
-from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.ignore_on_device import with_regions_ignored
 from edgeseg.modelfile.metadata import DriftBaseline, ModelMetadata, ScoreRule
 from edgeseg.runtime.scoring.model_input import InputMaker
 from edgeseg.vision.ignored import MapRule
 from tests.support.brightness_model import brightness_metadata
+from tests.support.thresholds import made_up_thresholds
 
 RULE = ScoreRule(top=3, sigma=0.0)
 LEFT = ((0.0, 0.0), (24.0, 0.0), (24.0, 32.0), (0.0, 32.0))  # the background, half of 32x48
@@ -26,9 +26,7 @@ def exported() -> ModelMetadata:
     limit = max(MARGIN * 0.1, LEAST * 4.0)
     return replace(
         brightness_metadata(),
-        threshold=Thresholds(
-            score=4.0, pixel=4.0, false_alarm_rate=0.02, method="made up", foreign=limit
-        ),
+        threshold=made_up_thresholds(4.0, foreign=limit),
         good_scores=replace(brightness_metadata().good_scores, min=1.0, max=3.0, mean=2.0),
         drift=DriftBaseline.of(
             mean_hw=GOOD**2, std_hw=GOOD, frame_d2=np.array([2.0, 2.1], np.float32)
@@ -43,7 +41,7 @@ def verdict(metadata: ModelMetadata, grid_hw: np.ndarray) -> str:
     rule = MapRule(size_hw=(32, 48), grid_hw=(4, 6), sigma=0.0, top=3)
     map_hw, score = rule.judge(grid_hw, np.ones((4, 6), np.bool_))
     told = Prediction(map_hw=map_hw, score=score, grid_hw=grid_hw)
-    counted = inputs.counted(told, inputs.view((32, 48)))
+    counted = inputs.mask_ignored(told, inputs.view((32, 48)))
     return verdict_on(counted.score, metadata.threshold, map_hw=counted.map_hw)
 
 

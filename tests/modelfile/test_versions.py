@@ -8,6 +8,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+
+from edgeseg.base import leftovers
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.modelfile.file_reading import DISK
 from edgeseg.modelfile.versions import (
     NEXT,
     Intent,
@@ -18,10 +22,6 @@ from edgeseg.modelfile.versions import (
     replacing,
     settle,
 )
-
-from edgeseg.base import leftovers
-from edgeseg.base.errors import RuntimeFailure, UsageError
-from edgeseg.modelfile.file_reading import DISK
 
 KILLED = 9
 OPERATIONS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}

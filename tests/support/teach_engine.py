@@ -18,6 +18,7 @@ from edgeseg.base.errors import EdgesegError
 from edgeseg.data.datasets import open_dataset
 from edgeseg.decision.calibration import Calibration, GoodImageScores, calibrate
 from edgeseg.decision.planted_scores import PlantedScores
+from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.fitting.spaces import settle_geometry
 from edgeseg.modelfile.container import seal_header
@@ -82,7 +83,11 @@ def _artefact(
     good: GoodImageScores, *, rate: float, fitted: int, planted: bool, ignored: list
 ) -> SimpleNamespace:
     calibration = calibrate(
-        good, false_alarm_rate=rate, how="cross-conformal", expected_d2=1.0, measured_d2=1.0
+        good,
+        false_alarm_rate=rate,
+        origin=ScoreOrigin(kind="cross"),
+        expected_d2=1.0,
+        measured_d2=1.0,
     )
     scores = np.array([110.0, 150.0, 180.0, 220.0], np.float32)
     defects = PlantedScores(scores=scores, areas=scores / 1e4, kinds=("blob",) * 4)
@@ -103,6 +108,7 @@ def _save(artefact: SimpleNamespace, out: Path) -> None:
         "calibration": calibration.header(),
         "data": artefact.data,
         "accuracy": [],
+        "history": [],
         "versions": empty,
     }
     save_file(

@@ -17,10 +17,10 @@ from edgeseg.fitting.graph.find_graph import cache_path
 from edgeseg.fitting.options import FitOptions
 from edgeseg.teach import engine
 from edgeseg.vision.images import write_image
-from tests.support import REPO
+from tests.support import KEPT
 from tests.support.small_models import frames, write_plate
 
-GRAPH = REPO / "tests/kept/0.1.0/backbone.onnx"
+GRAPH = KEPT / "backbone.onnx"
 MADE_FOR = read_facts(GRAPH).settings
 OPTIONS = FitOptions(batch_size=4, planted=4)
 CORNER = ((0.0, 0.0), (16.0, 0.0), (16.0, 16.0), (0.0, 16.0))

@@ -5,9 +5,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from edgeseg.modelfile.versions import Intent
 
 from edgeseg.base.messages import Message
+from edgeseg.modelfile.versions import Intent
 from edgeseg.runtime import open as open_model
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach import engine

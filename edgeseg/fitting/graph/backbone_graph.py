@@ -21,7 +21,7 @@ from edgeseg.model.backbones import embedded_features
 from edgeseg.model.predictor import Embedder
 from edgeseg.runtime.backends.embedding_session import open_embeddings
 from edgeseg.runtime.backends.onnx_message import read_constants
-from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
+from edgeseg.runtime.backends.onnx_properties import graph_sha256, property_text
 from edgeseg.runtime.backends.session_options import DEFAULTS
 
 _AGAIN = "make it again with `edgeseg export-backbone`"
@@ -98,7 +98,7 @@ def read_facts(path: Path) -> GraphFacts:
     """Read the facts of a graph, and check its hash."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file; make one with `edgeseg export-backbone {path}`")
-    text = embedded_text(path, key=KEY)
+    text = property_text(path, key=KEY)
     if text is None:
         raise UsageError(
             f"{path}: not the graph of a backbone; expected a file of `edgeseg export-backbone`"

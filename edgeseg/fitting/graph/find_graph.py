@@ -21,7 +21,7 @@ from edgeseg.fitting.feature_space import with_context
 from edgeseg.fitting.graph.backbone_graph import BackboneGraph
 from edgeseg.fitting.graph.graph_facts import KEY, SHAPING, GraphFacts, difference
 from edgeseg.model.artefact import Artefact
-from edgeseg.runtime.backends.onnx_properties import embedded_text
+from edgeseg.runtime.backends.onnx_properties import property_text
 
 FOLDER = "edgeseg_backbones"  # that packages of graphs install into: see release/backbones.py
 Tell = Callable[[Message], None]
@@ -117,7 +117,7 @@ def _known_graphs() -> Iterator[tuple[Path, GraphFacts]]:
     for folder in _folders():
         for path in sorted(folder.glob("*.onnx")):
             try:
-                text = embedded_text(path, key=KEY)
+                text = property_text(path, key=KEY)
                 if text is not None:
                     yield path, GraphFacts.from_json(text)
             except (Malformed, RuntimeFailure, OSError):

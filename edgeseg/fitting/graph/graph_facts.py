@@ -11,11 +11,12 @@ from edgeseg.base.messages import Sentence, Setting
 from edgeseg.base.plain import JsonObject, Malformed, parse_json, record
 from edgeseg.config import FitConfig
 from edgeseg.model.weights_origin import WeightsOrigin
+from edgeseg.modelfile.header import stored_config
 from edgeseg.modelfile.seal import KEY as SEAL
 from edgeseg.modelfile.seal import check_text, seal_json
 
 KEY = "edgeseg-backbone"  # of the property
-SCHEMA = 1
+SCHEMA = 2
 KERNELS = "embedding.kernel_"  # constants that W is cut into, one for each layer
 # Settings that the graph is made of; a fit through it has the same ones. The others may differ.
 SHAPING = (
@@ -46,7 +47,7 @@ class GraphFacts:
     @property
     def settings(self) -> FitConfig:
         """The settings that `edgeseg export-backbone` was given."""
-        return FitConfig.from_dict(self.config)
+        return stored_config(self.config)
 
     def adapt(self, config: FitConfig) -> FitConfig:
         """Return the settings with those that this graph is made of."""

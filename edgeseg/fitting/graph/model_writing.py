@@ -72,7 +72,7 @@ def write_model(
         stage_sidecar(change, out.name, metadata)  # without it the graph does not run
         _verify(staged, graph, head, out)
         if earlier is not None:
-            metadata = earlier.carried_to(metadata, note=note)
+            metadata = earlier.carry_to(metadata, note=note)
             stage_sidecar(change, out.name, metadata)
     return metadata
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -31,8 +31,8 @@ from edgeseg.model.artefact import (
 from edgeseg.model.backbones import embedded_features
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights_origin import WeightsOrigin
-from edgeseg.modelfile.container import UNSEALED, read_container
-from edgeseg.modelfile.header import unless_memory
+from edgeseg.modelfile.container import read_container
+from edgeseg.modelfile.header import stored_config, unless_memory
 from edgeseg.modelfile.history import FittedData
 from edgeseg.modelfile.tensor_checks import check_values
 from edgeseg.vision.appearance import GoodAppearance
@@ -57,13 +57,13 @@ class ShardHeader:
     newest: float
     seen: tuple[int, ...]  # places of the images in the whole list
     unseen: tuple[int, ...]
-    names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the first shards had none
-    appearance: GoodAppearance = field(default_factory=GoodAppearance)  # the same
-    prints: tuple[int, ...] = ()  # the same
+    names: dict[str, tuple[str, ...]]
+    appearance: GoodAppearance
+    prints: tuple[int, ...]
 
     def __post_init__(self) -> None:
         Shard(index=self.shard[0], count=self.shard[1])
-        if self.schema not in (UNSEALED, SCHEMA):
+        if self.schema != SCHEMA:
             raise ValueError(f"schema: {self.schema}, expected {SCHEMA}")
 
 
@@ -128,9 +128,6 @@ def merge_shards(paths: Sequence[Path], options: FitOptions) -> Artefact:
     """Merge all shards of one data set to the model that one fit would have given."""
     headers = {path: _header(path) for path in paths}
     _check_complete(headers)
-    unsealed = any(header.schema == UNSEALED for header in headers.values())
-    if unsealed:
-        options.note("shards that were made before hashes: damage to them may go unnoticed")
     first = next(iter(headers.values()))
     with ExitStack() as stack:
         stores = [stack.enter_context(EmbeddingStore()) for _ in _STORES]
@@ -144,11 +141,7 @@ def merge_shards(paths: Sequence[Path], options: FitOptions) -> Artefact:
         try:
             return finish(space, collected, data=first.origin, options=options)
         except (ValueError, ArithmeticError) as error:
-            if not unsealed:
-                raise
-            raise ArtefactError(
-                f"shards that were made before hashes give no model ({error}); make them again"
-            ) from None
+            raise ArtefactError(f"the shards give no model ({error}); make them again") from None
 
 
 def _join(
@@ -196,9 +189,8 @@ def _read(
                 check_values({name: embedded})
                 store.append(embedded, place)
             store.names |= dict(zip(places, header.names.get(name, ()), strict=False))
-            looks = under(f"looks.{name}.", small)
-            if looks:  # the first shards had none: each of their images is a part of its own
-                store.grey_copies.merge(GreyCopies.of_tensors(looks))
+            looks = GreyCopies.of_tensors(under(f"looks.{name}.", small))
+            store.grey_copies.merge(looks)
     moments = Moments.unpack(under("moments.", small))
     return moments, shapes, lambda: _space(header, small)
 
@@ -218,7 +210,7 @@ def _check_fits(space: FeatureSpace, moments: Moments, rows: list[tuple[int, ...
 
 
 def _space(header: ShardHeader, tensors: dict[str, NDArray[Any]]) -> FeatureSpace:
-    config = FitConfig.from_dict(header.config)
+    config = stored_config(header.config)
     return FeatureSpace(
         config=config,
         weights=stored_weights(config, header.weights, tensors),

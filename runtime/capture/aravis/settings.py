@@ -1,4 +1,4 @@
-"""What stands behind `aravis:`: which camera, and how it is set."""
+"""The options behind `aravis:`: the camera, and its settings."""
 
 from dataclasses import dataclass, fields
 from typing import Any, get_args
@@ -12,7 +12,7 @@ _NUMBERS = ("exposure_us", "gain", "fps", "packet_size")
 
 @dataclass(frozen=True, kw_only=True)
 class AravisOptions:
-    """A camera and its settings; what is not given stays as the camera has it, but the trigger."""
+    """A camera and its settings; a setting that is not given stays, except the trigger."""
 
     camera: str = ""  # serial number, address, model or id; "": the first that answers
     exposure_us: float | None = None
