@@ -171,8 +171,11 @@ class AtRate:
     planted: float | None  # share of the planted defects that it finds
 
 
-def at_rate(tried: Tried, rate: float | None = None) -> AtRate:
-    """By the product's rule from the good scores that were kept; None: the rate of the fit."""
+def at_rate(tried: TrialResult, rate: float | None = None) -> AtRate:
+    """Choose the threshold of a rate as the product does, and apply it to the test images.
+
+    Without a rate it is the rate of the fit.
+    """
     wish = tried.rate if rate is None else rate
     good = np.array(tried.good, np.float32).tolist()
     threshold = conformal_threshold(good, false_alarm_rate=wish).value

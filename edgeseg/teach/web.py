@@ -219,8 +219,8 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
 
 def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     def capture(asked: Request) -> Answer:
-        kind = asked.values(OfKind, '{"kind": "good" or "bad"}').kind
-        return _told(service.capture(kind=_taken(kind)))
+        kind = asked.values(KindRequest, '{"kind": "good" or "bad"}').kind
+        return _json_reply(service.capture(kind=_check_new_kind(kind)))
 
     def auto(asked: Request) -> Answer:
         expected = '{"mode": "off", "trigger" or "parts"}'
@@ -246,17 +246,17 @@ def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
 
 
 def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
-    def named(act: Callable[[str], object]) -> Reply:
+    def by_name(act: Callable[[str], object]) -> Reply:
         def reply(asked: Request) -> Answer:
-            name = asked.values(Named, '{"name": "PICTURE"}').name
-            return _told(act(check_picture_name(name)))
+            name = asked.values(PictureRequest, '{"name": "PICTURE"}').name
+            return _json_reply(act(check_picture_name(name)))
 
         return reply
 
     def plain(act: Callable[[], object]) -> Reply:
         def reply(asked: Request) -> Answer:
-            asked.values(Nothing, "{}")
-            return _told(act())
+            asked.values(EmptyRequest, "{}")
+            return _json_reply(act())
 
         return reply
 
@@ -266,24 +266,24 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
         return _json_reply({**service.set_region(parse_object(asked.body)), "view": service.view()})
 
     def fit(asked: Request) -> Answer:
-        wish = asked.values(FitWish, '{"backbone": "NAME"} or {}')
-        return _told(service.start_fit({} if wish.backbone is None else asdict(wish)))
+        wish = asked.values(FitRequest, '{"backbone": "NAME"} or {}')
+        return _json_reply(service.start_fit({} if wish.backbone is None else asdict(wish)))
 
     def choose(asked: Request) -> Answer:
-        wish = asked.values(Rate, '{"per_thousand": NUMBER, "name": "WHO"}')
-        return _told(service.choose(float(wish.per_thousand), name=wish.name))
+        wish = asked.values(RateRequest, '{"per_thousand": NUMBER, "name": "WHO"}')
+        return _json_reply(service.choose(float(wish.per_thousand), name=wish.name))
 
     def learn(asked: Request) -> Answer:
-        name = asked.values(Person, '{"name": "WHO"}').name
-        return _told(service.learn(who=asked.role, name=name))
+        name = asked.values(PersonRequest, '{"name": "WHO"}').name
+        return _json_reply(service.learn(who=asked.role, name=name))
 
     def confirm(asked: Request) -> Answer:
-        name = asked.values(Person, '{"name": "WHO"}').name
-        return _told(service.confirm(who=asked.role, name=name))
+        name = asked.values(PersonRequest, '{"name": "WHO"}').name
+        return _json_reply(service.confirm(who=asked.role, name=name))
 
     def rollback(asked: Request) -> Answer:
-        asked.values(Nothing, "{}")
-        return _told(service.rollback(who=asked.role))
+        asked.values(EmptyRequest, "{}")
+        return _json_reply(service.rollback(who=asked.role))
 
     yield "/teach/remove", by_name(service.remove)
     yield "/teach/restore", by_name(service.restore)
@@ -304,7 +304,7 @@ def _upload(service: TeachService) -> Route:
     uploads = Uploads(largest=MAX_UPLOAD)
 
     def upload(asked: Request) -> Answer:
-        kind = _taken(_kind(asked.query.get("kind", "good")))
+        kind = _check_new_kind(_kind(asked.query.get("kind", "good")))
         name = check_picture_name(asked.query.get("name", ""))
         with uploads.turn():
             return _json_reply(service.upload(name, asked.body, kind=kind))
@@ -320,8 +320,8 @@ def _upload(service: TeachService) -> Route:
 
 
 def _pictures(service: TeachService, asked: Request) -> Answer:
-    """A part of a list, and no more than that of any list."""
-    return _told(
+    """Answer with a part of a list of pictures."""
+    return _json_reply(
         service.pictures(
             _kind(asked.caught[0]),
             offset=asked.whole("offset"),
