@@ -8,6 +8,7 @@ from onnx import ModelProto
 
 from edgeseg.base.errors import ExportError, UsageError, VerificationError
 from edgeseg.base.files import file_sha256
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.data.datasets import Dataset
 from edgeseg.export.accuracy import measure_accuracy
@@ -109,18 +110,24 @@ def _check(artefact: Artefact, options: ExportOptions, good: Dataset | None) -> 
     precision = precision_spec(options.precision)
     if artefact.origin.random and not options.allow_random_weights:
         raise ExportError(
-            "the backbone has random weights, so its maps mean nothing; fit with real weights, "
-            "or pass allow_random_weights=True to export it for timing"
+            "the backbone has random weights, so its maps mean nothing; fit with real "
+            "weights, or pass ",
+            Setting("allow_random_weights", True),
+            " to export it for timing",
         )
     if precision.needs_images and good is None:
         raise UsageError(
-            f"precision={precision.name} needs good images to calibrate on; pass "
-            "calibrate=FOLDER, the images the model was fitted on will do"
+            Setting("precision", precision.name),
+            " needs good images to calibrate on; pass ",
+            Setting("calibrate", "FOLDER"),
+            ", the images the model was fitted on will do",
         )
     if options.backend != AUTO and good is None:
         raise UsageError(
-            f"backend={options.backend}: the session that good images go through, and there are "
-            "none; pass calibrate=FOLDER, or leave it out"
+            Setting("backend", options.backend),
+            ": the session that good images go through, and there are none; pass ",
+            Setting("calibrate", "FOLDER"),
+            ", or leave it out",
         )
     check_arithmetic(precision)
     if options.backend == "openvino":
@@ -140,8 +147,9 @@ def _traced(artefact: Artefact, options: ExportOptions) -> ModelProto:
     )
     if precision.name != EXACT and is_large(graph):
         raise ExportError(
-            f"the {EXACT} graph holds over 2 GB, too much to be made {precision.name}; fit with a "
-            f"larger share or a smaller size, k or rank, or export with precision={EXACT}"
+            f"the {EXACT} graph holds over 2 GB, too much to be made {precision.name}; fit "
+            "with a larger share or a smaller size, k or rank, or export with ",
+            Setting("precision", EXACT),
         )
     return graph
 
@@ -169,5 +177,6 @@ def _set_aside_if_wrong(graph: ModelProto, out: Path, rows: tuple[Agreement, ...
     save_graph(graph, failed)
     raise VerificationError(
         f"{out}: disagrees with the reference in {', '.join(row.backend for row in wrong)} "
-        f"({'; '.join(wrong[0].failures)}); it is kept as {failed}, try a higher precision="
+        f"({'; '.join(wrong[0].failures)}); it is kept as {failed}, try a higher ",
+        Setting("precision"),
     )

@@ -11,6 +11,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import ExportError
+from edgeseg.base.messages import Setting
 from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.model.gaussian_head import GaussianHead, Insides, judge_inside
 from edgeseg.model.predictor import Predictor
@@ -148,16 +149,20 @@ def processor_computes_in(core: Any, spec: Precision) -> bool:
 
 def _no_openvino(spec: Precision) -> ExportError:
     return ExportError(
-        f"precision={spec.name} runs in OpenVINO alone, which is not installed; "
-        f"`pip install edgeseg[openvino]`, or export with precision={EXACT}"
+        Setting("precision", spec.name),
+        " runs in OpenVINO alone, which is not installed; `pip install edgeseg[openvino]`, or "
+        "export with ",
+        Setting("precision", EXACT),
     )
 
 
 def no_arithmetic(spec: Precision) -> ExportError:
     """This processor computes in something else, so nothing that is measured here would be true."""
     return ExportError(
-        f"precision={spec.name}: this processor has no {spec.arithmetic}; export on the computer "
-        f"that will run the file, or with precision={EXACT}"
+        Setting("precision", spec.name),
+        f": this processor has no {spec.arithmetic}; export on the computer that will run the "
+        "file, or with ",
+        Setting("precision", EXACT),
     )
 
 

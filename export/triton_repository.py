@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import ExportError, UsageError
 from edgeseg.base.files import copy_file, file_sha256, write_text
+from edgeseg.base.messages import Setting
 from edgeseg.modelfile.metadata import KEY, MODEL_SUFFIXES, ModelMetadata
 
 _VERSION = "1"  # Triton serves the highest numbered folder
@@ -93,8 +94,10 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
         raise ExportError(f"{model_path}: its metadata does not describe a plan; build it again")
     elif metadata.plan.builder != "tensorrt":
         raise ExportError(
-            f"{model_path}: built by TensorRT-RTX, and Triton loads plans of TensorRT; serve the "
-            ".onnx, or build with builder=tensorrt on a GPU like the server's"
+            f"{model_path}: built by TensorRT-RTX, and Triton loads plans of TensorRT; serve "
+            "the .onnx, or build with ",
+            Setting("builder", "tensorrt"),
+            " on a GPU like the server's",
         )
     else:
         expected = metadata.plan.plan_sha256
@@ -107,7 +110,8 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
     if 1 < low < high:
         raise ExportError(
             f"{model_path}: batches of {low} to {high}, and Triton sends single frames too; "
-            f"export it with batch={(1, low, high)}"
+            "export it with ",
+            Setting("batch", (1, low, high)),
         )
     return metadata if metadata.plan else replace(metadata, onnx_sha256=digest)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import SIZE, Entry
 from edgeseg.base.typed_options import REQUIRED, same_as, typed
 from edgeseg.bench.latency.turns import Schedule
@@ -175,10 +176,13 @@ class TuneOptions:
 
     def __post_init__(self) -> None:
         if not self.budget_ms > 0:
-            raise UsageError(f"budget_ms={self.budget_ms:g}: expected milliseconds above 0")
+            raise UsageError(
+                Setting("budget_ms", f"{self.budget_ms:g}"), ": expected milliseconds above 0"
+            )
         if self.planted < 1:
             raise UsageError(
-                f"planted={self.planted}: expected at least 1; models are judged by what they find"
+                Setting("planted", self.planted),
+                ": expected at least 1; models are judged by what they find",
             )
 
     def models(self, backbones: Iterable[str], precisions: tuple[str, ...]) -> tuple[OurModel, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.files import write_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.bench.harness.processes import last_line
 
@@ -20,8 +21,8 @@ def find_python(given: Path | None) -> Path:
     if given is not None:
         if not _has_anomalib(given):
             raise EdgesegError(
-                f"peers_python={str(given)!r}: cannot import anomalib; run: {given} -m pip install "
-                f"'{REQUIREMENT}'"
+                Setting("peers_python", repr(str(given))),
+                f": cannot import anomalib; run: {given} -m pip install '{REQUIREMENT}'",
             )
         return given
     if importlib.util.find_spec("anomalib") is not None:
@@ -30,8 +31,10 @@ def find_python(given: Path | None) -> Path:
     if python.is_file() and _has_anomalib(python):
         return python
     raise EdgesegError(
-        f"anomalib is not installed here, nor in {FOLDER}; give install=True to make that "
-        "environment, or name another with peers_python="
+        f"anomalib is not installed here, nor in {FOLDER}; give ",
+        Setting("install", True),
+        " to make that environment, or name another with ",
+        Setting("peers_python"),
     )
 
 

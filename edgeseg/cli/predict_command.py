@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import check_writable, write_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import FILE, FOLDER, PATH, given, listeners, quiet_option
 from edgeseg.base.plain import finite
 from edgeseg.base.progress import Note
@@ -233,8 +234,10 @@ def _check_fitted(model: Path, opening: SessionOptions) -> None:
     typed = next(filter(given, ("backend", "threads", "spin")), None)
     if typed is not None:
         raise UsageError(
-            f"{typed}=: is for .onnx and .plan files, and {model} is a fitted model; export it, or "
-            f"leave {typed}= out"
+            Setting(typed),
+            f": is for .onnx and .plan files, and {model} is a fitted model; export it, or leave ",
+            Setting(typed),
+            " out",
         )
     admit(model, opening.trust)
     read_config(model)

@@ -9,6 +9,7 @@ import click
 
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import copy_file
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import (
     FILE,
     FOLDER,
@@ -89,7 +90,9 @@ def new(
     store = RecipeStore(folder=folder.parent)
     taken = None if number is None or not store.folder.is_dir() else store.find(number)
     if taken is not None:
-        raise UsageError(f"number={number}: is the number of {taken.name}; choose another one")
+        raise UsageError(
+            Setting("number", number), f": is the number of {taken.name}; choose another one"
+        )
     chosen = store.free_number() if number is None else number
     settings = Settings(
         number=chosen,

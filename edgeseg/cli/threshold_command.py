@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import (
     FOLDER,
     PATH,
@@ -84,7 +85,9 @@ def threshold(
     """
 
     if rate is not None and value is not None:
-        raise UsageError(f"rate={rate} and value={value}: expected one of the two")
+        raise UsageError(
+            Setting("rate", rate), " and ", Setting("value", value), ": expected one of the two"
+        )
     admit(model, trust)
     evidence = read_evidence(model)
     if (rate, value, unsure_rate) != (None, None, None):
@@ -136,7 +139,7 @@ def _choose(
     elif band is not None:
         note(f"the band of {before.unsure_rate:g} is not above this rate and is dropped")
     if chosen.score > before.score:
-        note(loss_between(before.score, chosen.score, planted=stored.planted).sentence)
+        note(str(loss_between(before.score, chosen.score, planted=stored.planted).sentence))
     asked = None if value is not None else rate or before.requested_rate
     _store(model, before, chosen, rate=asked, images=stored.pictures or len(stored.scores))
     return replace(stored, chosen=chosen)

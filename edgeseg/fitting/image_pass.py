@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError
+from edgeseg.base.messages import Message
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
 from edgeseg.fitting.checkpoint import Checkpoint, Collected
@@ -108,7 +109,9 @@ class _ImagePass:
             self.collected.batches :
         ]
         looks = _Looks(thumbnails=self.collected.seen.thumbnails, needed=chosen)
-        for places, embedded in self._embedded(samples, batches, label="Fitting", looks=looks):
+        for places, embedded in self._embedded(
+            samples, batches, label=Message("work_fitting"), looks=looks
+        ):
             self.windows.add_(
                 self.collected.moments, self.space.inputs(embedded), images=len(embedded)
             )
@@ -129,7 +132,9 @@ class _ImagePass:
             self.collected.unseen.thumbnails.told = numbers
         batches = self.shard.batches(len(kept), self.options.batch_size)
         looks = _Looks(thumbnails=self.collected.unseen.thumbnails, needed=set(range(len(kept))))
-        for places, embedded in self._embedded(kept, batches, label="Calibrating", looks=looks):
+        for places, embedded in self._embedded(
+            kept, batches, label=Message("work_calibrating"), looks=looks
+        ):
             _store(self.collected.unseen, places, embedded, set(places))
             self._note_insides(self.collected.unseen, kept, places)
         return kept
@@ -190,10 +195,15 @@ class _ImagePass:
         return {place: by.part(sample.image, place=place) for place, sample in enumerate(samples)}
 
     def _embedded(
-        self, samples: Sequence[Sample], batches: Sequence[range], *, label: str, looks: "_Looks"
+        self,
+        samples: Sequence[Sample],
+        batches: Sequence[range],
+        *,
+        label: Message,
+        looks: "_Looks",
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
         work = looks.noted(self._frames(samples, batches))
-        for places, frames in self.options.progress(work, length=len(batches), label=label):
+        for places, frames in self.options.steps(work, length=len(batches), label=label):
             self.options.group.check()
             if not places:  # not one picture of this batch can be read
                 yield [], np.empty((0, *self.space.row_shape), np.float32)

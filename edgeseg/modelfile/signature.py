@@ -17,6 +17,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import write_json
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, named_values, read_bounded, record
 from edgeseg.base.progress import Note
 from edgeseg.base.utc import utc_time
@@ -45,7 +46,7 @@ class Statement:
 
     def __post_init__(self) -> None:
         if not 1 <= self.version <= LARGEST_VERSION:
-            raise UsageError(f"version={self.version}: expected 1 to {LARGEST_VERSION}")
+            raise UsageError(Setting("version", self.version), f": expected 1 to {LARGEST_VERSION}")
         if self.files.keys() != self.sizes.keys():
             raise UsageError("files and sizes of other names, expected the same")
 

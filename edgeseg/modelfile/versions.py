@@ -24,6 +24,7 @@ from typing import Any
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import locked, sync, temporary_folder, write_json
 from edgeseg.base.leftovers import remove, sweep, temporary_name
+from edgeseg.base.messages import Words
 from edgeseg.base.plain import LONGEST_JSON, Malformed, named_values, read_bounded
 
 NEXT = ".next"
@@ -127,7 +128,7 @@ class Intent:
     One that lies there unlocked is of a process that was killed.
     """
 
-    def __init__(self, path: Path, *, busy: str) -> None:
+    def __init__(self, path: Path, *, busy: Words) -> None:
         self._path, self._busy = path, busy
 
     @contextmanager

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import write_text
+from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, finite, parse_json, read_bounded, record
 from edgeseg.base.progress import Note
 from edgeseg.base.utc import utc_time
@@ -118,7 +119,7 @@ class Alarms:
         try:
             return record(Alarm, parse_json(read_bounded(path)))
         except (OSError, Malformed):
-            raise UsageError(f"alarm {alarm_id}: not there; the newest {KEPT} are kept") from None
+            raise UsageError(Message("alarm_gone", name=alarm_id, n=KEPT)) from None
 
     def path(self, alarm_id: str) -> Path:
         """Its picture."""

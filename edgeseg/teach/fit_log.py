@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from edgeseg.base.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError, words_of
+from edgeseg.base.messages import Message
 from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.versions import Intent
 from edgeseg.teach.project import Project
@@ -15,7 +16,6 @@ from edgeseg.teach.report import read_report
 from edgeseg.teach.versions import Versions
 
 _FILE = "fitting.json"
-_KILLED = "its process was killed; what was there before stays"
 
 
 class FitLog:
@@ -23,7 +23,7 @@ class FitLog:
 
     def __init__(self, project: Project, versions: Versions) -> None:
         self._project, self._versions = project, versions
-        busy = "another program fits this project; wait for it"
+        busy = Message("fit_elsewhere")
         self._intent = Intent(project.folder / _FILE, busy=busy)
         with suppress(EdgesegError, OSError), self._intent.left() as noted:  # its users are told
             if noted is not None:
@@ -38,7 +38,7 @@ class FitLog:
                 yield
             except BaseException as error:
                 with suppress(OSError):  # of a full disk, of which the error tells
-                    self._project.log("fit_failed", why=str(error) or type(error).__name__)
+                    self._project.log("fit_failed", why=words_of(error))
                 raise
             finally:
                 self._intent.withdraw()
@@ -47,7 +47,7 @@ class FitLog:
         """The line of a fit whose process is gone."""
         begun = noted.get("begun")
         if self._fitted() == noted.get("before"):
-            self._project.log("fit_failed", why=_KILLED, begun=begun)
+            self._project.log("fit_failed", why=Message("work_gone"), begun=begun)
         else:
             images = read_report(self._project.fit).images
             self._project.log("fit", begun=begun, images=images, **(self._versions.facts() or {}))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_json
+from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.base.utc import utc_time
 from edgeseg.decision.judgement import JudgedPrediction
@@ -82,9 +83,10 @@ def read_report(folder: Path) -> Report:
     try:
         return record(Report, parse_json((folder / FILE).read_bytes()))
     except FileNotFoundError:
-        raise UsageError("nothing was fitted yet; collect good pictures and fit") from None
+        raise UsageError(Message("fit_nothing")) from None
     except (OSError, Malformed) as error:
-        raise UsageError(f"{folder / FILE}: cannot be used ({error}); fit again") from None
+        name = str(folder / FILE)
+        raise UsageError(Message("fit_unusable", name=name, why=str(error))) from None
 
 
 def store_report(folder: Path, report: Report) -> None:
@@ -111,7 +113,7 @@ def write_report(
     artefact: "Artefact",
     *,
     names: Sequence[str] = (),
-    at: Callable[[float, str], None],
+    at: Callable[[float, Message], None],
 ) -> Report:
     """Judge the bad pictures and draw maps with the graph in a folder; write all of it there."""
     from edgeseg.runtime import open as open_model
@@ -127,7 +129,7 @@ def write_report(
     (folder / "maps").mkdir(exist_ok=True)
     with open_model(folder / "model.onnx") as detector:
         for done, (path, is_bad) in enumerate(pictures):
-            at(0.92 + 0.07 * done / len(pictures), f"Looking at {path.name}")
+            at(0.92 + 0.07 * done / len(pictures), Message("work_looking", name=path.name))
             if not path.is_file():
                 continue
             judged = drawn(detector, read_image(path), folder / "maps" / f"{path.stem}.jpg")

@@ -14,6 +14,7 @@ from typing import Any
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.base.files import copy_file, file_sha256, temporary_folder
 from edgeseg.base.leftovers import remove, sweep
+from edgeseg.base.messages import Message
 from edgeseg.base.progress import Note, ignore
 from edgeseg.base.utc import utc_time
 from edgeseg.decision.judgement import is_alarming
@@ -118,11 +119,9 @@ class Versions:
         """Whether it can be chosen; the model that it would be chosen for."""
         metadata = self.metadata()
         if metadata is None:
-            raise UsageError("nothing was fitted yet; fit before a rate is chosen")
+            raise UsageError(Message("fit_before_rate"))
         if not 0 < rate_per_thousand < 1000:
-            raise UsageError(
-                f"{rate_per_thousand} false alarms in a thousand: expected above 0, below 1000"
-            )
+            raise UsageError(Message("rate_wrong", n=rate_per_thousand))
         return metadata
 
     def choose(self, rate_per_thousand: float) -> None:
@@ -155,7 +154,7 @@ class Versions:
         """Put the fit into the recipe, with a golden set of its own; refused if one is wrong."""
         with self._changing:
             if self.metadata() is None:
-                raise UsageError("nothing was fitted yet; fit before it can run")
+                raise UsageError(Message("fit_before_run"))
             recipe = self._recipe()
             if recipe is not None and self._same(recipe.model, self.model):
                 return
@@ -171,7 +170,7 @@ class Versions:
         with self._changing:
             recipe = self._recipe()
             if recipe is None:
-                raise UsageError("nothing runs yet that could learn; run the station first")
+                raise UsageError(Message("learn_no_run"))
             install_model(recipe, model, DEFAULTS, note=ignore)
 
     def check(self) -> str:
@@ -180,14 +179,14 @@ class Versions:
         record = check_recipe(recipe, DEFAULTS, note=ignore)
         write_record(recipe, record)
         if not record.passed:
-            raise RuntimeFailure(f"golden check failed: {record.summary}; nothing is inspected")
+            raise RuntimeFailure(Message("run_golden", why=record.summary))
         return record.summary
 
     def earlier(self) -> Path:
         """The model that `rollback` would put back."""
         recipe = self._recipe()
         if recipe is None:
-            raise UsageError("nothing runs yet, so there is nothing to go back to")
+            raise UsageError(Message("back_nothing"))
         folder, version = version_before(recipe)
         return folder / version.model
 
@@ -211,13 +210,10 @@ class Versions:
     def check_learnable(self) -> None:
         """Learning goes on from the fit: it must be what runs."""
         if self._recipe() is None:
-            raise UsageError("nothing runs yet that could learn; run the station first")
+            raise UsageError(Message("learn_no_run"))
         admit(self._project.recipe, self._trust)
         if not self.is_installed():
-            raise UsageError(
-                "what runs is not the last fit, so learning would not go on from it; press Run to "
-                "install the fit, or fit again"
-            )
+            raise UsageError(Message("learn_other_fit"))
 
     def _recipe(self) -> Recipe | None:
         there = (self._project.recipe / RECIPE).is_file()
@@ -268,7 +264,7 @@ class Versions:
             passed = self._copy_right(judge, "good", most=GOLDEN_GOOD)
             self._copy_right(judge, "bad", most=GOLDEN_BAD)
             if not passed:
-                raise RuntimeFailure("no good picture is judged good by the model; fit again")
+                raise RuntimeFailure(Message("run_no_golden"))
             return approve(judge, master=master)
 
     def _copy_right(self, judge: RecipeJudge, label: str, *, most: int) -> int:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
+from typing import Any
 
+from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, named_values, record
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.routes import (
@@ -29,7 +31,6 @@ from edgeseg.teach.page_files import page_html
 from edgeseg.teach.picture_list import PAGE
 from edgeseg.teach.pictures import Limits
 from edgeseg.teach.project import Kind, check_picture_name
-from edgeseg.teach.said import told
 from edgeseg.teach.service import TeachService
 from edgeseg.teach.uploads import Uploads
 
@@ -56,7 +57,7 @@ def serve(
         access=access,
         port=port,
         on_error=on_error,
-        refusal=told,
+        refusal=lambda sentence: for_page({"error": sentence}),
     )
     server.start()
     return server
@@ -319,8 +320,31 @@ def _pictures(service: TeachService, asked: Asked) -> Answer:
 
 
 def _told(value: object) -> Answer:
-    """With the keys of sentences, for a page in another language."""
-    return json_answer(told(value))
+    """Answer with the keys of sentences, for a page in another language."""
+    return json_answer(for_page(value))
+
+
+def for_page(value: Any) -> Any:
+    """Plain values: messages in words, with their keys and values as `NAME_said` beside them."""
+    if isinstance(value, Message):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [for_page(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    said = {f"{name}_said": _keys(item) for name, item in value.items()}
+    return {
+        **{name: for_page(item) for name, item in value.items()},
+        **{name: keys for name, keys in said.items() if keys},
+    }
+
+
+def _keys(value: object) -> Any:
+    """What is said by a message or by a list of them; None: neither."""
+    if isinstance(value, Message):
+        return value.to_json()
+    messages = value if isinstance(value, list) else []
+    return [item.to_json() for item in messages if isinstance(item, Message)] or None
 
 
 def _kind(text: str) -> Kind:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.vision.anchor import Anchor
 from edgeseg.vision.images import resize_image, resize_mask
 from edgeseg.vision.locate import Blob, Found
@@ -148,8 +149,9 @@ class Geometry:
         roi, camera_hw = self.roi, self.camera_hw
         if camera_hw is not None and roi is not None and not roi.fits(camera_hw):
             raise UsageError(
-                f"roi={roi}: does not lie within pictures of {camera_hw[1]}x{camera_hw[0]}; "
-                "expected x+w and y+h within them"
+                Setting("roi", roi),
+                f": does not lie within pictures of {camera_hw[1]}x{camera_hw[0]}; expected "
+                "x+w and y+h within them",
             )
 
     def seen_by(self, camera_hw: tuple[int, int] | None) -> "Geometry":

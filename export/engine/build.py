@@ -9,6 +9,7 @@ from typing import Any
 
 from edgeseg.base.errors import ExportError, UsageError
 from edgeseg.base.files import file_sha256, resolved
+from edgeseg.base.messages import Setting
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import (
     Gpu,
@@ -43,7 +44,8 @@ def build_engine(
     if options.dla_core is not None and not precision_spec(metadata.precision).runs_on_dla:
         raise ExportError(
             f"{onnx_path}: {metadata.precision}, and a DLA core computes in "
-            f"{' and '.join(_ON_DLA)}; export it with precision={' or '.join(_ON_DLA)}"
+            f"{' and '.join(_ON_DLA)}; export it with ",
+            Setting("precision", " or ".join(_ON_DLA)),
         )
     package = import_package(BUILDERS[options.builder])
     gpu = find_gpu() if options.builder == "tensorrt" else None
@@ -164,12 +166,15 @@ def _choose_batch(
     static = shapes[name][0]
     if static > 0 and (low, likely, high) != (static, static, static):
         raise ExportError(
-            f"{onnx_path}: a static batch of {static}, and {(low, likely, high)} was asked for; "
-            f"export it with batch={(low, likely, high)}"
+            f"{onnx_path}: a static batch of {static}, and {(low, likely, high)} was asked "
+            "for; export it with ",
+            Setting("batch", (low, likely, high)),
         )
     if low != high and options.dla_core is not None:
         raise UsageError(
-            f"batch={(low, likely, high)}: a DLA core takes one size alone; use batch={(high,) * 3}"
+            Setting("batch", (low, likely, high)),
+            ": a DLA core takes one size alone; use ",
+            Setting("batch", (high,) * 3),
         )
     return int(low), int(likely), int(high)
 

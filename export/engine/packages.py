@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.base.errors import ExportError
+from edgeseg.base.messages import Setting
 from edgeseg.export.engine.options import Builder
 
 OLDEST = {"tensorrt": 10, "tensorrt_rtx": 1}  # TensorRT 8 has no strongly typed networks
@@ -27,10 +28,11 @@ def import_package(builder: Builder) -> Any:
     except (ImportError, OSError) as error:
         # The package without its shared libraries is as good as missing, but for another reason.
         reason = "" if isinstance(error, ModuleNotFoundError) else f" ({brief(str(error))})"
-        other = "; builder=rtx builds plans without a GPU" if builder.extra == "trt" else ""
+        other = ("; ", Setting("builder", "rtx"), " builds plans without a GPU")
         raise ExportError(
             f"{builder.name} cannot be imported{reason}; "
-            f"install it with `pip install edgeseg[{builder.extra}]`{other}"
+            f"install it with `pip install edgeseg[{builder.extra}]`",
+            *(other if builder.extra == "trt" else ()),
         ) from None
     oldest = OLDEST[builder.module]
     if int(str(package.__version__).split(".")[0]) < oldest:
@@ -64,8 +66,11 @@ def find_gpu() -> Gpu:
 def no_gpu(reason: str) -> ExportError:
     """TensorRT times its kernels, so it cannot build without the GPU it builds for."""
     return ExportError(
-        f"TensorRT builds on a GPU, and CUDA finds none here ({reason}); run this on the device, "
-        "or build here with builder=rtx targets=sm86"
+        f"TensorRT builds on a GPU, and CUDA finds none here ({reason}); run this on the "
+        "device, or build here with ",
+        Setting("builder", "rtx"),
+        " ",
+        Setting("targets", "sm86"),
     )
 
 

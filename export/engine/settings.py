@@ -6,6 +6,7 @@ from typing import Any
 
 from edgeseg.base.errors import ExportError
 from edgeseg.base.files import atomic_path
+from edgeseg.base.messages import Setting
 from edgeseg.export.engine.options import EngineOptions
 from edgeseg.export.engine.packages import known_targets
 
@@ -53,8 +54,10 @@ def _set_targets(package: Any, config: Any, targets: tuple[str, ...]) -> None:
     unknown = [target for target in targets if target not in known]
     if unknown:
         raise ExportError(
-            f"targets={','.join(unknown)}: TensorRT-RTX {package.__version__} builds for "
-            f"{', '.join(known)}; for other GPUs build on the device with builder=tensorrt"
+            Setting("targets", ",".join(unknown)),
+            f": TensorRT-RTX {package.__version__} builds for {', '.join(known)}; for other "
+            "GPUs build on the device with ",
+            Setting("builder", "tensorrt"),
         )
     if targets:
         config.num_compute_capabilities = len(targets)

@@ -10,6 +10,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from edgeseg.base.errors import ExportError
+from edgeseg.base.messages import Setting
 from edgeseg.export.graph import ancestors, checked, initializers, quadratic_form
 from edgeseg.modelfile.precisions import EXACT
 
@@ -104,7 +105,8 @@ def _halve(tensor: TensorProto) -> None:
     largest = float(np.abs(values).max(initial=0.0))
     if largest > float(np.finfo(np.float16).max):
         raise ExportError(
-            f"{tensor.name} reaches {largest:.3g}, beyond fp16; export with precision={EXACT}"
+            f"{tensor.name} reaches {largest:.3g}, beyond fp16; export with ",
+            Setting("precision", EXACT),
         )
     tensor.CopyFrom(numpy_helper.from_array(values.astype(np.float16), tensor.name))
 

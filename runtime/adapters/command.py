@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.adapters.outbox import Outbox
 from edgeseg.runtime.events.codes import CODES
 from edgeseg.runtime.station.records import StationResult
@@ -27,14 +28,16 @@ def parse_commands(texts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         try:
             arguments = tuple(shlex.split(command))
         except ValueError as error:
-            raise UsageError(f"on_verdict={text!r}: {error}") from None
+            raise UsageError(Setting("on_verdict", repr(text)), f": {error}") from None
         if word not in WORDS or not equals or not arguments:
             raise UsageError(
-                f"on_verdict={text!r}: expected VERDICT=COMMAND, with a verdict of "
-                f"{', '.join(WORDS)}"
+                Setting("on_verdict", repr(text)),
+                f": expected VERDICT=COMMAND, with a verdict of {', '.join(WORDS)}",
             )
         if word in commands:
-            raise UsageError(f"on_verdict={text!r}: a second command for {word}, expected one")
+            raise UsageError(
+                Setting("on_verdict", repr(text)), f": a second command for {word}, expected one"
+            )
         commands[word] = arguments
     return commands
 

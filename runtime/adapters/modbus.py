@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.adapters.modbus_face import ModbusFace
 
 MAX_CONNECTIONS = 8
@@ -93,7 +94,8 @@ class ModbusServer:
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else error
             raise RuntimeFailure(
-                f"modbus={host}:{port}: cannot listen ({reason}); try another port, such as 1502"
+                Setting("modbus", f"{host}:{port}"),
+                f": cannot listen ({reason}); try another port, such as 1502",
             ) from None
         self.port: int = self._listener.getsockname()[1]
         self._listener.setblocking(False)

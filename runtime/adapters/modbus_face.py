@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.runtime.adapters.modbus_map import (
     CHECK_ANSWER,
     CHECKS,
@@ -29,7 +30,9 @@ from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.result_buffer import ResultBuffer
 from edgeseg.runtime.station.station import Station
 
-REFUSED_TRIGGER = "a trigger over Modbus is refused; start with trigger=modbus"
+REFUSED_TRIGGER = Sentence(
+    "a trigger over Modbus is refused; start with ", Setting("trigger", "modbus")
+)
 
 REFUSED_CHECK = "a check is refused: no golden pictures, or a recipe is being loaded"
 

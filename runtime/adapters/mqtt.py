@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.extras import install_command
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.base.plain import parse_json
 from edgeseg.runtime.adapters.inbox import Inbox
 from edgeseg.runtime.adapters.outbox import Outbox
@@ -197,7 +198,10 @@ class MqttAdapter:
 
     def _trigger(self, part_id: str, request: str, at_ns: int) -> None:
         if not self._may_trigger:
-            self._on_error(self.name, "a trigger over MQTT is refused; start with trigger=mqtt")
+            self._on_error(
+                self.name,
+                Sentence("a trigger over MQTT is refused; start with ", Setting("trigger", "mqtt")),
+            )
             return
         try:
             trigger_id, new = self._requests.trigger(

@@ -20,6 +20,7 @@ from typing import Any
 
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.extras import install_command
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.runtime.adapters.opcua_server import came_ns, make_server
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
 from edgeseg.runtime.events.codes import State
@@ -49,7 +50,7 @@ def vision_state(words: StationWords) -> str:
     return "Operational" if words.online else "Preoperational"
 
 
-def _new_loop(setting: str) -> asyncio.AbstractEventLoop:
+def _new_loop(asked: Setting) -> asyncio.AbstractEventLoop:
     """One for which there are descriptors: a half-made one says so in a traceback when it goes."""
     try:
         with selectors.DefaultSelector():
@@ -57,7 +58,7 @@ def _new_loop(setting: str) -> asyncio.AbstractEventLoop:
                 end.close()
         return asyncio.new_event_loop()
     except OSError as error:
-        raise RuntimeFailure(f"{setting}: cannot serve ({error.strerror})") from None
+        raise RuntimeFailure(asked, f": cannot serve ({error.strerror})") from None
 
 
 def _words(error: Exception) -> str:
@@ -83,7 +84,8 @@ class OpcUaAdapter:
         self.url = f"opc.tcp://{host}:{port}/edgeseg/"
         self._requests = SeenRequests()
         self._kept: OrderedDict[int, str] = OrderedDict()
-        self._loop = _new_loop(f"opcua={host}:{port}")
+        asked = Setting("opcua", f"{host}:{port}")
+        self._loop = _new_loop(asked)
         self._waiting: asyncio.Queue[StationResult] = asyncio.Queue(QUEUED)
         self._unwritten: StationResult | None = None
         self._server: Any = None
@@ -98,7 +100,7 @@ class OpcUaAdapter:
             if self._failure is not None:
                 reason = _words(self._failure)
             self.close()
-            raise RuntimeFailure(f"opcua={host}:{port}: cannot serve ({reason})")
+            raise RuntimeFailure(asked, f": cannot serve ({reason})")
         station.events.subscribe(StationResult, self._take, name=self.name)
 
     def _take(self, result: StationResult) -> None:
@@ -245,7 +247,10 @@ class OpcUaAdapter:
 
     def _start(self, meas_id: str, part_id: str, at_ns: int) -> tuple[int, int]:
         if not self._may_trigger or len(meas_id) > MAX_REQUEST:
-            self._on_error(self.name, "a job over OPC UA is refused; start with trigger=opcua")
+            self._on_error(
+                self.name,
+                Sentence("a job over OPC UA is refused; start with ", Setting("trigger", "opcua")),
+            )
             return 0, REFUSED
         try:
             trigger_id, _ = self._requests.trigger(

@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.client import HTTPException, HTTPMessage
 from typing import IO
 
@@ -28,6 +29,22 @@ def signature(secret: bytes, timestamp: str, body: bytes) -> str:
     return (
         "sha256=" + hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Why a result was not taken."""
+
+    reason: str
+    status: int | None = None  # of the answer; None: there was none
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the receiver says that the message itself is wrong."""
+        return self.status is not None and 400 <= self.status < 500
+
+    def __str__(self) -> str:
+        return self.reason if self.status is None else f"{self.status} {self.reason}"
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -72,14 +89,14 @@ class Webhook:
             if problem is None:
                 return
             over = attempt == TRIES or self._outbox.closing.wait(pause_s)
-            if over or problem.startswith("4"):  # it will not want the same message later
+            if over or problem.is_refusal:  # it will not want the same message later
                 number = result.trigger.trigger_id
                 raise RuntimeFailure(f"result {number} is not delivered ({problem})")
             self._on_error("webhook_retry", f"the receiver does not take a result ({problem})")
             pause_s *= 2
 
-    def _post(self, body: bytes) -> str | None:
-        """What is wrong; None: nothing."""
+    def _post(self, body: bytes) -> Problem | None:
+        """Send it once; what is wrong, or None."""
         stamp = str(int(time.time()))
         headers = {"Content-Type": "application/json", TIMESTAMP: stamp}
         if self._secret is not None:
@@ -90,9 +107,10 @@ class Webhook:
                 return None
         except urllib.error.HTTPError as error:
             error.close()
-            return f"{error.code} {error.reason}"
+            return Problem(status=error.code, reason=str(error.reason))
         except (OSError, HTTPException) as error:
-            return type(error).__name__ if not isinstance(error, urllib.error.URLError) else "away"
+            away = isinstance(error, urllib.error.URLError)
+            return Problem(reason="away" if away else type(error).__name__)
 
     def close(self) -> None:
         """Send what waits, within a few seconds."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.base.progress import Note, ignore
 from edgeseg.modelfile.file_reading import DISK, Files, OneReading
 from edgeseg.modelfile.precisions import EXACT, PRECISIONS
@@ -80,7 +81,7 @@ def open_session(
             session = _opened(name, file, options)
             break
         except BackendUnavailable as error:
-            note(str(error))
+            note(Sentence(error))
     else:
         name, file = last
         session = _opened(name, file, options)
@@ -158,8 +159,10 @@ def _attempts(model: Path, backend: str, files: Files = DISK) -> list[tuple[str,
         raise UsageError(f"{model}: expected a .onnx or .plan file, as `edgeseg export` writes")
     if plan and backend not in (AUTO, "tensorrt"):
         raise UsageError(
-            f"{model}: backend={backend} cannot run a plan, only `tensorrt` can; "
-            f"give the {model.stem}.onnx it was built from"
+            f"{model}: ",
+            Setting("backend", backend),
+            f" cannot run a plan, only `tensorrt` can; give the {model.stem}.onnx it was "
+            "built from",
         )
     if backend != AUTO:
         return [(backend, model)]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.files import write_json
+from edgeseg.base.messages import Sentence
 from edgeseg.base.progress import Note
 from edgeseg.modelfile.metadata import Decision, ModelMetadata
 from edgeseg.runtime.backends.model_file import file_metadata
@@ -83,7 +84,7 @@ def earlier_choice(model: Path, *, note: Note) -> Earlier | None:
             return None
         made = ModelMetadata.from_json(text, source=str(model))
     except EdgesegError as error:
-        note(f"what was chosen of the earlier {model.name} is not kept: {error}")
+        note(Sentence(f"what was chosen of the earlier {model.name} is not kept: ", error))
         return None
     return Earlier(model=model, made=made, chosen=chosen)
 

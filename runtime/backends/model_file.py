@@ -5,6 +5,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import file_sha256, resolved, write_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import LONGEST_JSON, Malformed
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.file_reading import DISK, Files
@@ -209,8 +210,10 @@ def check_usable(metadata: ModelMetadata, model: Path, *, allow_random_weights: 
     """Refuse what would run and give meaningless answers."""
     if metadata.backbone.random_weights and not allow_random_weights:
         raise RuntimeFailure(
-            f"{model}: its backbone has random weights, so its scores mean nothing; fit with real "
-            "weights, or pass allow_random_weights=True to test the machinery"
+            f"{model}: its backbone has random weights, so its scores mean nothing; fit with "
+            "real weights, or pass ",
+            Setting("allow_random_weights", True),
+            " to test the machinery",
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.messages import Setting
 from edgeseg.modelfile.metadata import KEY
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.backends.model_file import (
@@ -64,7 +65,9 @@ def open_onnxruntime(
     if session.get_providers()[0] != provider:
         raise BackendUnavailable(
             f"{name}: the {_NAMES[device]} provider did not start; are its driver and "
-            "libraries installed? backend=cpu needs neither"
+            "libraries installed? ",
+            Setting("backend", "cpu"),
+            " needs neither",
         )
     return session
 
@@ -111,8 +114,9 @@ def _import_for(device: str, name: str) -> Any:
 
     if _PROVIDERS[device] not in onnxruntime.get_available_providers():
         raise BackendUnavailable(
-            f"{name}: this ONNX Runtime has no {_NAMES[device]} provider; "
-            "install `edgeseg[gpu]`, or use backend=cpu"
+            f"{name}: this ONNX Runtime has no {_NAMES[device]} provider; install "
+            "`edgeseg[gpu]`, or use ",
+            Setting("backend", "cpu"),
         )
     return onnxruntime
 

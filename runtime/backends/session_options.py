@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.modelfile.file_reading import DISK, Files
 
 AUTO = "auto"
@@ -29,7 +30,7 @@ class SessionOptions:
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:
-            raise UsageError(f"threads={self.threads}: expected at least 1")
+            raise UsageError(Setting("threads", self.threads), ": expected at least 1")
 
     @property
     def thread_count(self) -> int:

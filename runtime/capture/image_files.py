@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import home_path, is_there
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.capture.captures import Grab
 from edgeseg.runtime.capture.redact import redact_url
 from edgeseg.vision.images import IMAGE_SUFFIXES, images_in, read_image
@@ -49,8 +50,8 @@ def image_paths(text: str) -> list[Path]:
     paths = [path for path in paths if has_image_suffix(path) and path.is_file()]
     if not paths:
         raise UsageError(
-            f"source={redact_url(text)!r}: no images there; expected files ending in "
-            f"{', '.join(sorted(IMAGE_SUFFIXES))}"
+            Setting("source", repr(redact_url(text))),
+            f": no images there; expected files ending in {', '.join(sorted(IMAGE_SUFFIXES))}",
         )
     return paths
 

@@ -190,7 +190,7 @@ class Reader:
                     break
         except RuntimeFailure as error:
             if not self.spec.reconnects:
-                raise RuntimeFailure(f"{self.spec.name}: {error}") from None
+                raise RuntimeFailure(f"{self.spec.name}: ", error) from None
             return str(error)
         return "the stream ended"
 

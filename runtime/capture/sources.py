@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import home_path, is_there
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.captures import Capture, Trigger, Wait
 from edgeseg.runtime.capture.frame_buffer import Policy
@@ -230,7 +231,8 @@ def parse_source(
             )
     *most, last = (source.expects for source in SOURCES.values())
     raise UsageError(
-        f"source={redact_url(text)!r}: no such file; expected {', '.join(most)} or {last}"
+        Setting("source", repr(redact_url(text))),
+        f": no such file; expected {', '.join(most)} or {last}",
     )
 
 
@@ -244,7 +246,8 @@ def open_capture(spec: SourceSpec, *, wait: Wait, timeout_s: float) -> Capture:
     if isinstance(capture, OpenCvCapture) and capture.pixels > spec.max_pixels:
         capture.close()
         raise RuntimeFailure(
-            f"{spec.name}: frames of {capture.pixels} pixels, more than "
-            f"max_pixels={spec.max_pixels}; if they are real, allow so many"
+            f"{spec.name}: frames of {capture.pixels} pixels, more than ",
+            Setting("max_pixels", spec.max_pixels),
+            "; if they are real, allow so many",
         )
     return capture

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.capture.captures import Grab, Pace, Wait
 
 _UNSEEN = 1_000_000_000  # scenes from here on are in no dataset that edgeseg writes
@@ -42,11 +43,15 @@ class SyntheticOptions:
         for part in filter(None, text.partition(":")[2].split(",")):
             key, _, value = part.partition("=")
             if key not in known:
-                raise UsageError(f"source={text!r}: unknown {key!r}, expected {', '.join(known)}")
+                raise UsageError(
+                    Setting("source", repr(text)), f": unknown {key!r}, expected {', '.join(known)}"
+                )
             try:
                 values[key] = float(value) if known[key] is float else int(value)
             except ValueError:
-                raise UsageError(f"source={text!r}: {key}={value!r} is not a number") from None
+                raise UsageError(
+                    Setting("source", repr(text)), f": {key}={value!r} is not a number"
+                ) from None
         return cls(**values)  # type: ignore[arg-type]  # integers where int is declared
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.messages import Sentence
 from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.events.codes import Check
@@ -133,7 +134,7 @@ class Changeover:
         try:
             recipe = self._store.find(key)
         except EdgesegError as error:
-            self._around.note(f"recipe {key}: {error}")
+            self._around.note(Sentence(f"recipe {key}: ", error))
             return False
         if recipe is None:
             return False
@@ -175,7 +176,7 @@ class Changeover:
             try:
                 self._change_to(recipe)
             except EdgesegError as error:
-                self._fail(recipe, str(error))
+                self._fail(recipe, Sentence(error))
             except Exception as error:  # a surprise of a library must not end all changeovers
                 self._fail(recipe, f"{type(error).__name__}")
 
@@ -273,7 +274,7 @@ class Changeover:
         station.job_loaded(self._job(recipe))
 
     def _fail(self, recipe: Recipe, reason: str) -> None:
-        self._around.note(f"recipe {recipe.name}: not loaded, {reason}")
+        self._around.note(Sentence(f"recipe {recipe.name}: not loaded, ", reason))
         self._around.publish_event("changeover_failed", recipe, {"reason": reason})
         with self._lock:
             if self._wanted is recipe:

@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.messages import Sentence
 from edgeseg.runtime.recipes.approval import Expected, read_expected, write_expected
 from edgeseg.runtime.recipes.changeover import Changeover, LineParts, Running, StuckError
 from edgeseg.runtime.recipes.check_record import write_record
@@ -70,7 +71,7 @@ class ModelWatch:
         try:
             proven = self._prove(running.recipe)
         except EdgesegError as error:
-            self._refuse(running.recipe, str(error))
+            self._refuse(running.recipe, Sentence(error))
             return False
         return self._swap(running, proven)
 
@@ -114,7 +115,7 @@ class ModelWatch:
                 raise  # it may be swapped in yet, or the next time
             except (EdgesegError, OSError) as error:
                 model.session.close()
-                self._refuse(recipe, str(error))
+                self._refuse(recipe, Sentence(error))
                 if is_new:
                     write_expected(recipe, proven.before)
                 return False
@@ -125,5 +126,5 @@ class ModelWatch:
         return True
 
     def _refuse(self, recipe: Recipe, reason: str) -> None:
-        self._around.note(f"recipe {recipe.name}: its new model is refused, {reason}")
+        self._around.note(Sentence(f"recipe {recipe.name}: its new model is refused, ", reason))
         self._around.publish_event("model_refused", recipe, {"reason": reason})

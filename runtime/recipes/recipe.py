@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, record
 from edgeseg.base.toml_file import parse_toml
 from edgeseg.decision.threshold_bounds import check_threshold
@@ -43,7 +44,9 @@ class RecipeRegion:
         if self.roi is not None:
             Roi.parse(self.roi)
         if self.tile_overlap is not None and not 0 <= self.tile_overlap < 1:
-            raise UsageError(f"tile_overlap={self.tile_overlap}: expected 0 or more, below 1")
+            raise UsageError(
+                Setting("tile_overlap", self.tile_overlap), ": expected 0 or more, below 1"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +61,9 @@ class DecisionSettings:
         check_threshold(self.threshold)
         Debounce.parse(self.debounce)
         if not 0 <= self.min_area < math.inf:
-            raise UsageError(f"min_area={self.min_area}: expected 0 or more pixels of the camera")
+            raise UsageError(
+                Setting("min_area", self.min_area), ": expected 0 or more pixels of the camera"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +91,7 @@ class GoldenBounds:
                 continue
             least = 1 if item.name in ("repeats", "master_frames") else 0
             if not least <= value < math.inf:
-                raise UsageError(f"{item.name}={value}: expected at least {least}")
+                raise UsageError(Setting(item.name, value), f": expected at least {least}")
 
     @property
     def needs_master(self) -> bool:
@@ -106,11 +111,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 1 <= self.number < 2**16:
-            raise UsageError(f"number={self.number}: expected 1 to 65535")
+            raise UsageError(Setting("number", self.number), ": expected 1 to 65535")
         path = Path(self.model)
         if path.name != self.model or path.suffix not in MODEL_SUFFIXES:
             raise UsageError(
-                f"model={self.model!r}: expected the name of a .onnx or .plan file in the folder"
+                Setting("model", repr(self.model)),
+                ": expected the name of a .onnx or .plan file in the folder",
             )
 
 

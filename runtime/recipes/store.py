@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_text
+from edgeseg.base.messages import Setting
 from edgeseg.modelfile.file_reading import DISK, Files, OneReading
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.modelfile.versions import new_folder
@@ -33,7 +34,8 @@ class RecipeStore:
         """In the order of their numbers; a mistake in one is raised."""
         if not self.folder.is_dir():
             raise UsageError(
-                f"recipes={self.folder}: no such folder; expected one with a recipe in each folder"
+                Setting("recipes", self.folder),
+                ": no such folder; expected one with a recipe in each folder",
             )
         found = [read_recipe(file.parent) for file in sorted(self.folder.glob(f"*/{FILE}"))]
         numbers = Counter(recipe.settings.number for recipe in found)

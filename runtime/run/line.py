@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.frame_buffer import FrameBuffer
@@ -49,12 +50,14 @@ def _with_trigger(text: str, trigger: str) -> str:
         return f"{text}{'' if text.endswith(':') else ','}trigger=hardware"
     if trigger == "hardware" and told.trigger != "hardware":
         raise UsageError(
-            f"trigger=hardware: {text} has a trigger of its own; leave one of them out"
+            Setting("trigger", "hardware"),
+            f": {text} has a trigger of its own; leave one of them out",
         )
     if told.trigger == "software" and trigger in (FREE, "part"):
         raise UsageError(
-            f"trigger={trigger}: {text} waits for software to trigger it, and nobody does; "
-            f"expected one of {', '.join(name for name in TRIGGERS if TRIGGERS[name].adapter)}"
+            Setting("trigger", trigger),
+            f": {text} waits for software to trigger it, and nobody does; expected one of "
+            f"{', '.join(name for name in TRIGGERS if TRIGGERS[name].adapter)}",
         )
     return text
 
@@ -173,14 +176,16 @@ class Line:
 def _check_sources(trigger: str, specs: "list[SourceSpec]") -> None:
     if trigger != FREE and len(specs) != 1:
         raise UsageError(
-            f"trigger={trigger}: {len(specs)} sources, expected one; start a stream for each camera"
+            Setting("trigger", trigger),
+            f": {len(specs)} sources, expected one; start a stream for each camera",
         )
     by_adapter = [name for name, kind in TRIGGERS.items() if kind.adapter is not None]
     for spec in specs:
         if spec.trigger == "software" and trigger not in by_adapter:
             raise UsageError(
-                f"trigger={trigger}: {spec.name} takes a frame when it is fired, and nobody would; "
-                f"expected one of {', '.join(by_adapter)}"
+                Setting("trigger", trigger),
+                f": {spec.name} takes a frame when it is fired, and nobody would; expected "
+                f"one of {', '.join(by_adapter)}",
             )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
@@ -76,7 +77,9 @@ def named_model(options: StreamOptions) -> tuple[str, Path]:
         recipe = first_recipe(RecipeStore(folder=options.recipes), options.recipe)
         return recipe.name, recipe.model
     if options.model is None:
-        raise UsageError("no model given; add model=FILE, or recipes=FOLDER")
+        raise UsageError(
+            "no model given; add ", Setting("model", "FILE"), ", or ", Setting("recipes", "FOLDER")
+        )
     return options.model.name, options.model
 
 
@@ -87,13 +90,14 @@ def first_recipe(store: RecipeStore, key: str | None) -> Recipe:
     if key is None:
         if len(recipes) != 1:
             raise UsageError(
-                f"recipes={store.folder}: {len(recipes)} there ({names}); say with which one to "
-                "begin: recipe=NAME"
+                Setting("recipes", store.folder),
+                f": {len(recipes)} there ({names}); say with which one to begin: ",
+                Setting("recipe", "NAME"),
             )
         return recipes[0]
     found = store.find(key)
     if found is None:
-        raise UsageError(f"recipe={key}: expected one of {names}")
+        raise UsageError(Setting("recipe", key), f": expected one of {names}")
     return found
 
 

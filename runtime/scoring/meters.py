@@ -5,6 +5,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 
+from edgeseg.base.messages import Sentence
 from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.redact import redact
 from edgeseg.runtime.events.records import STAGES, FrameVerdict, StageSummary
@@ -172,7 +173,9 @@ class Faults:
                 self._noted_s[name] = now_s
         if not quiet:
             more = f" ({total} so far)" if total > 1 else ""
-            self._note(f"{name}: {redact(message)}{more}")
+            hidden = redact(message)
+            shown = message if hidden == message else hidden
+            self._note(Sentence(f"{name}: ", shown, more))
 
     def tally(self, name: str) -> None:
         """Count one that is told otherwise."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.decision.prediction import Prediction
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.vision.appearance import Appearance, appearance_of
@@ -94,8 +95,9 @@ def _where(metadata: ModelMetadata, roi: Roi | None) -> Geometry:
         return metadata.looks
     if metadata.looks != PLAIN:
         raise UsageError(
-            f"roi={roi}: model {metadata.name} was fitted on {metadata.looks.words} of the "
-            "camera's picture, and always looks there; leave it out"
+            Setting("roi", roi),
+            f": model {metadata.name} was fitted on {metadata.looks.words} of the camera's "
+            "picture, and always looks there; leave it out",
         )
     return Geometry(roi=roi)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.messages import Sentence
 from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
@@ -209,7 +210,7 @@ class Pipeline:
             self.buffer.count_dropped(index, WRONG_SIZE)
             if self._sizes_hw[index] is None:
                 raise  # wrong from the start: a mistake in the options
-            self.faults.count(WRONG_SIZE, str(error))
+            self.faults.count(WRONG_SIZE, Sentence(error))
             self.events.publish(UnscoredFrame(trigger_id=frame.trigger_id, reason=str(error)))
             return False
         if self.scorer.tiled:

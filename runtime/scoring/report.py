@@ -14,6 +14,7 @@ from typing import Any
 from edgeseg.base.computer import processor_name
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import write_json, write_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.tables import aligned
 from edgeseg.decision.metric_names import stored_metrics
 from edgeseg.modelfile.metadata import ModelMetadata
@@ -180,6 +181,6 @@ def write_report(path: Path, report: dict[str, Any]) -> list[Path]:
         write_text(beside, report_text(report))
     except OSError as error:
         raise RuntimeFailure(
-            f"report={path}: {error.strerror}; the figures are on standard output"
+            Setting("report", path), f": {error.strerror}; the figures are on standard output"
         ) from None
     return [path, beside]

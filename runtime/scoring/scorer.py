@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.decision.doubt import doubt_on
 from edgeseg.decision.judgement import chance, invalid_kind, judge_areas, verdict_on
 from edgeseg.decision.prediction import Prediction, find_regions
@@ -76,12 +77,13 @@ class Scorer:
         self._inputs = InputMaker(session.metadata, roi=config.roi)
         self._fitted_tiling = session.metadata.tiling
         if self._fitted_tiling is not None and config.tile_overlap is not None:
-            raise UsageError(_contradiction(session.metadata.name, self._fitted_tiling))
+            raise _contradiction(session.metadata.name, self._fitted_tiling)
         looks = self._inputs.geometry
         if config.tile_overlap is not None and (looks.locate or looks.regions):
             raise UsageError(
-                f"tile=True: model {session.metadata.name} was fitted on {looks.words}, and tiles "
-                "have no fixed place in the picture; leave it out"
+                Setting("tile", True),
+                f": model {session.metadata.name} was fitted on {looks.words}, and tiles have "
+                "no fixed place in the picture; leave it out",
             )
 
     @property
@@ -101,8 +103,9 @@ class Scorer:
         self._inputs.geometry.check(size_hw, name=source)
         if roi is not None and not roi.fits(size_hw):
             raise RuntimeFailure(
-                f"{source}: frames of {size_hw[1]}x{size_hw[0]} do not hold roi={roi}; "
-                "expected x+w and y+h within the frame"
+                f"{source}: frames of {size_hw[1]}x{size_hw[0]} do not hold ",
+                Setting("roi", roi),
+                "; expected x+w and y+h within the frame",
             )
         if self.tiled:
             self.tiles_per_frame(size_hw)
@@ -291,12 +294,13 @@ def _trace(session: Session, thresholds: Thresholds, config: ScorerConfig) -> Tr
     )
 
 
-def _contradiction(name: str, tiling: Tiling) -> str:
+def _contradiction(name: str, tiling: Tiling) -> UsageError:
     (height, width), (tile_h, tile_w) = tiling.frame_hw, tiling.tile_hw
-    return (
-        f"tile=True: model {name} was fitted on tiles of {tile_h}x{tile_w} with an overlap of "
+    return UsageError(
+        Setting("tile", True),
+        f": model {name} was fitted on tiles of {tile_h}x{tile_w} with an overlap of "
         f"{tiling.overlap_hw[0]:g} pixels, cut from frames of {height}x{width}, and always runs "
-        "so; leave it out"
+        "so; leave it out",
     )
 
 

@@ -4,6 +4,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.decision.judgement import is_alarming
 from edgeseg.runtime.events.codes import Refusal
 from edgeseg.runtime.events.records import FrameVerdict
@@ -23,7 +24,7 @@ class Debounce:
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= self.n:
-            raise UsageError(f"debounce={self.k}/{self.n}: expected 1 <= k <= n")
+            raise UsageError(Setting("debounce", f"{self.k}/{self.n}"), ": expected 1 <= k <= n")
 
     @classmethod
     def parse(cls, text: str) -> "Debounce":
@@ -31,7 +32,9 @@ class Debounce:
         try:
             k, n = (int(part) for part in text.split("/"))
         except ValueError:
-            raise UsageError(f"debounce={text!r}: expected k/n, for example 3/5") from None
+            raise UsageError(
+                Setting("debounce", repr(text)), ": expected k/n, for example 3/5"
+            ) from None
         return cls(k=k, n=n)
 
 

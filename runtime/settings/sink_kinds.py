@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.base.options import FILE, FOLDER
 from edgeseg.base.progress import Note
 from edgeseg.base.typed_options import typed
@@ -177,7 +178,7 @@ def _drift(run: StreamRun, options: DriftOptions) -> "DriftSink | None":
     try:
         drift = DriftSink(pipeline.session.metadata, publish=run.events.publish)
     except EdgesegError as error:
-        run.note(f"drift watch off: {error}")
+        run.note(Sentence("drift watch off: ", error))
         return None
     run.events.subscribe(DriftChange, note_change, name=drift.name)
     run.events.subscribe(ModelChange, drift.change_model, name=drift.name)
@@ -198,7 +199,7 @@ class SnapshotOptions:
     def __post_init__(self) -> None:
         for name in ("snapshot_count", "snapshot_bytes"):
             if getattr(self, name) < 1:
-                raise UsageError(f"{name}={getattr(self, name)}: expected at least 1")
+                raise UsageError(Setting(name, getattr(self, name)), ": expected at least 1")
 
 
 def _snapshots(run: StreamRun, options: SnapshotOptions) -> "SnapshotSink | None":
@@ -257,7 +258,11 @@ class PageOptions:
 
     def __post_init__(self) -> None:
         if self.serve is None and self.token_file is not None:
-            raise UsageError(f"token_file={self.token_file}: is for the page; add serve=PORT")
+            raise UsageError(
+                Setting("token_file", self.token_file),
+                ": is for the page; add ",
+                Setting("serve", "PORT"),
+            )
 
 
 def _page(run: StreamRun, options: PageOptions) -> "PageSink | None":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import FILE
 from edgeseg.base.typed_options import typed
 
@@ -62,7 +63,9 @@ class HardwareOptions:
 
     def __post_init__(self) -> None:
         if not self.part_id_age > 0:
-            raise UsageError(f"part_id_age={self.part_id_age}: expected more than 0 seconds")
+            raise UsageError(
+                Setting("part_id_age", self.part_id_age), ": expected more than 0 seconds"
+            )
 
 
 def _hardware(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "Intake":
@@ -91,7 +94,9 @@ class PartOptions:
 
     def __post_init__(self) -> None:
         if not 0 < self.part_area < 1:
-            raise UsageError(f"part_area={self.part_area}: expected a share between 0 and 1")
+            raise UsageError(
+                Setting("part_area", self.part_area), ": expected a share between 0 and 1"
+            )
         self.votes()
 
     def votes(self) -> tuple[int, int]:
@@ -99,8 +104,8 @@ class PartOptions:
         k, _, n = self.part_frames.partition("/")
         if not (k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n) <= MAX_PART_FRAMES):
             raise UsageError(
-                f"part_frames={self.part_frames!r}: expected K/N with K from 1 to N, and N to "
-                f"{MAX_PART_FRAMES}"
+                Setting("part_frames", repr(self.part_frames)),
+                f": expected K/N with K from 1 to N, and N to {MAX_PART_FRAMES}",
             )
         return int(k), int(n)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, parse_json
 from edgeseg.runtime.sinks.hash_chain import Chain, linked, part_number, parts_of
 from edgeseg.runtime.sinks.line_file import LineFile
@@ -31,10 +32,14 @@ class Rotation:
         for name in ("max_mb", "days", "keep"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise UsageError(f"events_{name}={value}: expected more than 0")
+                raise UsageError(Setting(f"events_{name}", value), ": expected more than 0")
         if self.keep is not None and not self.wanted:
             raise UsageError(
-                f"events_keep={self.keep}: nothing is rotated; add events_max_mb= or events_days="
+                Setting("events_keep", self.keep),
+                ": nothing is rotated; add ",
+                Setting("events_max_mb"),
+                " or ",
+                Setting("events_days"),
             )
 
     @property

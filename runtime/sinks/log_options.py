@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import FILE
 from edgeseg.base.typed_options import typed
 from edgeseg.runtime.sinks.event_file import Rotation
@@ -34,7 +35,9 @@ class EventOptions:
                 ("events_chain", self.events_chain),
             ):
                 if asked:
-                    raise UsageError(f"{name}={asked}: is for a file; add events=FILE")
+                    raise UsageError(
+                        Setting(name, asked), ": is for a file; add ", Setting("events", "FILE")
+                    )
 
     @property
     def rotation(self) -> Rotation:
@@ -51,7 +54,11 @@ class CounterOptions:
 
     def __post_init__(self) -> None:
         if self.shifts is not None and self.counters is None:
-            raise UsageError(f"shifts={self.shifts}: are for counters; add counters=FILE")
+            raise UsageError(
+                Setting("shifts", self.shifts),
+                ": are for counters; add ",
+                Setting("counters", "FILE"),
+            )
         _ = self.shift_times
 
     @property

@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,9 @@ class ShiftTimes:
             hour, colon, minute = part.strip().partition(":")
             digits = hour.isdecimal() and minute.isdecimal() and len(minute) == 2
             if not (colon and digits and int(hour) < 24 and int(minute) < 60):
-                raise UsageError(f"shifts={text!r}: expected times such as 06:00,14:00,22:00")
+                raise UsageError(
+                    Setting("shifts", repr(text)), ": expected times such as 06:00,14:00,22:00"
+                )
             minutes.append(60 * int(hour) + int(minute))
         return cls(tuple(sorted(set(minutes))))
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.base.files import atomic_path, resolved
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.events.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.overlay import annotate_result
 
@@ -40,7 +41,7 @@ class Recorder:
     ) -> None:
         if first is not None and first.suffix.lower() not in _CODECS:
             raise UsageError(
-                f"save={first}: expected a file ending in {', '.join(sorted(_CODECS))}"
+                Setting("save", first), f": expected a file ending in {', '.join(sorted(_CODECS))}"
             )
         if first is not None:
             resolved(first)  # a pipe or a device is refused before the first frame

@@ -4,6 +4,7 @@ import threading
 from collections import deque
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.station.records import StationResult
 
 
@@ -16,7 +17,7 @@ class ResultBuffer:
 
     def __init__(self, capacity: int, *, buffered: bool = True) -> None:
         if capacity < 1:
-            raise UsageError(f"result_buffer={capacity}: expected at least 1")
+            raise UsageError(Setting("result_buffer", capacity), ": expected at least 1")
         self.capacity, self.buffered = capacity, buffered
         self.overruns = 0
         self._lock = threading.Lock()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.events.codes import Check, ErrorCode, PartNote, Refusal, State
 from edgeseg.runtime.events.publisher import Publisher
 from edgeseg.runtime.station.age import age_refusal
@@ -56,7 +57,7 @@ class Station:
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         if not timeout_s > 0:
-            raise UsageError(f"trigger_timeout={timeout_s}: expected more than 0")
+            raise UsageError(Setting("trigger_timeout", timeout_s), ": expected more than 0")
         if depth < 1:
             raise UsageError(f"depth={depth}: expected at least 1")
         self.run_id = secrets.token_hex(8)

@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 
 from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.station.station import Station
@@ -148,7 +149,7 @@ def make_intake(
         try:
             empty_hwc = np.asarray(cv2.cvtColor(read_image(empty), cv2.COLOR_RGB2BGR), np.uint8)
         except DatasetError as error:
-            raise UsageError(f"part_empty={empty}: {error}") from None
+            raise UsageError(Setting("part_empty", empty), ": ", error) from None
     watch = PartWatch(area=area, roi=Roi.parse(roi) if roi else None, empty_hwc=empty_hwc)
     needed, frames = votes
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 
 COOKIE = "edgeseg"  # and edgeseg-supervisor, which can be given back alone
 MIN_TOKEN = 16  # characters: guessing over the network stays hopeless
@@ -29,7 +30,7 @@ def token_in(path: Path | None, *, setting: str = "token_file") -> str | None:
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{setting}={path}: cannot be read ({error})") from None
+        raise UsageError(Setting(setting, path), f": cannot be read ({error})") from None
 
 
 class Headers(Protocol):
@@ -50,8 +51,10 @@ class Access:
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):
             raise UsageError(
-                f"host={self.host!r}: everyone on the network could watch, "
-                "expected a token; give token_file=FILE or leave the host at 127.0.0.1"
+                Setting("host", repr(self.host)),
+                ": everyone on the network could watch, expected a token; give ",
+                Setting("token_file", "FILE"),
+                " or leave the host at 127.0.0.1",
             )
         for name, token in (("page", self.token), ("supervisor", self.supervisor_token)):
             if token is not None and (len(token) < MIN_TOKEN or not token.isascii()):

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.web.connections import Connections, TimedReader
 from edgeseg.runtime.web.routes import Refused
 
@@ -64,7 +65,8 @@ class BoundedServer(ThreadingHTTPServer):
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise RuntimeFailure(
-                f"{setting}={port}: cannot listen on {host}:{port} ({reason}); try another port"
+                Setting(setting, port),
+                f": cannot listen on {host}:{port} ({reason}); try another port",
             ) from None
         self._thread = threading.Thread(
             target=self.serve_forever, kwargs={"poll_interval": 0.1}, name=name, daemon=True

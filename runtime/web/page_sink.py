@@ -12,6 +12,7 @@ from http import HTTPStatus
 from importlib.resources import files
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import finite
 from edgeseg.decision.judgement import words_of
 from edgeseg.modelfile.metadata import ModelMetadata
@@ -217,7 +218,9 @@ class PageSink:
     def _load_recipe(self, asked: Asked) -> Answer:
         name = asked.values(RecipeWish, '{"recipe": "NAME"}').recipe
         if self._station is None or not self._recipes:
-            raise UsageError("this stream runs one model; start it with recipes=FOLDER")
+            raise UsageError(
+                "this stream runs one model; start it with ", Setting("recipes", "FOLDER")
+            )
         return json_answer({"accepted": self._station.load_job(name)})
 
     def _check_now(self, asked: Asked) -> Answer:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Literal, TypeVar
 
+from edgeseg.base.messages import Words
 from edgeseg.base.plain import Malformed, named_values, record
 from edgeseg.runtime.web.access import Role
 
@@ -21,9 +22,9 @@ Values = TypeVar("Values")
 class Refused(Exception):
     """A request that is not answered: a status, and a sentence for the person who asked."""
 
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+    def __init__(self, status: HTTPStatus, sentence: Words) -> None:
         super().__init__(sentence)
-        self.status = status
+        self.status, self.sentence = status, sentence
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from edgeseg.base.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError, words_of
+from edgeseg.base.messages import Message, Words
 from edgeseg.runtime.web.access import ACTION_HEADER, Access, Role
 from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
 from edgeseg.runtime.web.routes import (
@@ -49,11 +50,11 @@ class SiteServer(BoundedServer):
         name: str = "page",
         setting: str = "serve",
         for_people: bool = True,
-        refusal: Callable[[dict[str, str]], object] = lambda facts: facts,
+        refusal: Callable[[Words], object] = lambda sentence: {"error": str(sentence)},
     ) -> None:
         """People may log in with a form and keep a cookie; programs send the token in a header.
 
-        `refusal` may add to {"error": sentence} what the page needs to tell it.
+        `refusal` makes the JSON of a sentence that refuses.
         """
         self.routes, self.access, self.refusal = routes, access, refusal
         self.for_people = for_people
@@ -131,8 +132,8 @@ class SiteHandler(BoundedHandler):
             return self._log_in(body or b"")
         role = self.server.access.role(self.headers)
         if role is None or not self.server.access.may_act(self.headers):
-            sentence = "not from this page" if self.server.for_people else _TOKEN_WANTED
-            raise Refused(HTTPStatus.FORBIDDEN, sentence)
+            wanted = Message("not_this_page") if self.server.for_people else _TOKEN_WANTED
+            raise Refused(HTTPStatus.FORBIDDEN, wanted)
         if path == "/logout" and self.server.for_people:
             name = self.server.access.cookie_name(role)  # what is left may be the operator's
             return self._see_page(f"{name}=", seconds=0)
@@ -149,10 +150,10 @@ class SiteHandler(BoundedHandler):
         try:
             answer = find()
         except Refused as refusal:
-            answer = self._refused(str(refusal), refusal.status)
+            answer = self._refused(refusal.sentence, refusal.status)
         except EdgesegError as error:
             status = HTTPStatus.CONFLICT if self.command == "POST" else HTTPStatus.NOT_FOUND
-            answer = self._refused(str(error), status)
+            answer = self._refused(words_of(error), status)
         except TimeoutError:
             raise  # a body that does not come
         except Exception as error:  # a message we did not write may hold anything
@@ -164,8 +165,8 @@ class SiteHandler(BoundedHandler):
             self.wfile.write(answer.body)
         return None
 
-    def _refused(self, sentence: str, status: HTTPStatus) -> Answer:
-        return json_answer(self.server.refusal({"error": sentence}), status=status)
+    def _refused(self, sentence: Words, status: HTTPStatus) -> Answer:
+        return json_answer(self.server.refusal(sentence), status=status)
 
     def _address(self) -> tuple[str, dict[str, str]]:
         url = urlsplit(self.path)
@@ -183,7 +184,7 @@ class SiteHandler(BoundedHandler):
         """Some places are kept for health checks."""
         if self.server.connections.place(self.connection) != "full":
             self.close_connection = True
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many are connected")
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, Message("too_many"))
 
     def _small_body(self) -> bytes | None:
         small = self.length is not None and self.length <= MAX_BODY
@@ -279,7 +280,7 @@ def _permitted(route: Route | None, role: Role) -> Route:
     if route is None:
         raise Refused(HTTPStatus.NOT_FOUND, "no such address")
     if route.role == "supervisor" != role:
-        raise Refused(HTTPStatus.FORBIDDEN, "this needs the supervisor's token")
+        raise Refused(HTTPStatus.FORBIDDEN, Message("needs_token"))
     return route
 
 

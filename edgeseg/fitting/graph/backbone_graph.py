@@ -65,8 +65,10 @@ class BackboneGraph:
         changed = difference(self.config, config)
         if changed is not None:
             raise UsageError(
-                f"{self.path}: made for other settings ({changed}); fit with those of the graph, "
-                "or make another one with `edgeseg export-backbone`"
+                f"{self.path}: made for other settings (",
+                changed,
+                "); fit with those of the graph, or make another one with "
+                "`edgeseg export-backbone`",
             )
         return FeatureSpace(
             config=checked_settings(config),
@@ -85,8 +87,10 @@ class BackboneGraph:
             changed = "its W is another one"
         if changed is not None:
             raise UsageError(
-                f"{self.path}: not the graph of this model ({changed}); give the one that it was "
-                "fitted through, or one of the same settings, weights and seed"
+                f"{self.path}: not the graph of this model (",
+                changed,
+                "); give the one that it was fitted through, or one of the same settings, weights "
+                "and seed",
             )
 
 

@@ -88,7 +88,7 @@ def write_model_of_file(
     """Write the graph that runs a fitted model's file; the backbone's graph, and what it says."""
     # Moments are for going on fitting: of a large grid they are a gigabyte that nobody needs here.
     model = replace(load_artefact(artefact), moments=None)
-    backbone = graph_of_model(model, graph, note=note)
+    backbone = graph_of_model(model, graph, tell=lambda message: note(str(message)))
     metadata = write_model(
         model,
         backbone,
