@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.vision.geometry import PLAIN, Geometry
 from edgeseg.vision.tiles import Tiling
@@ -181,7 +182,8 @@ def _is_rank(rank: float) -> bool:
 
 def _require(name: str, got: object, valid: bool, expected: str) -> None:
     if not valid:
-        raise UsageError(f"{name}={got!r}: expected {expected}")
+        shown = repr(got) if isinstance(got, str) else got
+        raise UsageError(Setting(name, shown), f": expected {expected}")
 
 
 DEFAULT_PRESET = "edge"

@@ -9,6 +9,7 @@ import click
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.files import size_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note, Progress
 from edgeseg.bench.compare.candidates import TuneOptions
 
@@ -32,8 +33,9 @@ def run_tune(
         note(sentence)
     if best is None:
         raise EdgesegError(
-            f"budget_ms={options.budget_ms:g}: no model is fast enough; {out / 'report.md'} has "
-            "all of them, allow more or try a smaller image size"
+            Setting("budget_ms", f"{options.budget_ms:g}"),
+            f": no model is fast enough; {out / 'report.md'} has all of them, allow more or "
+            "try a smaller image size",
         )
     model = out / "best.onnx"
     note(

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, EdgesegError
-from edgeseg.base.progress import Progress, silent
 from edgeseg.bench.harness.sampling import mean_std
 from edgeseg.bench.harness.tabular import column
 from edgeseg.data.datasets import Dataset, Sample, load_batches, open_dataset
@@ -20,6 +19,7 @@ from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.decision.metrics import LabelledResults
 from edgeseg.decision.pro import MapEvaluator
 
+_BATCH = 16  # test images at a time
 TEXTURES = frozenset({"carpet", "grid", "leather", "tile", "wood"})
 LABELS = {metric.key: metric.label for metric in stored_metrics()}
 COMPARED = tuple(metric.key for metric in stored_metrics() if not metric.at_threshold)
@@ -83,17 +83,13 @@ def measure_accuracy(
     *,
     size_hw: tuple[int, int],
     threshold: float = math.nan,
-    batch_size: int = 16,
-    progress: Progress = silent,
 ) -> Accuracy:
     """Run a predictor over the test images of a dataset."""
     maps: list[NDArray[np.float32]] = []
     masks: list[NDArray[np.bool_]] = []
     scores: list[float] = []
     labels: list[int] = []
-    batches = load_batches(dataset.test, size_hw=size_hw, batch_size=batch_size)
-    length = -(-len(dataset.test) // batch_size)
-    for batch in progress(batches, length=length, label=f"Testing {dataset.name}"):
+    for batch in load_batches(dataset.test, size_hw=size_hw, batch_size=_BATCH):
         batch_maps, batch_scores = predict(batch.frames)
         maps += list(batch_maps)
         masks += list(batch.masks)

@@ -13,7 +13,9 @@ A message says what is wrong, what was found, what was expected and what to try 
 An error has parts. Settings and other errors among them stay values until the error is written out.
 """
 
-from edgeseg.base.messages import ENGLISH, Message, Say, write
+from typing import Any
+
+from edgeseg.base.messages import ENGLISH, Message, Say, Setting, Words, read_words, write
 
 
 class EdgesegError(Exception):
@@ -33,6 +35,20 @@ class EdgesegError(Exception):
         """The keyed sentence, where the error consists of one and of nothing else."""
         only = self.args[0] if len(self.args) == 1 else None
         return only if isinstance(only, Message) else None
+
+    @property
+    def setting(self) -> Setting | None:
+        """The first setting that it names."""
+        return next((part for part in self.args if isinstance(part, Setting)), None)
+
+    def to_json(self) -> list[Any]:
+        """Plain parts, from which `from_json` makes an error that says the same."""
+        return [_plain(part) for part in self.args]
+
+    @staticmethod
+    def from_json(plain: list[Any]) -> "EdgesegError":
+        """Read what to_json gave, whatever kind of error it was of."""
+        return EdgesegError(*map(_part, plain))
 
 
 class UsageError(EdgesegError):
@@ -63,3 +79,22 @@ class VerificationError(ExportError):
 
 class RuntimeFailure(EdgesegError):
     """A model, backend or source cannot be used at run time."""
+
+
+def words_of(error: BaseException) -> Words:
+    """What an error says: its keyed sentence, its words, or at least its kind."""
+    message = error.message if isinstance(error, EdgesegError) else None
+    return message or str(error) or type(error).__name__
+
+
+def _plain(part: object) -> Any:
+    if isinstance(part, Setting):
+        return {"setting": part.name, "value": str(part.value)}
+    return part.to_json() if isinstance(part, Message) else write(part)
+
+
+def _part(plain: Any) -> object:
+    match plain:
+        case {"setting": str(name), "value": str(value)}:
+            return Setting(name, value)
+    return read_words(plain)

@@ -1,10 +1,9 @@
 """What options of commands share: types of values, options that many have, and who listens.
 
 How an option is declared stands in typed_options.py. Below the command line errors name settings
-(`max_bad=2`); `in_flags` says them as they are typed (`--max-bad 2`).
+(`max_bad=2`); `say_options` writes them as they are typed (`--max-bad 2`).
 """
 
-import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import click
 
+from edgeseg.base.messages import Say, Setting
 from edgeseg.base.progress import Note, Progress, bar, ignore, silent
 from edgeseg.base.typed_options import option_of, typed
 
@@ -147,34 +147,26 @@ def was_typed(name: str) -> bool:
     return source not in (None, click.core.ParameterSource.DEFAULT)
 
 
-# A setting in a sentence, not within a path or a list, and whether a value stands behind it.
-_SETTING = re.compile(
-    r"""(?<![^\s(])(?P<name>\w+)="""
-    r"""(?P<value>True\b|False\b|\([^)]*\)|'[^']*'|"[^"]*")?(?P<end>(?=[;:,.)]*(?:\s|$)))?"""
-)
+def say_options(params: Iterable[click.Parameter]) -> Say:
+    """How a command writes settings: `max_bad=2` is `--max-bad 2`.
 
-
-def in_flags(sentence: str, params: Iterable[click.Parameter]) -> str:
-    """A sentence about settings, in the options of a command: `max_bad=2` is `--max-bad 2`.
-
-    Settings that the command has no option for stay as they are, and so do values.
+    A setting that cannot be typed there stays as it is.
     """
     options = {param.name: param for param in params if isinstance(param, click.Option)}
 
-    def flag(match: re.Match[str]) -> str:
-        option, value = options.get(match["name"]), match["value"]
+    def say(setting: Setting) -> str:
+        option, value = options.get(setting.name), setting.value
         if option is None:
-            return match[0]
-        names = option.secondary_opts if value == "False" else option.opts
+            return str(setting)
+        names = option.secondary_opts if value is False else option.opts
         if not names:
-            return match[0]
+            return str(setting)
         name = max(names, key=len)
-        if value is None:
-            return name if match["end"] is not None else f"{name} "
-        if value.startswith("("):
-            parts = [part.strip(" '") for part in value[1:-1].split(",") if part.strip()]
+        if value == "" or (option.is_flag and isinstance(value, bool)):
+            return name
+        if isinstance(value, tuple):
             kind = option.type
-            return f"{name} {kind.text(parts) if isinstance(kind, Numbers) else ','.join(parts)}"
-        return name if option.is_flag else f"{name} {value}"
+            value = kind.text(value) if isinstance(kind, Numbers) else ",".join(map(str, value))
+        return f"{name} {value}"
 
-    return _SETTING.sub(flag, sentence)
+    return say

@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from edgeseg.base.errors import EdgesegError
+from edgeseg.base.messages import Message
 
 Record = TypeVar("Record")
 JsonObject = dict[str, Any]  # a JSON object, parsed or to be written
@@ -51,6 +52,11 @@ def parse_json(text: str | bytes) -> Any:
         raise Malformed(f"not JSON ({str(error)[:200]})") from None
     _check_nesting(values)
     return values
+
+
+def finite(value: float | None) -> float | None:
+    """Give a number as JSON can hold it, which has no word for NaN and infinity."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def parse_object(text: str | bytes) -> JsonObject:
@@ -154,9 +160,18 @@ def _value(expected: Any, value: Any, place: str) -> Any:
         return _tuple(get_args(expected), value, place)
     if origin is dict:
         return _mapping(get_args(expected)[1], value, place)
+    if expected is Message:
+        return _message(value, place)
     if is_dataclass(expected) and isinstance(expected, type):
         return record(expected, value, place=place)
     return _scalar(expected, value, place)
+
+
+def _message(value: Any, place: str) -> Message:
+    try:
+        return Message.from_json(value)
+    except KeyError as error:
+        raise Malformed(f"{place}: {error.args[0]}") from None
 
 
 def _one_of(choices: tuple[Any, ...], value: Any, place: str) -> Any:

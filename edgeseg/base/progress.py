@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
+from edgeseg.base.messages import Message, Words
+
 Item = TypeVar("Item")
 
 PATIENCE_SECONDS = 2.0
@@ -12,7 +14,7 @@ clock_s = time.monotonic  # which a test replaces here alone, and not for other 
 Note = Callable[[str], None]  # takes a line about what is going on; `print` will do
 
 
-def ignore(_: str) -> None:
+def ignore(_: Words) -> None:
     """Drop a note: the default of the library."""
 
 
@@ -24,7 +26,27 @@ class Progress(Protocol):
         ...
 
 
-def silent(items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
+class Steps(Protocol):
+    """Wraps a loop that has a keyed name."""
+
+    def __call__(self, items: Iterable[Item], *, length: int, label: Message) -> Iterator[Item]:
+        """Yield the items, telling someone how far it is."""
+        ...
+
+
+class Listener(Protocol):
+    """Hears notes and progress as messages, where they have a key."""
+
+    def note(self, text: Words) -> None:
+        """Take a line about what is going on."""
+        ...
+
+    def progress(self, items: Iterable[Item], *, length: int, label: Words) -> Iterator[Item]:
+        """Yield the items, telling someone how far it is."""
+        ...
+
+
+def silent(items: Iterable[Item], *, length: int, label: Words) -> Iterator[Item]:
     """Yield the items and show nothing: the default of the library."""
     yield from items
 

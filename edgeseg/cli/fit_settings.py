@@ -8,6 +8,7 @@ import click
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import check_writable
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import FILE, SIZE, Numbers, RegistryName
 from edgeseg.base.typed_options import takes, typed
 from edgeseg.cli.data_options import LOOK, METHOD, STUDIES, THRESHOLD
@@ -171,7 +172,9 @@ class FitSettings:
         given["geometry"] = geometry
         preset = given.pop("preset")
         if base is not None and preset != DEFAULT_PRESET:
-            raise UsageError(f"preset={preset}: a graph brings its settings; leave one of them out")
+            raise UsageError(
+                Setting("preset", preset), ": a graph brings its settings; leave one of them out"
+            )
         config = (base or FitConfig.preset(preset)).with_options(given)
         if tile is None and (overlap is not None or tiles == "shared"):
             raise UsageError("--overlap and --tiles are settings of tiles; add --tile, such as 512")

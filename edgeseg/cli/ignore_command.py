@@ -1,6 +1,5 @@
 """`edgeseg ignore`: regions that do not matter, for a model that is there already."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import check_writable
 from edgeseg.base.options import FILE, PATH, SIZE, listeners, note, quiet_option, trust_option
 from edgeseg.base.progress import Note, Progress
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.header import read_config
 from edgeseg.modelfile.ignore_on_device import with_regions_ignored
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES, Decision
@@ -160,7 +160,7 @@ def _in_sidecar(
     if clear and metadata.geometry is not None:
         _tell_kept(metadata.geometry.regions, note, how="export a model without them")
     decision = Decision(
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         action="ignore",
         rule=f"{len(here)} regions ignored since the export",
         images=0,

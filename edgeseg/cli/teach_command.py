@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.base.options import FILE, PATH, RegistryName, listeners, quiet_option, trust_option
+from edgeseg.base.messages import Setting
+from edgeseg.base.options import (
+    FILE,
+    PATH,
+    RegistryName,
+    listeners,
+    quiet_option,
+    trust_option,
+)
 from edgeseg.base.progress import Note
 from edgeseg.base.tables import align_columns
 from edgeseg.base.typed_options import same_as, takes, typed
@@ -73,7 +81,11 @@ class PageWish:
     def __post_init__(self) -> None:
         for name in ("token_file", "supervisor_token_file"):
             if self.serve is None and getattr(self, name) is not None:
-                raise UsageError(f"{name}={getattr(self, name)}: is for the page; add serve=PORT")
+                raise UsageError(
+                    Setting(name, getattr(self, name)),
+                    ": is for the page; add ",
+                    Setting("serve", "PORT"),
+                )
 
 
 @click.command()
@@ -239,7 +251,7 @@ def _collected(service: "TeachService", pictures: Path, kind: Any) -> str:
     try:
         paths = image_paths(str(pictures))
     except UsageError as error:
-        raise UsageError(str(error).replace("source=", f"--{kind} ", 1)) from None
+        raise UsageError(error.text(lambda setting: f"--{kind} {setting.value}")) from None
     before, out = service.count(kind), []
     for path in paths:
         try:
@@ -276,7 +288,7 @@ def judged_lines(judged: dict[str, Any]) -> Iterator[str]:
                 )
             )
     yield from align_columns(rows)
-    yield from judged["sentence"].split("; ")
+    yield from str(judged["sentence"]).split("; ")
     yield "good pictures with the highest scores; look at them, and remove what is not good:"
     for item in judged["worst"][:_WORST]:
         mark = "decides the threshold" if item["decides"] else ""

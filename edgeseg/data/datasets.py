@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.data.layouts import (
     KOLEKTOR_FOLDS,
     Split,
@@ -200,8 +201,9 @@ def _refuse_mixed(root: Path, names: list[str]) -> None:
         return
     raise DatasetError(
         f"{root}: has the folders {', '.join(splits or names)} but no known layout; expected "
-        f"{LAYOUTS['mvtec'].expects}, or another of {', '.join(LAYOUTS)}; "
-        "if every picture under it is good, say layout=folder"
+        f"{LAYOUTS['mvtec'].expects}, or another of {', '.join(LAYOUTS)}; if every picture "
+        "under it is good, say ",
+        Setting("layout", "folder"),
     )
 
 

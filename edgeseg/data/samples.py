@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.vision.geometry import PLAIN, Found, Geometry, View
 from edgeseg.vision.ignored import hidden_of, paint_ignored
 from edgeseg.vision.images import (
@@ -47,6 +48,12 @@ class Sample:
             )
         if self.label == 1 and self.mask is None:
             raise DatasetError(f"{self.image}: a defective picture without a mask")
+
+    @property
+    def name(self) -> str:
+        """The path of the picture, and the number of the frame where it is a video."""
+        path = self.image.as_posix()
+        return path if self.image_index is None else f"{path}#{self.image_index}"
 
     @property
     def order(self) -> tuple[str, int]:
@@ -99,7 +106,7 @@ def _decode(
     try:
         geometry.check((height, width), name=str(sample.image))
     except UsageError as error:
-        raise DatasetError(str(error)) from None
+        raise DatasetError(error) from None
     found = geometry.find(image_hwc)
     if found is not None and found.pose is None and not lenient:
         raise DatasetError(f"{sample.image}: no part is found in it ({found.reason})")
@@ -245,8 +252,12 @@ def _decode_ahead(
 
 def _too_many(error: DatasetError, bad: int, max_bad: int) -> DatasetError:
     if max_bad == 0:
-        return DatasetError(f"{error}; repair or remove it, or skip such files with max_bad=N")
+        return DatasetError(
+            error, "; repair or remove it, or skip such files with ", Setting("max_bad", "N")
+        )
     return DatasetError(
-        f"{error}; it is bad file number {bad}, more than max_bad={max_bad} allows: "
-        "repair them or allow more"
+        error,
+        f"; it is bad file number {bad}, more than ",
+        Setting("max_bad", max_bad),
+        " allows: repair them or allow more",
     )

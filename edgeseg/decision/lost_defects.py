@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message
 from edgeseg.decision.prediction import above
 
 # Of 48 planted defects, which a fit makes, two may go and the third asks: a threshold that is made
@@ -83,24 +84,18 @@ class Loss:
         return self.planted_lost > 0 and self.total_share > self.may_lose
 
     @property
-    def sentence(self) -> str:
+    def sentence(self) -> Message:
         """A sentence for people."""
         if self.share is None:
-            told = (
-                f"the share of defects that is lost is not known, because {self.planted_found} "
-                f"planted defects are too few to tell; the threshold becomes "
-                f"{self.rise:.3g} times as high"
-            )
+            told = Message("loss_few", n=self.planted_found, n_rise=self.rise)
         else:
-            told = (
-                f"{self.planted_lost} of {self.planted_found} planted defects that are found now "
-                f"would be lost, {100 * self.share:.3g}%"
-            )
+            lost, found = self.planted_lost, self.planted_found
+            told = Message("loss_share", n=lost, n_all=found, n_share=100 * self.share)
         if self.share is not None and self.earlier_share:
-            told = f"{told} (with earlier learnings {100 * self.total_share:.3g}%)"
+            told = Message("loss_earlier", loss=told, n=100 * self.total_share)
         if not self.known_lost:
             return told
-        return f"{told}, and {self.known_lost} of {self.known_found} known bad parts"
+        return Message("loss_and_known", loss=told, n=self.known_lost, n_all=self.known_found)
 
 
 def loss_between(

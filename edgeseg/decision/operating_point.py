@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.decision.binomial import rate_quantile
 from edgeseg.decision.prediction import above
 from edgeseg.decision.threshold_bounds import finds_nothing
@@ -88,7 +89,7 @@ def _spread_cell(count: int, rate: float) -> str:
 def check_rate(rate: float) -> None:
     """Refuse a value that is not a rate."""
     if not 0 < rate < 1:
-        raise UsageError(f"rate={rate}: expected above 0 and below 1, for example 0.01")
+        raise UsageError(Setting("rate", rate), ": expected above 0 and below 1, for example 0.01")
 
 
 def needed_images(rate: float) -> int:
@@ -194,12 +195,13 @@ def by_value(stored: Thresholds, scores: Sequence[float], value: float) -> Thres
     """Return the stored thresholds with a value chosen by hand, whose rate is an estimate."""
     if not math.isfinite(value) or value < min(scores):
         raise UsageError(
-            f"value={value}: every good image would be an alarm; expected a number from "
-            f"{min(scores):.4g}, the lowest of their scores"
+            Setting("value", value),
+            f": every good image would be an alarm; expected a number from {min(scores):.4g}, "
+            "the lowest of their scores",
         )
     why = finds_nothing(value, max(scores))
     if why is not None:
-        raise UsageError(f"value={value}: {why}; expected a lower one")
+        raise UsageError(Setting("value", value), f": {why}; expected a lower one")
     exceeding = int(np.count_nonzero(above(np.asarray(scores, np.float64), value)))
     rate = (1 + exceeding) / (len(scores) + 1)
     return replace(
@@ -218,8 +220,9 @@ def with_band(chosen: Thresholds, scores: Sequence[float], *, rate: float) -> Th
     lower = conformal_threshold(scores, false_alarm_rate=rate).value
     if rate <= wish or lower > chosen.score:
         raise UsageError(
-            f"unsure_rate={rate}: expected above {wish:g}, the rate of the threshold itself, so "
-            "that scores between the two are unsure"
+            Setting("unsure_rate", rate),
+            f": expected above {wish:g}, the rate of the threshold itself, so that scores "
+            "between the two are unsure",
         )
     return replace(chosen, unsure=lower, unsure_rate=rate)
 

@@ -10,6 +10,15 @@ from numpy.typing import NDArray
 _QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
 
 
+def middle_and_spread(values: NDArray[np.floating[Any]]) -> tuple[Any, Any]:
+    """Median and median absolute deviation along the last axis: a few odd values move neither.
+
+    The factor makes the deviation of normal values their standard deviation.
+    """
+    middle = np.median(values, axis=-1, keepdims=True)
+    return middle[..., 0], 1.4826 * np.median(np.abs(values - middle), axis=-1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScoreStatistics:
     """Scores of good images that the model had not seen: per part, the highest of its images."""

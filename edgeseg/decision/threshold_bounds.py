@@ -3,6 +3,7 @@
 import math
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 
 # A threshold so many times above the highest score of a good image finds nothing, ever.
 FARTHEST = 1000.0
@@ -11,7 +12,7 @@ FARTHEST = 1000.0
 def check_threshold(asked: float | None) -> None:
     """Refuse a value that cannot be a threshold of any model; None is no request."""
     if asked is not None and not 0 <= asked < math.inf:
-        raise UsageError(f"threshold={asked}: expected a finite number from 0")
+        raise UsageError(Setting("threshold", asked), ": expected a finite number from 0")
 
 
 def finds_nothing(threshold: float, highest: float) -> str | None:

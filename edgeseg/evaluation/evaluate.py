@@ -152,7 +152,7 @@ def evaluate(
         seconds=time.perf_counter() - started,
         scores=tuple(seen.scores),
         labels=measured.labels,
-        paths=tuple(_name(sample) for sample in samples),
+        paths=tuple(sample.name for sample in samples),
         kinds=tuple(sample.kind for sample in samples),
         verdicts=tuple(seen.verdicts),
     )
@@ -236,9 +236,3 @@ def ranks_of(
         above if is_alarming(verdict) and verdict != "defect" else score
         for score, verdict in zip(scores, verdicts, strict=True)
     )
-
-
-def _name(sample: Sample) -> str:
-    """Return the path of a picture; frames of a video share theirs."""
-    path = sample.image.as_posix()
-    return path if sample.image_index is None else f"{path}#{sample.image_index}"

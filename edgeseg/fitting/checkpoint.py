@@ -13,6 +13,7 @@ from safetensors import safe_open
 
 from edgeseg.base.errors import ArtefactError, UsageError
 from edgeseg.base.leftovers import sweep
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.data.datasets import Sample
 from edgeseg.fitting.embedding_store import EmbeddingStore
@@ -105,8 +106,9 @@ class Checkpoint:
             return
         if self.path.exists() and not self.where.resume:
             raise UsageError(
-                f"{self.where.folder}: an earlier run stopped here and can be continued; "
-                "add resume=True, or remove that folder to begin again"
+                f"{self.where.folder}: an earlier run stopped here and can be continued; add ",
+                Setting("resume", True),
+                ", or remove that folder to begin again",
             )
         self.where.folder.mkdir(parents=True, exist_ok=True)
         sweep(self.where.folder)  # of a run that was killed while it wrote one
@@ -162,8 +164,9 @@ class Checkpoint:
             return
         if self.identity.get("setting geometry", {}).get("locate"):
             raise UsageError(
-                f"resume=True: a fit that looks for its parts cannot be continued; remove "
-                f"{self.where.folder} to begin again"
+                Setting("resume", True),
+                ": a fit that looks for its parts cannot be continued; remove "
+                f"{self.where.folder} to begin again",
             )
         try:
             header = record(CheckpointHeader, read_container(self.path, _KEY).header)
@@ -280,6 +283,7 @@ def _refuse_other(old: JsonObject, new: JsonObject, folder: Path) -> None:
     changed = difference(old, new)
     if changed is not None:
         raise UsageError(
-            f"resume=True: {folder} is of another fit ({changed}); repeat that command, "
-            "or remove the folder to begin again"
+            Setting("resume", True),
+            f": {folder} is of another fit ({changed}); repeat that command, or remove the "
+            "folder to begin again",
         )

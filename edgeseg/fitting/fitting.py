@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from edgeseg import __version__
 from edgeseg.base.errors import DatasetError, EdgesegError
 from edgeseg.base.extras import versions as installed_versions
+from edgeseg.base.messages import Message, Setting
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import sample_size
@@ -72,7 +73,7 @@ def fit(
 def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefact:
     """Fit in a space that is already open, whose embeddings may come from elsewhere."""
     train, held_out = split(dataset, space.config, options.group_by)
-    options.note(f"fitting on {len(train)} good images of {dataset.name}")
+    options.tell(Message("fit_images", n=len(train), name=dataset.name))
     shard = Shard(index=options.group.rank, count=options.group.size)
     planted = _most_planted(options)
     with collect(
@@ -137,8 +138,9 @@ def share_facts(collected: Collected, options: FitOptions) -> None:
     collected.prints = set().union(*(prints for _, prints in looks))
     if len(collected.bad) > options.max_bad:
         raise DatasetError(
-            f"{len(collected.bad)} pictures cannot be read, more than max_bad={options.max_bad}: "
-            "repair them or allow more"
+            f"{len(collected.bad)} pictures cannot be read, more than ",
+            Setting("max_bad", options.max_bad),
+            ": repair them or allow more",
         )
     if collected.bad and not any(used for _, _, used in parts):
         raise DatasetError(
@@ -155,7 +157,7 @@ def finish(
     space = resolve_pool(space, moments, seen_here, alone=group.size == 1, note=options.note)
     config = space.config
     scorer = HeldOutScorer(
-        space=space, group=group, batch_size=options.batch_size, progress=options.progress
+        space=space, group=group, batch_size=options.batch_size, steps=options.steps
     )
     pooled = space.windows.pool_moments(moments)
     factors = group_factors(config, pooled, group)
@@ -254,8 +256,10 @@ def _check_d2(expected: float, measured: float, *, whole: bool, ridge: float) ->
     # float32. They part only if the numerics failed.
     if whole and abs(measured - expected) > 0.01 * max(expected, 1e-3):
         raise EdgesegError(
-            f"the fit is numerically unsound: mean d^2 is {measured:.4g} on the fitted images, "
-            f"expected {expected:.4g} from their moments, with ridge={ridge:g}; try a larger one"
+            f"the fit is numerically unsound: mean d^2 is {measured:.4g} on the fitted "
+            f"images, expected {expected:.4g} from their moments, with ",
+            Setting("ridge", f"{ridge:g}"),
+            "; try a larger one",
         )
 
 
@@ -273,8 +277,8 @@ def _anomaly_scores(space: FeatureSpace, head: GaussianHead, options: FitOptions
     )
     predict = head_predictor(space, head)
     scores: list[float] = []
-    for batch in options.progress(
-        batches, length=-(-len(share) // size), label="Scoring anomalies"
+    for batch in options.steps(
+        batches, length=-(-len(share) // size), label=Message("work_scoring")
     ):
         scores += predict(batch.frames)[1].tolist()
     return [score for part in options.group.gather(scores) for score in part]

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.base.progress import Progress, silent
+from edgeseg.base.messages import Message
+from edgeseg.base.progress import Steps, silent
 from edgeseg.data.samples import frames_at_once
 from edgeseg.decision.calibration import GRID_BYTES, GoodImageScores, no_groups
 from edgeseg.fitting.embedding_store import EmbeddingStore
@@ -29,7 +30,7 @@ class HeldOutScorer:
     space: FeatureSpace
     group: ProcessGroup = ALONE
     batch_size: int = 8
-    progress: Progress = field(default=silent)
+    steps: Steps = field(default=silent)
 
     @property
     def _at_once(self) -> int:
@@ -73,7 +74,7 @@ class HeldOutScorer:
         order = permutation(len(units), seed)
         own = set(store.places)
         tally = _Tally(self)
-        steps = self.progress(range(folds), length=folds, label="Calibrating")
+        steps = self.steps(range(folds), length=folds, label=Message("work_calibrating"))
         for fold in steps:
             members = sorted(place for index in order[fold::folds] for place in units[index])
             here = [place for place in members if place in own]

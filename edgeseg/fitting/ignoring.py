@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.data.datasets import Dataset
 from edgeseg.decision.calibration import GoodImageScores, calibrate
@@ -101,8 +102,8 @@ def _from_grids(head: GaussianHead, good: GoodImageScores) -> GoodImageScores:
     if good.grids is None:
         raise ArtefactError(
             "the file keeps no distances of its good images (tiles, too many of them, or an "
-            "earlier version), so no threshold can be taken from them; give good images: "
-            "good=FOLDER"
+            "earlier version), so no threshold can be taken from them; give good images: ",
+            Setting("good", "FOLDER"),
         )
     scores, peaks, floors, frame_d2 = [], [], [], []
     sums = np.zeros((2, *good.grids.shape[1:]))
@@ -133,7 +134,7 @@ def _from_images(
     changed: Artefact, head: GaussianHead, good: Dataset, options: FitOptions
 ) -> GoodImageScores:
     space = space_of(changed, options)
-    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
+    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, steps=options.steps)
     with collect(space, (), good.train, shard=Shard(), options=options) as collected:
         evidence = evidence_apart(collected.seen, collected.unseen, options.group)
         return scorer.scores_by_model(head, collected.unseen, evidence)

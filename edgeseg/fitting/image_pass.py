@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError
+from edgeseg.base.messages import Message
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
 from edgeseg.fitting.checkpoint import Checkpoint, Collected
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import permutation
-from edgeseg.fitting.odd_inputs import Census, text_of
+from edgeseg.fitting.odd_inputs import Census
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.planting import Plan, PlantedPictures
 from edgeseg.vision.appearance import GoodAppearance, appearance_of
@@ -103,12 +104,14 @@ class _ImagePass:
         """Add images to the moments and keep some of their embeddings."""
         told = self.collected.seen.grey_copies.told = self._known_parts(samples)
         chosen = self._choose_kept(len(samples), told)
-        self.collected.seen.names = {place: text_of(samples[place]) for place in chosen}
+        self.collected.seen.names = {place: samples[place].name for place in chosen}
         batches = self.shard.batches(len(samples), self.options.batch_size)[
             self.collected.batches :
         ]
         looks = _Looks(grey_copies=self.collected.seen.grey_copies, needed=chosen)
-        for places, embedded in self._embed(samples, batches, label="Fitting", looks=looks):
+        for places, embedded in self._embed(
+            samples, batches, label=Message("work_fitting"), looks=looks
+        ):
             self.windows.add_(
                 self.collected.moments, self.space.inputs(embedded), images=len(embedded)
             )
@@ -122,14 +125,16 @@ class _ImagePass:
         """Embed images for calibration alone, and of many only as many as calibration uses."""
         chosen = sorted(self._choose_kept(len(samples), self._known_parts(samples)))
         kept = [samples[place] for place in chosen]
-        self.collected.unseen.names = {place: text_of(sample) for place, sample in enumerate(kept)}
+        self.collected.unseen.names = {place: sample.name for place, sample in enumerate(kept)}
         told = self._known_parts(samples)
         if told:
             numbers = {place: told[old] for place, old in enumerate(chosen)}
             self.collected.unseen.grey_copies.told = numbers
         batches = self.shard.batches(len(kept), self.options.batch_size)
         looks = _Looks(grey_copies=self.collected.unseen.grey_copies, needed=set(range(len(kept))))
-        for places, embedded in self._embed(kept, batches, label="Calibrating", looks=looks):
+        for places, embedded in self._embed(
+            kept, batches, label=Message("work_calibrating"), looks=looks
+        ):
             _store(self.collected.unseen, places, embedded, set(places))
             self._note_insides(self.collected.unseen, kept, places)
         return kept
@@ -190,10 +195,15 @@ class _ImagePass:
         return {place: by.part(sample.image, place=place) for place, sample in enumerate(samples)}
 
     def _embed(
-        self, samples: Sequence[Sample], batches: Sequence[range], *, label: str, looks: "_Looks"
+        self,
+        samples: Sequence[Sample],
+        batches: Sequence[range],
+        *,
+        label: Message,
+        looks: "_Looks",
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
         work = looks.note_all(self._frames(samples, batches))
-        for places, frames in self.options.progress(work, length=len(batches), label=label):
+        for places, frames in self.options.steps(work, length=len(batches), label=label):
             self.options.group.check()
             if not places:  # not one picture of this batch can be read
                 yield [], np.empty((0, *self.space.row_shape), np.float32)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import size_text
+from edgeseg.base.messages import Setting
 from edgeseg.config import FitConfig
 from edgeseg.data.samples import MOST_PIXELS
 from edgeseg.model.factors import kept_directions
@@ -76,9 +77,10 @@ def check_memory(config: FitConfig, *, have: int, largest_stride: int) -> None:
         return
     height, width = config.size_hw
     raise UsageError(
-        f"size {height}x{width} with stride {config.stride}, share {config.share} and k={config.k} "
-        f"needs about {size_text(need)} of memory, this machine has {size_text(have)}; try "
-        + " or ".join(_that_fit(config, have, largest_stride))
+        f"size {height}x{width} with stride {config.stride}, share {config.share} and ",
+        Setting("k", config.k),
+        f" needs about {size_text(need)} of memory, this machine has {size_text(have)}; try ",
+        *_that_fit(config, have, largest_stride),
     )
 
 
@@ -92,22 +94,23 @@ def check_limit(config: FitConfig, *, left: int | None, largest_stride: int) -> 
         return
     raise UsageError(
         f"this fit needs about {size_text(need)} of address space, and the limit of this process "
-        f"(ulimit -v) leaves {size_text(left)}; raise it, or try "
-        + " or ".join(_that_fit(config, BASE_BYTES + left - _LOADED_BYTES, largest_stride))
+        f"(ulimit -v) leaves {size_text(left)}; raise it, or try ",
+        *_that_fit(config, BASE_BYTES + left - _LOADED_BYTES, largest_stride),
     )
 
 
-def _that_fit(config: FitConfig, have: int, largest_stride: int) -> list[str]:
-    ways = []
+def _that_fit(config: FitConfig, have: int, largest_stride: int) -> list[str | Setting]:
+    """Name settings that fit, as parts of an error."""
+    ways: list[str | Setting] = []
     for share in range(config.share + 1, _LARGEST_SHARE + 1):
         other = with_moments(replace(config, share=share, moments="cells"))
         step = size_step(other, largest_stride=largest_stride)
         need = fit_memory(other).peak
         if need <= have and not any(side % step for side in config.size_hw):
-            ways.append(f"share={share} ({size_text(need)})")
+            ways += [Setting("share", share), f" ({size_text(need)})"]
             break
     if config.frame_hw is None and min(config.size_hw) > 512:
-        ways.append("tiles of 512x512")
+        ways += [" or "] * bool(ways) + ["tiles of 512x512"]
     return ways or ["a smaller size or k, or tiles"]
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.data.samples import Batch, Sample
+from edgeseg.data.samples import Batch
 from edgeseg.decision.calibration import GoodImageScores
 from edgeseg.fitting.screening.outliers import Yardstick, cut_for
 from edgeseg.vision.picture_kinds import Colour, PictureKinds, is_grey
@@ -41,7 +41,7 @@ class Census:
         (sample,), (size_hw,), frame_hwc = batch.samples, batch.sizes_hw, batch.frames[0]
         self.sizes[size_hw] += 1
         self.kinds.add(grey=is_grey(frame_hwc), used_bits=batch.used_bits[0])
-        print_, name = print_of(frame_hwc, size_hw), text_of(sample)
+        print_, name = print_of(frame_hwc, size_hw), sample.name
         if self._once is not None and print_ in self._once:
             self.fitted.append(name)
             return None
@@ -93,12 +93,6 @@ def print_of(frame_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> int:
     pixels = np.ascontiguousarray(frame_hwc)
     digest = hashlib.blake2b(pixels.data, digest_size=8, salt=b"%d" % size_hw[0]).digest()
     return int.from_bytes(digest, "little") >> 1  # 63 bits: whole numbers of JSON have a sign
-
-
-def text_of(sample: Sample) -> str:
-    """Return the path of an image, and the frame where it is a video."""
-    path = sample.image.as_posix()
-    return path if sample.image_index is None else f"{path}#{sample.image_index}"
 
 
 def foreign_images(good: GoodImageScores) -> list[int]:

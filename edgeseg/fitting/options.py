@@ -1,15 +1,20 @@
 """The options of a fit, beside data and settings."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.progress import Note, Progress, ignore, silent
+from edgeseg.base.messages import Message, Setting
+from edgeseg.base.progress import Listener, Note, Progress, ignore, silent
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.data.samples import frames_at_once
 from edgeseg.fitting.process_group import ALONE, ProcessGroup
 from edgeseg.vision.group_by import GroupBy
 from edgeseg.vision.picture_size import MAX_PIXELS
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +64,26 @@ class FitOptions:
     checkpoints: Checkpoints | None = None
     progress: Progress = field(default=silent)
     note: Note = field(default=ignore)
+    listener: Listener | None = None  # hears keyed sentences, of which the two above hear words
 
     def __post_init__(self) -> None:
         if self.max_pixels < 1:
-            raise UsageError(f"max_pixels={self.max_pixels}: expected at least 1")
+            raise UsageError(Setting("max_pixels", self.max_pixels), ": expected at least 1")
         if self.planted < 0:
-            raise UsageError(f"planted={self.planted}: expected 0 (none) or more")
+            raise UsageError(Setting("planted", self.planted), ": expected 0 (none) or more")
+
+    def tell(self, message: Message) -> None:
+        """Tell a keyed sentence to whoever listens."""
+        if self.listener is None:
+            self.note(str(message))
+        else:
+            self.listener.note(message)
+
+    def steps(self, items: Iterable[Item], *, length: int, label: Message) -> Iterator[Item]:
+        """Wrap a loop that has a keyed name."""
+        if self.listener is None:
+            return self.progress(items, length=length, label=str(label))
+        return self.listener.progress(items, length=length, label=label)
 
     def for_images(self, size_hw: tuple[int, int]) -> "FitOptions":
         """Return the options with smaller batches, if images are so large that memory needs it."""
@@ -82,10 +101,13 @@ class Changes:
 
     def __post_init__(self) -> None:
         if not 0 < self.decay <= 1:
-            raise UsageError(f"decay={self.decay:g}: expected above 0, up to 1")
+            raise UsageError(Setting("decay", f"{self.decay:g}"), ": expected above 0, up to 1")
         if self.more is None and self.forget is None:
-            raise UsageError("nothing to do: give a folder of good images, or forget=FOLDER")
+            raise UsageError(
+                "nothing to do: give a folder of good images, or ", Setting("forget", "FOLDER")
+            )
         if self.more is None and self.decay < 1:
             raise UsageError(
-                f"decay={self.decay:g}: changes nothing without new images; give a folder of them"
+                Setting("decay", f"{self.decay:g}"),
+                ": changes nothing without new images; give a folder of them",
             )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError
+from edgeseg.base.messages import Message
 from edgeseg.data.planted.planting import Planted, planted_set
 from edgeseg.decision.planted_scores import PlantedScores
 from edgeseg.fitting.embedding_store import EmbeddingStore
@@ -64,7 +65,9 @@ class PlantedPictures:
         hidden = hidden_of(config.geometry, config.image_hw)
         copies = copies_of(frames, per_image=per_image, seed=self.space.config.seed)
         length = len(frames) * per_image
-        for index, planted in self.options.progress(copies, length=length, label="Planting"):
+        for index, planted in self.options.steps(
+            copies, length=length, label=Message("work_planting")
+        ):
             if hidden is not None and (planted.mask_hw & hidden.pixels_hw).any():
                 continue
             share = planted.area_px / planted.mask_hw.size

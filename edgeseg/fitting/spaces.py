@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note, ignore
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
@@ -83,8 +84,9 @@ def settle_geometry(
     if geometry.locate:
         if config.frame_hw is not None:
             raise UsageError(
-                f"locate={geometry.locate}: parts are followed as a whole, and tiles are not; fit "
-                "without tiles, with a larger size"
+                Setting("locate", geometry.locate),
+                ": parts are followed as a whole, and tiles are not; fit without tiles, with "
+                "a larger size",
             )
         geometry = learn_locator(
             geometry,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Note
 from edgeseg.data.datasets import Dataset
@@ -130,8 +131,9 @@ def forget(moments: Moments, gone: Moments, *, name: str) -> Moments:
     about = "about " if moments.decayed else ""
     if bool((moments.count - gone.count < 1 - 1e-9).any()):
         raise UsageError(
-            f"forget={name}: {gone.images} images of a model of {about}{moments.images}: none "
-            "would be left; fit a new model"
+            Setting("forget", name),
+            f": {gone.images} images of a model of {about}{moments.images}: none would be "
+            "left; fit a new model",
         )
     rest = moments.remove(gone)
     locations, k = rest.mean.shape
@@ -146,9 +148,10 @@ def forget(moments: Moments, gone: Moments, *, name: str) -> Moments:
     in_parallel(check, locations, bytes_each=8 * k * k)
     if bool(failed.any()):
         raise UsageError(
-            f"forget={name}: without these {gone.images} images {int(failed.sum())} of "
-            f"{locations} covariances would be negative, so not all of them are part of this "
-            "model, or they count less since a decay; expected images that it was fitted on"
+            Setting("forget", name),
+            f": without these {gone.images} images {int(failed.sum())} of {locations} "
+            "covariances would be negative, so not all of them are part of this model, or "
+            "they count less since a decay; expected images that it was fitted on",
         )
     return rest
 
@@ -179,7 +182,7 @@ def refresh(
     where these are too few for the false-alarm rate, together with the scores of earlier models.
     """
     moments = moments_of(changed, "this model")
-    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
+    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, steps=options.steps)
     pooled = space.windows.pool_moments(moments)
     factors = group_factors(space.config, pooled)
     head = space.head(factors)

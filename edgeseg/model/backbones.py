@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.config import FitConfig
 from edgeseg.modelfile.metadata import UNKNOWN_LICENCE
 
@@ -70,7 +71,8 @@ class BackboneSpec:
         """Return the taps with these numbers, counted from 1."""
         if max(layers) > len(self.taps):
             raise UsageError(
-                f"layers={layers}: {self.name} has layers 1 to {len(self.taps)}; choose among them"
+                Setting("layers", layers),
+                f": {self.name} has layers 1 to {len(self.taps)}; choose among them",
             )
         return tuple(self.taps[number - 1] for number in layers)
 

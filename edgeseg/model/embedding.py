@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.model.backbones import Tap, features_of
 
 
@@ -55,8 +56,9 @@ class GridEmbedding(nn.Module):
             larger, smaller = max(tap.stride, stride), min(tap.stride, stride)
             if larger % smaller:
                 raise UsageError(
-                    f"stride={stride}: must divide or be divided by {tap.stride}, the stride of "
-                    f"{tap.module}; try 4, 8 or 16"
+                    Setting("stride", stride),
+                    f": must divide or be divided by {tap.stride}, the stride of "
+                    f"{tap.module}; try 4, 8 or 16",
                 )
         # W (F, k) cut by layer, each part as the kernel (k, C, 1, 1) of a 1x1 convolution.
         rows = [features_of(tap.channels, context=context) for tap in taps]

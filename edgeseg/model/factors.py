@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.model.moments import Floats, Moments
 from edgeseg.model.parallel import in_parallel
 
@@ -58,8 +59,9 @@ def make_factors(moments: Moments, *, ridge: float, rank: float, directions: str
         in_parallel(fill, locations, bytes_each=8 * k * k)
     except np.linalg.LinAlgError as error:
         raise DatasetError(
-            f"covariances that no good images have ({error}); a file of moments is damaged, or "
-            "ridge= is too small: fit again, or with a larger one"
+            f"covariances that no good images have ({error}); a file of moments is damaged, or ",
+            Setting("ridge"),
+            " is too small: fit again, or with a larger one",
         ) from None
     return Factors(mean=moments.mean.astype(np.float32), factor=factor, ridge=ridge)
 
@@ -130,8 +132,11 @@ def _cholesky_factor(covariance: Floats, ridge: float) -> Floats:
     except np.linalg.LinAlgError:
         # C is known to some 1e-16 of its largest variance: a ridge below that adds nothing.
         raise UsageError(
-            f"a ridge of {ridge:g} is too small for these features, a covariance has no inverse; "
-            "try ridge=0.1 with ridge_unit=mean_square"
+            f"a ridge of {ridge:g} is too small for these features, a covariance has no "
+            "inverse; try ",
+            Setting("ridge", "0.1"),
+            " with ",
+            Setting("ridge_unit", "mean_square"),
         ) from None
     factor: Floats = inverse_lower(lower).transpose(0, 2, 1)
     return factor  # d = |inverse (x - m)|

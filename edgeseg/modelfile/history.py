@@ -1,12 +1,12 @@
 """The history of a model: a list in its header that grows with every command."""
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Note
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.calibration import GoodImageScores
 
 MOST_NAMED = 10
@@ -55,7 +55,7 @@ def entry(action: str, *, images: int, source: str, newest: float) -> JsonObject
     `when` is the last change of the newest image and not the time of the fit: the same images
     must give the same bytes.
     """
-    return {"action": action, "images": images, "from": source, "when": timestamp(newest)}
+    return {"action": action, "images": images, "from": source, "when": utc_time(newest)}
 
 
 def note_value(history: Sequence[JsonObject], threshold: float, note: Note) -> None:
@@ -66,8 +66,3 @@ def note_value(history: Sequence[JsonObject], threshold: float, note: Note) -> N
             f"the threshold {threshold:.4f} was chosen as a value and is replaced by that of its "
             f"rate; choose it again: edgeseg threshold MODEL --value {threshold:.6g}"
         )
-
-
-def timestamp(seconds: float) -> str:
-    """Write a time in UTC, ISO 8601."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

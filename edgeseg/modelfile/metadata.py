@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.decision.threshold_bounds import check_threshold, finds_nothing
@@ -260,7 +261,7 @@ class ModelMetadata:
         check_threshold(asked)
         why = finds_nothing(asked, self.good_scores.max)
         if why is not None:
-            raise UsageError(f"threshold={asked}: {why}; expected a lower one")
+            raise UsageError(Setting("threshold", asked), f": {why}; expected a lower one")
         return self.threshold.with_score(asked)
 
     def with_decisions(self, other: "ModelMetadata") -> "ModelMetadata":

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,5 +51,5 @@ def runs_on(backend: str, *, arithmetic: str, spin: bool | None) -> str:
 def precision_spec(name: str) -> Precision:
     """Return the registry entry of a precision."""
     if name not in PRECISIONS:
-        raise UsageError(f"precision={name!r}: expected one of {tuple(PRECISIONS)}")
+        raise UsageError(Setting("precision", repr(name)), f": expected one of {tuple(PRECISIONS)}")
     return PRECISIONS[name]

@@ -11,15 +11,16 @@ version that only grows: see runtime/backends/ran_versions.py.
 import base64
 import hashlib
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import write_json
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, parse_object, read_bounded, record
 from edgeseg.base.progress import Note
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.file_reading import DISK, Files
 from edgeseg.modelfile.signed_files import OF_FOLDER, SignedFiles, measure_file, own_name, walk
 from edgeseg.modelfile.signing_keys import fingerprint, fits, private_key, public_key
@@ -45,7 +46,7 @@ class Statement:
 
     def __post_init__(self) -> None:
         if not 1 <= self.version <= LARGEST_VERSION:
-            raise UsageError(f"version={self.version}: expected 1 to {LARGEST_VERSION}")
+            raise UsageError(Setting("version", self.version), f": expected 1 to {LARGEST_VERSION}")
         if self.files.keys() != self.sizes.keys():
             raise UsageError("files and sizes of other names, expected the same")
 
@@ -92,7 +93,7 @@ def sign(path: Path, key: Path, *, chain: Mapping[str, str], version: int | None
         files={name: digest for name, (digest, _) in found.items()},
         sizes={name: size for name, (_, size) in found.items()},
         chain=dict(chain),
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         key=fingerprint(private.public_key()),
     )
     signed = base64.b64encode(private.sign(statement.message())).decode()

@@ -18,7 +18,7 @@ from typing import BinaryIO
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.modelfile.file_reading import Files
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
-from edgeseg.modelfile.transaction import settle
+from edgeseg.modelfile.versions import settle
 
 OF_FOLDER = "edgeseg.sig"
 # What a station writes into a recipe by itself: what checks found, and models of before.

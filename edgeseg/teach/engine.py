@@ -39,7 +39,7 @@ def fit_model(
 
     # Of line3/good, people know line3.
     dataset = replace(open_dataset(images), name=images.resolve().parent.name)
-    path = graph or find_or_make(config, note=options.note)
+    path = graph or find_or_make(config, tell=options.tell)
     config = read_facts(path).adapt(config)
     artefact = fit(dataset, config, replace(options, graph=path), reference=reference)
     save_artefact(artefact, out)
@@ -57,7 +57,7 @@ def update_model(
     from edgeseg.model.artefact import load_artefact, save_artefact
 
     model = load_artefact(artefact, note=options.note)
-    path = graph_of_model(model, graph, note=options.note).path
+    path = graph_of_model(model, graph, tell=options.tell).path
     changed = update(model, Changes(more=open_dataset(more)), replace(options, graph=path))
     save_artefact(changed, out)
     return changed

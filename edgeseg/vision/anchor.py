@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.vision.images import decode_image, encode_png
 from edgeseg.vision.locate import Found, Grey, judge_pose, no_pose
 from edgeseg.vision.places import Places
@@ -247,7 +248,7 @@ def _read_png(text: str, size_hw: tuple[int, int]) -> Grey:
         data = base64.b64decode(text, validate=True)
         picture = decode_image(data, name="picture", max_pixels=_MOST_PIXELS)[..., 1]
     except (ValueError, DatasetError) as error:  # not base64, or not a picture
-        raise UsageError(f"anchor: {error}; fit the model again") from None
+        raise UsageError("anchor: ", error, "; fit the model again") from None
     if picture.shape != size_hw:
         raise UsageError(
             f"anchor: a picture of {picture.shape[0]}x{picture.shape[1]}, expected {size_hw[0]}x"
@@ -275,8 +276,8 @@ def parse_anchor(text: str) -> tuple[Roi, tuple[float, ...]]:
             raise ValueError
     except ValueError:
         raise UsageError(
-            f"locate={text!r}: expected blob, {LOOKING_AROUND}, anchor:x,y,w,h or "
-            "anchor:x,y,w,h,angles=10"
+            Setting("locate", repr(text)),
+            f": expected blob, {LOOKING_AROUND}, anchor:x,y,w,h or anchor:x,y,w,h,angles=10",
         ) from None
     count = math.ceil(reach / _STEP)
     angles = tuple(np.linspace(-reach, reach, 2 * count + 1).tolist()) if count else (0.0,)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.vision.anchor import Anchor
 from edgeseg.vision.images import resize_image, resize_mask
 from edgeseg.vision.locate import Blob, Found
@@ -96,16 +97,14 @@ class View:
         cells = seen[:-1, :-1] & seen[1:, :-1] & seen[:-1, 1:] & seen[1:, 1:]
         return None if cells.all() else cells
 
-    def over_frame(
-        self, map_hw: NDArray[np.float32], size_hw: tuple[int, int] | None = None
-    ) -> NDArray[np.float32]:
+    def over_frame(self, map_hw: NDArray[np.float32]) -> NDArray[np.float32]:
         """Lay a map of the input over the whole picture of the camera; 0 outside of the input.
 
-        It keeps the map's own resolution, up to the camera's, unless a size is asked for.
+        It keeps the map's own resolution, up to the camera's.
         """
-        if self.roi is None and self.pose is None and size_hw is None:
+        if self.roi is None and self.pose is None:
             return map_hw
-        height, width = size_hw or self._map_hw
+        height, width = self._map_hw
         shrunk = np.diag([width / self.frame_hw[1], height / self.frame_hw[0]])
         matrix = np.hstack([shrunk @ self.to_frame[:, :2], shrunk @ self.to_frame[:, 2:]])
         laid = cv2.warpAffine(
@@ -150,8 +149,9 @@ class Geometry:
         roi, camera_hw = self.roi, self.camera_hw
         if camera_hw is not None and roi is not None and not roi.fits(camera_hw):
             raise UsageError(
-                f"roi={roi}: does not lie within pictures of {camera_hw[1]}x{camera_hw[0]}; "
-                "expected x+w and y+h within them"
+                Setting("roi", roi),
+                f": does not lie within pictures of {camera_hw[1]}x{camera_hw[0]}; expected "
+                "x+w and y+h within them",
             )
 
     def for_camera(self, camera_hw: tuple[int, int] | None) -> "Geometry":

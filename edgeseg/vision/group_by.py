@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 
 AUTO = "auto"
 EXPECTED = "auto, none, folder, name:SIGN such as name:_, or match:REGEX"
@@ -30,13 +31,14 @@ class GroupBy:
         if kind not in ("auto", "none", "folder", "name", "match") or (
             bool(value) != (kind in ("name", "match"))
         ):
-            raise UsageError(f"group_by={self.text}: expected {EXPECTED}")
+            raise UsageError(Setting("group_by", self.text), f": expected {EXPECTED}")
         if kind == "match":
             try:
                 re.compile(value)
             except re.error as error:
                 raise UsageError(
-                    f"group_by={self.text}: no regular expression ({error}); try match:part[0-9]+"
+                    Setting("group_by", self.text),
+                    f": no regular expression ({error}); try match:part[0-9]+",
                 ) from None
 
     @property
@@ -63,7 +65,8 @@ class GroupBy:
 def _matching_text(match: re.Match[str] | None, path: PurePath) -> str:
     if match is None:
         raise UsageError(
-            f"group_by=match: nothing in the name {path.name} matches; expected a regular "
-            "expression that finds the part's own number or name in every file name"
+            Setting("group_by", "match"),
+            f": nothing in the name {path.name} matches; expected a regular expression that "
+            "finds the part's own number or name in every file name",
         )
     return match.group(match.lastindex or 0)

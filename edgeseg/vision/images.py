@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, EdgesegError, UsageError
 from edgeseg.base.files import atomic_path
+from edgeseg.base.messages import Setting
 from edgeseg.vision.arrays import open_array
 from edgeseg.vision.opencv_log import quiet_opencv
 from edgeseg.vision.picture_size import (
@@ -225,13 +226,16 @@ def check_header(header: PictureHeader, *, name: Path | str, max_pixels: int) ->
         deep = header.counted_pixels > height * width
         what = f" of {header.bits} bits, which count as {header.counted_pixels}," if deep else ""
         raise DatasetError(
-            f"{name}: {height}x{width} pixels{what} by its header, more than "
-            f"max_pixels={max_pixels}; if it is a real picture, allow so many"
+            f"{name}: {height}x{width} pixels{what} by its header, more than ",
+            Setting("max_pixels", max_pixels),
+            "; if it is a real picture, allow so many",
         )
     if header.scanned_pixels > MOST_SCANS * max_pixels:
         raise DatasetError(
-            f"{name}: {height}x{width} pixels in {header.scans} scans, which would take minutes: "
-            f"more than {MOST_SCANS} times max_pixels={max_pixels}; save it again, not progressive"
+            f"{name}: {height}x{width} pixels in {header.scans} scans, which would take "
+            f"minutes: more than {MOST_SCANS} times ",
+            Setting("max_pixels", max_pixels),
+            "; save it again, not progressive",
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 
 Matrix = NDArray[np.float64]  # (2, 3): affine
 Polygon = tuple[tuple[float, float], ...]  # corners x, y in pixels of the camera's picture
@@ -28,7 +29,9 @@ class Roi:
 
     def __post_init__(self) -> None:
         if self.x < 0 or self.y < 0 or self.w < 1 or self.h < 1:
-            raise UsageError(f"roi={self}: expected x,y of 0 or more and w,h of 1 or more")
+            raise UsageError(
+                Setting("roi", self), ": expected x,y of 0 or more and w,h of 1 or more"
+            )
 
     @classmethod
     def parse(cls, text: str) -> "Roi":
@@ -36,7 +39,9 @@ class Roi:
         try:
             x, y, w, h = (int(part) for part in text.split(","))
         except ValueError:
-            raise UsageError(f"roi={text!r}: expected four integers x,y,w,h") from None
+            raise UsageError(
+                Setting("roi", repr(text)), ": expected four integers x,y,w,h"
+            ) from None
         return cls(x=x, y=y, w=w, h=h)
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ from edgeseg.export.graph import GraphOptions, clean, initializers, is_large, sa
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.tolerances import Tolerance
-from edgeseg.modelfile.transaction import settle
+from edgeseg.modelfile.versions import settle
 from edgeseg.runtime.backends.choose import open_session
 from tests.support.export_models import (
     SHORT,

@@ -140,7 +140,7 @@ def test_a_stream_and_a_program_on_the_device_say_the_same(tiles):
         verdict = "good" if reason is None else "invalid"
         assert (told.verdict, told.doubt) == (result.verdict, result.doubt)
         assert (told.verdict, told.doubt and told.doubt.kind) == (verdict, reason)
-        assert scorer.call(result, None).alarm == (reason is not None)
+        assert scorer.apply_decision(result, None).alarm == (reason is not None)
 
 
 def test_tiles_that_only_a_stream_cuts_look_unlike_whole_images():

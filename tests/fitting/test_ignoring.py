@@ -18,7 +18,7 @@ from edgeseg.data.datasets import open_dataset
 from edgeseg.decision.prediction import Prediction
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
-from edgeseg.export.sessions import installed_backends
+from edgeseg.export.sessions import backend_predictors
 from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.ignoring import ignore_in_model
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
@@ -120,7 +120,7 @@ def test_nor_in_what_a_plan_is_built_from(
     for frame, slot in zip(pair(), slots, strict=True):
         inputs.into(frame, slot, view=inputs.view(size_hw), swap=False)
     assert np.array_equal(slots[0], slots[1])
-    backends = installed_backends(path, precision=precision, target="trt", batch=(1, 1, 1))
+    backends = backend_predictors(path, precision=precision, target="trt", batch=(1, 1, 1))
     maps, scores = backends["ONNX Runtime, as written"]()(slots)
     assert scores[0] == scores[1]
     assert maps[0].any()

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.utc import utc_time
 from edgeseg.data.datasets import load_batches, open_dataset
 from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import join_scores, merge_models, update
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact, sorted_prints
 from edgeseg.model.moments import Moments
-from edgeseg.modelfile.history import timestamp
 from tests.support.commands import fail, succeed
 from tests.support.shares import (
     FIT_TINY,
@@ -276,7 +276,7 @@ def test_commands(models, folders, tmp_path):
     history = json.loads(succeed("info", tmp_path / "m", "--json").stdout)["history"]
     newest = max(path.stat().st_mtime for path in folders["new"].iterdir())
     assert history[-1] == {
-        "action": "update", "images": 4, "from": "new", "when": timestamp(newest),
+        "action": "update", "images": 4, "from": "new", "when": utc_time(newest),
     }  # fmt: skip
     assert "update" in succeed("info", tmp_path / "m").stdout
     before = model.read_bytes()

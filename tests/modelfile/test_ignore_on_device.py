@@ -43,7 +43,7 @@ def verdict(metadata: ModelMetadata, grid_hw: np.ndarray) -> str:
     rule = MapRule(size_hw=(32, 48), grid_hw=(4, 6), sigma=0.0, top=3)
     map_hw, score = rule.judge(grid_hw, np.ones((4, 6), np.bool_))
     told = Prediction(map_hw=map_hw, score=score, grid_hw=grid_hw)
-    counted = inputs.counted(told, inputs.view((32, 48)))
+    counted = inputs.mask_ignored(told, inputs.view((32, 48)))
     return verdict_on(counted.score, metadata.threshold, map_hw=counted.map_hw)
 
 

@@ -20,10 +20,10 @@ from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
 from edgeseg.runtime.events import records
-from edgeseg.runtime.recipes.approval import write_expected
+from edgeseg.runtime.recipes.approval import write_approval
 from edgeseg.runtime.recipes.changeover import RecipeEvent
 from edgeseg.runtime.recipes.golden_check import approve, check_golden
-from edgeseg.runtime.recipes.open_judge import opened_judge
+from edgeseg.runtime.recipes.open_judge import open_judge
 from edgeseg.runtime.run.line import AnsweredTrigger
 from edgeseg.runtime.scoring import report
 from edgeseg.runtime.sinks import event_log
@@ -174,7 +174,7 @@ def test_event_of_a_result() -> None:
 
 
 def test_event_of_a_mended_log() -> None:
-    assert_documented("Event log_mended", event_log.mended_event(17))
+    assert_documented("Event log_mended", event_log.repair_event(17))
 
 
 def test_event_of_drift() -> None:
@@ -200,9 +200,9 @@ def test_events_of_recipes() -> None:
 def test_golden_check(tmp_path: Path) -> None:
     recipe = new_recipe(tmp_path / "bottle")
     write_image(recipe.golden / "master" / "0.png", part(150))
-    with opened_judge(recipe, CPU, note=ignore) as judge:
+    with open_judge(recipe, CPU, note=ignore) as judge:
         expected = approve(judge)
-        write_expected(recipe, expected)
+        write_approval(recipe, expected)
         record = check_golden(judge, live=[part(150)])
     assert_documented("Keys of expected.json", json.loads(json.dumps(asdict(expected))))
     assert_documented("Keys of a golden check", json.loads(json.dumps(record.facts())))

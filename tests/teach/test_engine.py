@@ -10,6 +10,7 @@ import pytest
 
 import edgeseg.runtime
 from edgeseg.base.errors import EdgesegError
+from edgeseg.base.failure import FAILURE_FILE
 from edgeseg.fitting.graph import find_graph
 from edgeseg.fitting.graph.backbone_graph import read_facts
 from edgeseg.fitting.graph.find_graph import cache_path
@@ -78,10 +79,11 @@ def test_one_is_made_where_torch_is(
     asked: list[list[str]] = []
 
     class Done:
-        returncode, stderr = 1, "noise\nError: no weights for resnet18\n"
+        returncode = 1
 
-    def run(command: list[str], **_: object) -> Done:
+    def run(command: list[str], *, env: dict[str, str], **_: object) -> Done:
         asked.append(command)
+        Path(env[FAILURE_FILE]).write_text('{"failed": "no weights for resnet18"}')
         assert '"geometry"' not in Path(command[-1]).read_text()
         return Done()
 

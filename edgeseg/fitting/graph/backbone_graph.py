@@ -21,8 +21,8 @@ from edgeseg.model.backbones import embedded_features
 from edgeseg.model.predictor import Embedder
 from edgeseg.runtime.backends.embedding_session import open_embeddings
 from edgeseg.runtime.backends.onnx_message import read_constants
-from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
-from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
+from edgeseg.runtime.backends.onnx_properties import graph_sha256, property_text
+from edgeseg.runtime.backends.session_options import DEFAULTS
 
 _AGAIN = "make it again with `edgeseg export-backbone`"
 
@@ -30,8 +30,8 @@ _AGAIN = "make it again with `edgeseg export-backbone`"
 class BackboneGraph:
     """A file of `edgeseg export-backbone` whose hash was checked."""
 
-    def __init__(self, path: Path, *, session: SessionOptions = DEFAULTS) -> None:
-        self.path, self._options = path, session
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.facts = read_facts(path)
         self.config = self.facts.settings
 
@@ -51,7 +51,7 @@ class BackboneGraph:
     @cached_property
     def embed(self) -> Embedder:
         """The function from inputs (N, H, W, 3) to embeddings (N, k, P), by a runtime session."""
-        run = open_embeddings(self.path, self.facts.embedding, self._options)
+        run = open_embeddings(self.path, self.facts.embedding, DEFAULTS)
 
         def embed(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
             rows = np.concatenate([run(frame[None]) for frame in frames])  # (N, P, k)
@@ -65,8 +65,10 @@ class BackboneGraph:
         changed = difference(self.config, config)
         if changed is not None:
             raise UsageError(
-                f"{self.path}: made for other settings ({changed}); fit with those of the graph, "
-                "or make another one with `edgeseg export-backbone`"
+                f"{self.path}: made for other settings (",
+                changed,
+                "); fit with those of the graph, or make another one with "
+                "`edgeseg export-backbone`",
             )
         return FeatureSpace(
             config=check_settings(config),
@@ -85,8 +87,10 @@ class BackboneGraph:
             changed = "its W is another one"
         if changed is not None:
             raise UsageError(
-                f"{self.path}: not the graph of this model ({changed}); give the one that it was "
-                "fitted through, or one of the same settings, weights and seed"
+                f"{self.path}: not the graph of this model (",
+                changed,
+                "); give the one that it was fitted through, or one of the same settings, weights "
+                "and seed",
             )
 
 
@@ -94,7 +98,7 @@ def read_facts(path: Path) -> GraphFacts:
     """Read the facts of a graph, and check its hash."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file; make one with `edgeseg export-backbone {path}`")
-    text = embedded_text(path, key=KEY)
+    text = property_text(path, key=KEY)
     if text is None:
         raise UsageError(
             f"{path}: not the graph of a backbone; expected a file of `edgeseg export-backbone`"

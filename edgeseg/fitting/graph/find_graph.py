@@ -6,22 +6,25 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.failure import FAILURE_FILE, read_failure
 from edgeseg.base.files import temporary_folder
+from edgeseg.base.messages import Message, Setting
 from edgeseg.base.plain import Malformed
-from edgeseg.base.progress import Note, ignore
+from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
 from edgeseg.fitting.feature_space import with_context
 from edgeseg.fitting.graph.backbone_graph import BackboneGraph
 from edgeseg.fitting.graph.graph_facts import KEY, SHAPING, GraphFacts, difference
 from edgeseg.model.artefact import Artefact
-from edgeseg.runtime.backends.onnx_properties import embedded_text
+from edgeseg.runtime.backends.onnx_properties import property_text
 
 FOLDER = "edgeseg_backbones"  # that packages of graphs install into: see release/backbones.py
+Tell = Callable[[Message], None]
 PACKAGED = ("efficientnet_lite0", "efficientnet_lite1")  # with the usual settings
 
 
@@ -48,34 +51,36 @@ def graph_of(artefact: Artefact) -> Path | None:
     return None
 
 
-def graph_of_model(artefact: Artefact, graph: Path | None, *, note: Note = ignore) -> BackboneGraph:
-    """Open the named graph, one found or one made now, if it is one of this model."""
-    path = graph or graph_of(artefact) or find_or_make(artefact.config, note=note)
+def graph_of_model(artefact: Artefact, graph: Path | None, *, tell: Tell = ignore) -> BackboneGraph:
+    """Open the graph that is named, one at hand or one made now, if it is one of this model."""
+    path = graph or graph_of(artefact) or find_or_make(artefact.config, tell=tell)
     opened = BackboneGraph(path)
     opened.check_of(artefact)
     return opened
 
 
-def find_or_make(config: FitConfig, *, note: Note = ignore) -> Path:
-    """Return a graph of these settings: one found or, if torch is installed, one made now."""
+def find_or_make(config: FitConfig, *, tell: Tell = ignore) -> Path:
+    """Return a graph of these settings: there already or, if torch is installed, made now."""
     found = graph_for(config)
     if found is not None:
         return found
     if importlib.util.find_spec("torch") is None:
         raise missing(config)
     path = cache_path(config)
-    note(f"making the graph of {config.backbone} for these settings, once")
+    tell(Message("fit_graph", name=config.backbone))
     with temporary_folder(path.parent, name=path.stem) as folder:
         settings = folder / "settings.json"
         settings.write_text(json.dumps(_plain(config).to_dict()), encoding="utf-8")
         command = [sys.executable, "-m", "edgeseg", "export-backbone", str(path)]
+        failure = folder / "failure.json"
         done = subprocess.run(
-            [*command, "--settings", str(settings)], capture_output=True, text=True
+            [*command, "--settings", str(settings)],
+            capture_output=True,
+            env={**os.environ, FAILURE_FILE: str(failure)},
         )
+        why = read_failure(failure)
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
-        failed = f"making the graph of {config.backbone} has failed"
-        raise EdgesegError(said[-1].removeprefix("Error: ") if said else failed)
+        raise EdgesegError(why or Message("fit_graph_failed", name=config.backbone))
     return path
 
 
@@ -89,8 +94,10 @@ def missing(config: FitConfig) -> EdgesegError:
     name = config.backbone
     usual = f"run `pip install {package_of(name)}` for the usual ones, or " * (name in PACKAGED)
     return EdgesegError(
-        f"no graph of {name} with these settings is here; {usual}make one on a workstation with "
-        "`edgeseg export-backbone` and name it: graph=FILE; or fit by torch, of edgeseg[fit]"
+        f"no graph of {name} with these settings is here; {usual}make one on a workstation "
+        "with `edgeseg export-backbone` and name it: ",
+        Setting("graph", "FILE"),
+        "; or fit by torch, of edgeseg[fit]",
     )
 
 
@@ -110,7 +117,7 @@ def _known_graphs() -> Iterator[tuple[Path, GraphFacts]]:
     for folder in _folders():
         for path in sorted(folder.glob("*.onnx")):
             try:
-                text = embedded_text(path, key=KEY)
+                text = property_text(path, key=KEY)
                 if text is not None:
                     yield path, GraphFacts.from_json(text)
             except (Malformed, RuntimeFailure, OSError):

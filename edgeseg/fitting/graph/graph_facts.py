@@ -7,6 +7,7 @@ of, and it cannot be run: its metadata stand under another key than those of a m
 from dataclasses import asdict, dataclass
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.base.plain import JsonObject, Malformed, parse_json, record
 from edgeseg.config import FitConfig
 from edgeseg.model.weights_origin import WeightsOrigin
@@ -76,5 +77,5 @@ def difference(graph: FitConfig, wanted: FitConfig) -> str | None:
     for name in SHAPING:
         ours, theirs = getattr(graph, name), getattr(wanted, name)
         if ours != theirs:
-            return f"{name}={theirs}, and the graph has {ours}"
+            return Sentence(Setting(name, theirs), f", and the graph has {ours}")
     return None

@@ -19,7 +19,7 @@ from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.model_metadata import describe_model
 from edgeseg.modelfile.metadata import KEY, ModelMetadata
 from edgeseg.modelfile.precisions import EXACT
-from edgeseg.modelfile.transaction import replacing
+from edgeseg.modelfile.versions import replacing
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.kept_choice import earlier_choice
 from edgeseg.runtime.backends.model_file import stage_sidecar
@@ -72,7 +72,7 @@ def write_model(
         stage_sidecar(change, out.name, metadata)  # without it the graph does not run
         _verify(staged, graph, head, out)
         if earlier is not None:
-            metadata = earlier.carried_to(metadata, note=note)
+            metadata = earlier.carry_to(metadata, note=note)
             stage_sidecar(change, out.name, metadata)
     return metadata
 
@@ -88,7 +88,7 @@ def write_model_of_file(
     """Write the graph that runs a model's file; return the backbone's graph and the metadata."""
     # Moments are for going on fitting: of a large grid they are a gigabyte that nobody needs here.
     model = replace(load_artefact(artefact), moments=None)
-    backbone = graph_of_model(model, graph, note=note)
+    backbone = graph_of_model(model, graph, tell=lambda message: note(str(message)))
     metadata = write_model(
         model,
         backbone,

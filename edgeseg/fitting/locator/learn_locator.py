@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.data.samples import Sample, read_picture
 from edgeseg.decision.operating_point import conformal_threshold
+from edgeseg.decision.score_statistics import middle_and_spread
 from edgeseg.fitting.locator.background import background, share_of
 from edgeseg.fitting.locator.check_locator import (
     COMPARED,
@@ -100,9 +102,12 @@ def _check_following(
     compared = [read(sample) for sample in pick_evenly(samples, COMPARED)]
     if not follows(worse, compared[0].shape[:2]):
         raise UsageError(
-            f"locate={geometry.locate}: does not follow the part: of {len(errors)} good images "
-            f"moved on purpose {lost + 1} were found {worse:.1f} pixels or more off; try a mark "
-            "that all parts have, locate=anchor:x,y,w,h, or leave locate out"
+            Setting("locate", geometry.locate),
+            f": does not follow the part: of {len(errors)} good images moved on purpose "
+            f"{lost + 1} were found {worse:.1f} pixels or more off; try a mark that all parts "
+            "have, ",
+            Setting("locate", "anchor:x,y,w,h"),
+            ", or leave locate out",
         )
     note(
         f"good images moved on purpose are found again to {worse:.1f} pixels, {lost} of "
@@ -135,13 +140,16 @@ def _with_blob(
     areas = np.log([piece.area for piece in found] or [1.0])
     strays = int(np.count_nonzero(np.abs(areas - np.median(areas)) > _STRAY))
     missing = len(outlines) - len(found)
-    spread = _spread(areas)
+    spread = float(middle_and_spread(areas)[1])
     unsteady = spread > _UNSTEADY or strays > _few(len(outlines))
     if missing > _ODD * len(outlines) or unsteady:
         raise UsageError(
-            f"locate=blob: the part does not stand out from what it lies on (no piece in {missing} "
-            f"of {len(outlines)} good images, a much larger or smaller one in {strays}, areas vary "
-            f"by {spread:.0%}); try locate=anchor:x,y,w,h, a mark that all parts have"
+            Setting("locate", "blob"),
+            f": the part does not stand out from what it lies on (no piece in {missing} of "
+            f"{len(outlines)} good images, a much larger or smaller one in {strays}, areas "
+            f"vary by {spread:.0%}); try ",
+            Setting("locate", "anchor:x,y,w,h"),
+            ", a mark that all parts have",
         )
     lengths = np.log([piece.length for piece in found])
     first = home or found[0]
@@ -152,7 +160,7 @@ def _with_blob(
         area=float(np.exp(np.median(areas))),
         length=float(np.exp(np.median(lengths))),
         area_spread=max(spread, _LEAST_SPREAD),
-        length_spread=max(_spread(lengths), _LEAST_SPREAD),
+        length_spread=max(float(middle_and_spread(lengths)[1]), _LEAST_SPREAD),
         limit=1.0,
         free=not any(piece.at_border for piece in found),
     )
@@ -185,8 +193,9 @@ def _piece_of(reference: Sample, read: Read) -> Piece:
     outline = silhouette_of(read(reference))
     if outline is None:
         raise UsageError(
-            f"locate=blob: no part stands out in {reference.image.name}, on which places are "
-            "named; name them on another picture"
+            Setting("locate", "blob"),
+            f": no part stands out in {reference.image.name}, on which places are named; name "
+            "them on another picture",
         )
     return outline.piece
 
@@ -203,7 +212,7 @@ def _turns(pieces: Sequence[Piece]) -> Turns:
         return "none"
     skews = np.array([piece.skew for piece in pieces])
     # A part that is turned round is not like the others at all: three spreads make that rare.
-    return "full" if np.median(skews) > max(_ENDS, 3 * _spread(skews)) else "axis"
+    return "full" if np.median(skews) > max(_ENDS, 3 * middle_and_spread(skews)[1]) else "axis"
 
 
 def _with_anchor(
@@ -220,13 +229,15 @@ def _with_anchor(
     longest = max(first.shape[:2])
     if not box.fits(first.shape[:2]):
         raise UsageError(
-            f"locate=anchor:{box}: does not lie within pictures of "
-            f"{first.shape[1]}x{first.shape[0]}; expected x+w and y+h within them"
+            Setting("locate", f"anchor:{box}"),
+            f": does not lie within pictures of {first.shape[1]}x{first.shape[0]}; expected "
+            "x+w and y+h within them",
         )
     if min(box.w, box.h) < _SMALLEST * longest:
         raise UsageError(
-            f"locate=anchor:{box}: too small to be searched for in time; expected "
-            f"{math.ceil(_SMALLEST * longest)} pixels or more each way"
+            Setting("locate", f"anchor:{box}"),
+            ": too small to be searched for in time; expected "
+            f"{math.ceil(_SMALLEST * longest)} pixels or more each way",
         )
     anchor = Anchor(
         box=box,
@@ -240,8 +251,9 @@ def _with_anchor(
     limit = conformal_threshold(oddness or [0.5], false_alarm_rate=rate).value
     if limit > _UNLIKE:
         raise UsageError(
-            f"locate=anchor:{box}: some good images have nothing like it (correlation "
-            f"{1 - limit:.2f}); expected a mark that every part has, or more angles"
+            Setting("locate", f"anchor:{box}"),
+            f": some good images have nothing like it (correlation {1 - limit:.2f}); expected "
+            "a mark that every part has, or more angles",
         )
     note(
         f"parts are found by a rectangle of the first image: in {len(oddness)} others its "
@@ -288,8 +300,3 @@ def _cell(geometry: Geometry, grid_hw: tuple[int, int]) -> float:
 
 def _longest(geometry: Geometry) -> int:
     return max(geometry.camera_hw or (1, 1))
-
-
-def _spread(values: NDArray[np.float64]) -> float:
-    """Estimate a standard deviation by the median: one odd image must not widen it."""
-    return float(1.4826 * np.median(np.abs(values - np.median(values))))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
@@ -72,7 +73,8 @@ def write_shard(
     """Go through a part of the images and write a shard; return the number of images."""
     if config.geometry.locate:
         raise UsageError(
-            f"locate={config.geometry.locate}: shards do not keep where parts lie; fit in one go"
+            Setting("locate", config.geometry.locate),
+            ": shards do not keep where parts lie; fit in one go",
         )
     config = settle_geometry(config, dataset, max_pixels=options.max_pixels)
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)

@@ -23,6 +23,7 @@ import torch.distributed.nn
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.fitting.process_group import ALONE, CHUNK_BYTES, ProcessGroup
 from edgeseg.model.parallel import THREADS_VARIABLE
 
@@ -164,16 +165,19 @@ def _join(rank: int, size: int) -> Processes:
 
 def _explain(group: Processes, error: Exception) -> Exception:
     """Return the error that this process should end with: one process tells for all of them."""
+    again = Setting("resume", True)
     if isinstance(error, _Lost):
         if group._failure() is not None:
             return OtherFailed("another process has failed")
-        reason = f"{group.find_lost()}: killed, or out of memory; start again with resume=True"
+        reason = Sentence(
+            f"{group.find_lost()}: killed, or out of memory; start again with ", again
+        )
     elif isinstance(error, OSError) and error.strerror:
-        reason = f"rank {group.rank}: {error.filename or 'a file'}: {error.strerror}"
+        reason = Sentence(f"rank {group.rank}: {error.filename or 'a file'}: {error.strerror}")
     elif isinstance(error, MemoryError):
-        reason = f"rank {group.rank}: out of memory; try fewer processes, with resume=True"
+        reason = Sentence(f"rank {group.rank}: out of memory; try fewer processes, with ", again)
     else:
-        reason = f"rank {group.rank}: {error}"
+        reason = Sentence(f"rank {group.rank}: ", error)
     if not group.first_to_say(reason):
         return OtherFailed("another process has failed")
     if not isinstance(error, EdgesegError | OSError | MemoryError | _Lost):

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.config import FitConfig
 from edgeseg.model.factors import inverse_lower, ridge_number, with_diagonal
 from edgeseg.model.moments import Floats, Moments
@@ -168,8 +169,8 @@ class LeaveOneOut:
             return inverse_lower(np.linalg.cholesky(matrices))
         except np.linalg.LinAlgError:
             raise UsageError(
-                f"ridge={self._ridge:g}: too small to compare images with each other; try a "
-                "larger one"
+                Setting("ridge", f"{self._ridge:g}"),
+                ": too small to compare images with each other; try a larger one",
             ) from None
 
 

@@ -17,8 +17,7 @@ MOST_PICTURES = 24
 
 def name_of(sample: Sample, dataset: Dataset) -> str:
     """Return the path of an image below its dataset, and the frame where it is a video."""
-    path = sample.image.relative_to(dataset.root).as_posix()
-    return path if sample.image_index is None else f"{path}#{sample.image_index}"
+    return sample.name.removeprefix(f"{dataset.root.as_posix()}/")
 
 
 def describe(suspect: Suspect) -> str:

@@ -8,10 +8,11 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from edgeseg.decision.score_statistics import middle_and_spread
 
 EXPECTED_BY_CHANCE = 0.1  # good images that a fit lists: one fit in ten lists one
 _LEAST_SPREAD = 0.01  # scores one per cent apart are equal, even if all others are more so
@@ -28,7 +29,7 @@ class Yardstick:
     @classmethod
     def of(cls, scores: NDArray[np.float64]) -> "Yardstick":
         """Measure the scores of images that are mostly good."""
-        middle, spread = _middle_and_spread(_logs(scores))
+        middle, spread = middle_and_spread(_logs(scores))
         return cls(middle=float(middle), spread=max(float(spread), _LEAST_SPREAD))
 
     def spreads(self, scores: NDArray[np.float64] | float) -> NDArray[np.float64]:
@@ -45,14 +46,6 @@ def _logs(scores: NDArray[np.float64] | float) -> NDArray[np.float64]:
     return np.asarray(np.log(np.maximum(scores, 1e-30)))
 
 
-def _middle_and_spread(logs: NDArray[np.float64]) -> tuple[Any, Any]:
-    """Return median and median absolute deviation along the last axis."""
-    middle = np.median(logs, axis=-1, keepdims=True)
-    # 1.4826 makes the deviation of a normal distribution its standard deviation.
-    spread = 1.4826 * np.median(np.abs(logs - middle), axis=-1)
-    return middle[..., 0], spread
-
-
 @cache
 def cut_for(images: int) -> float:
     """Return the spreads above the middle that EXPECTED_BY_CHANCE of so many normal scores exceed.
@@ -66,5 +59,5 @@ def cut_for(images: int) -> float:
         q2 = NormalDist().inv_cdf(1 - chance) ** 2
         return math.sqrt(q2 * (1 + math.pi / 2 / images) / (1 - 1.36 * q2 / images))
     logs = np.random.default_rng(0).standard_normal((5000, images))
-    middle, spread = _middle_and_spread(logs)
+    middle, spread = middle_and_spread(logs)
     return float(np.quantile((logs - middle[:, None]) / spread[:, None], 1 - chance))

@@ -12,7 +12,7 @@ import pytest
 from edgeseg.base import leftovers
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.modelfile.file_reading import DISK
-from edgeseg.modelfile.transaction import (
+from edgeseg.modelfile.versions import (
     NEXT,
     Intent,
     keep_newest,

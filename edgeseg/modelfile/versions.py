@@ -24,7 +24,14 @@ from typing import Any
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import lock_folder, sync, temporary_folder, write_json
 from edgeseg.base.leftovers import remove, sweep, temporary_name
-from edgeseg.base.plain import LONGEST_JSON, JsonObject, Malformed, parse_object, read_bounded
+from edgeseg.base.messages import Words
+from edgeseg.base.plain import (
+    LONGEST_JSON,
+    JsonObject,
+    Malformed,
+    parse_object,
+    read_bounded,
+)
 
 NEXT = ".next"
 _LIST = "change.json"  # in it: names, and under which name what is replaced stays
@@ -127,7 +134,7 @@ class Intent:
     A note that is there but not locked belongs to a process that was killed.
     """
 
-    def __init__(self, path: Path, *, busy: str) -> None:
+    def __init__(self, path: Path, *, busy: Words) -> None:
         self._path, self._busy = path, busy
 
     @contextmanager
