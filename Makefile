@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTS ?= tests
 LOCK := --quiet --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-header
 
-.PHONY: setup test lint demo docs bench dist lock clean
+.PHONY: setup test lint demo docs screenshots bench dist lock clean
 
 setup: $(VENV)/.installed
 
@@ -30,9 +30,14 @@ lint: setup
 demo: setup
 	$(BIN)/edgeseg demo
 
-# The reference of commands, from the commands themselves; a test fails when it is old.
+# The reference of commands and the tables, from commands and reports; a test fails when one is old.
 docs: setup
 	$(BIN)/python docs/cli_reference.py docs/cli.md
+	$(BIN)/python -m edgeseg.bench.results.tables
+
+# Pictures of the pages, from the running pages; needs chromium.
+screenshots: setup
+	$(BIN)/python -m docs.screenshots docs/pictures
 
 bench: setup
 	$(BIN)/edgeseg bench small --out bench-out

@@ -12,7 +12,7 @@ and on the device, without torch: `edgeseg.runtime.open("part.onnx").predict(fra
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["EdgesegError", "FitConfig", "FitOptions", "JudgedPrediction", "Model", "fit", "load"]
 

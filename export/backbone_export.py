@@ -1,4 +1,4 @@
-"""A backbone and W as one graph that a device fits through, with a blank model behind it.
+"""Export a backbone and W as one graph for fits on a device, with a blank model behind it.
 
 settings, weights, W --reference forward with a blank head--> trace --> graph with one output more
 """
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from onnx import ModelProto, helper, numpy_helper
 
+from edgeseg import __version__
 from edgeseg.base.errors import ExportError
 from edgeseg.base.extras import versions
 from edgeseg.base.files import atomic_path
@@ -20,7 +21,7 @@ from edgeseg.export.graph import (
     FACTOR,
     GraphOptions,
     build_graph,
-    checked,
+    check_graph,
     initializers,
     is_large,
 )
@@ -31,13 +32,13 @@ from edgeseg.model.factors import Factors, kept_directions
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
-_MAKERS = ("edgeseg", "torch", "onnx")
+_MAKERS = ("torch", "onnx")
 _HALF = 0.5  # no 1 and no 0, which the exporter would fold away
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackboneExport:
-    """What was written."""
+    """The file that was written, and the facts inside it."""
 
     path: Path
     facts: GraphFacts
@@ -50,7 +51,9 @@ def export_backbone(
     space = FeatureSpace.load(config, weights=weights, note=note)
     if space.config.geometry.regions:
         raise ExportError("ignore: regions come with the fit on the device; leave them out here")
-    graph = _blank(build_graph(_masked(space), GraphOptions(), size_hw=space.config.size_hw))
+    graph = _blank(
+        build_graph(_maskable_model(space), GraphOptions(), size_hw=space.config.size_hw)
+    )
     if is_large(graph):
         raise ExportError(
             "the graph holds over 2 GB, too much for one file; take a larger share or a smaller "
@@ -59,7 +62,7 @@ def export_backbone(
     tensor = embedding_tensor(graph)
     shape = [1, space.windows.cells, space.k]
     graph.graph.output.append(helper.make_tensor_value_info(tensor, 1, shape))
-    graph = checked(graph)
+    graph = check_graph(graph)
     facts = GraphFacts(
         config=space.config.to_dict(),
         weights=space.origin,
@@ -68,7 +71,7 @@ def export_backbone(
         factor=FACTOR,
         kept="kept",
         gain="gain",
-        versions=versions(_MAKERS),
+        versions={"edgeseg": __version__} | versions(_MAKERS),
     )
     digest = graph_sha256(io.BytesIO(graph.SerializeToString(deterministic=True)))
     facts = replace(facts, graph_sha256=digest)
@@ -78,8 +81,8 @@ def export_backbone(
     return BackboneExport(path=out, facts=facts)
 
 
-def _masked(space: FeatureSpace) -> ReferenceModel:
-    """The forward with a head of the right shapes, and with cells that may be ignored."""
+def _maskable_model(space: FeatureSpace) -> ReferenceModel:
+    """Make the reference model with a head of the right shapes and a mask of ignored cells."""
     windows, k = space.windows, space.k
     rank = kept_directions(space.config.rank, k)
     model = ReferenceModel(
@@ -97,7 +100,7 @@ def _masked(space: FeatureSpace) -> ReferenceModel:
 
 
 def _blank(graph: ModelProto) -> ModelProto:
-    """Zeros where a fit will write, so that nothing is taken for a model."""
+    """Write zeros where a fit will write, so that nobody takes the graph for a model."""
     constants = initializers(graph)
     for name in (str(centring(graph).input[1]), FACTOR, "kept", "gain"):
         if name not in constants:

@@ -146,8 +146,6 @@ def test_tiles_that_do_not_fit(settings, sentence):
         FitConfig(**settings)
 
 
-def test_the_ridge_of_the_first_files_stays_absolute():
-    first = {name: value for name, value in FitConfig().to_dict().items() if name != "ridge_unit"}
-    assert FitConfig.from_dict(first | {"ridge": 0.01}).ridge_unit == "absolute"
+def test_the_ridge_of_the_paper_is_absolute():
     assert FitConfig.from_dict(FitConfig().to_dict()) == FitConfig()
     assert FitConfig.preset("paper").ridge_unit == "absolute"

@@ -18,7 +18,7 @@ from torch import Tensor
 from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
-from edgeseg.decision.calibration import GoodImageScores, calibrate
+from edgeseg.decision.operating_point import conformal_threshold
 from edgeseg.decision.prediction import above
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.fitting.feature_space import FeatureSpace
@@ -98,10 +98,7 @@ class Tried:
     scores: tuple[float, ...]  # of the test images
     labels: tuple[int, ...]
     good: tuple[float, ...]  # of the training images, by models without them
-    peaks: tuple[float, ...]
     planted: tuple[float, ...]
-    method: str  # of the calibration
-    unseen: bool
     rate: float  # that was asked for
     reads: int  # numbers of the factors that a frame is compared with
 
@@ -151,10 +148,7 @@ def tried_of(artefact: Artefact, evaluation: Evaluation) -> Tried:
         scores=evaluation.ranks,
         labels=evaluation.labels,
         good=_numbers(calibration.good.of_parts.scores),
-        peaks=_numbers(calibration.good.of_parts.peaks),
         planted=_numbers(None if planted is None else planted.scores),
-        method=calibration.method,
-        unseen=calibration.answered_rate < 1,
         rate=artefact.config.false_alarm_rate,
         reads=artefact.factors.factor.size,
     )
@@ -177,22 +171,9 @@ class AtRate:
 
 def at_rate(tried: Tried, rate: float | None = None) -> AtRate:
     """By the product's rule from the good scores that were kept; None: the rate of the fit."""
-    none = np.zeros(0, np.float32)  # statistics that no threshold looks at
-    good = GoodImageScores(
-        scores=np.array(tried.good, np.float32),
-        peaks=np.array(tried.peaks, np.float32),
-        frame_d2=none,
-        d2_mean=none,
-        d2_std=none,
-    )
-    threshold = calibrate(
-        good,
-        false_alarm_rate=tried.rate if rate is None else rate,
-        how=tried.method,
-        expected_d2=0.0,
-        measured_d2=0.0,
-        unseen=tried.unseen,
-    ).score_threshold
+    wish = tried.rate if rate is None else rate
+    good = np.array(tried.good, np.float32).tolist()
+    threshold = conformal_threshold(good, false_alarm_rate=wish).value
     alarm = above(np.array(tried.scores), threshold)
     defective = np.array(tried.labels, bool)
     planted = above(np.array(tried.planted), threshold)

@@ -49,7 +49,7 @@ class Judgement:
                 f"{metadata.name}: {len(good.scores)} held-out good images and {len(planted)} "
                 "planted defects to judge by, expected some of both; give more good images"
             )
-        wish = metadata.threshold.requested_rate or metadata.threshold.false_alarm_rate
+        wish = metadata.threshold.requested_rate
         point = operating_point(good.scores, good.peaks, rate=wish, planted=planted)
         labels = np.repeat([0, 1], [len(good.scores), len(planted)])
         separation = auroc(np.concatenate([good.scores, planted]), labels)

@@ -100,13 +100,11 @@ def commit() -> str:
 
 
 def command() -> str:
-    """What was typed."""
-    script = Path(sys.argv[0]).resolve()
-    program = ["edgeseg"]
-    if script.is_relative_to(_SOURCE):
-        module = ".".join(script.relative_to(_SOURCE).with_suffix("").parts)
-        program = ["python", "-m", f"edgeseg.bench.{module}"]
-    return shlex.join([*program, *sys.argv[1:]])
+    """What was typed: a command of ours, or a module by `python -m`."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    module = "" if spec is None else spec.name.removesuffix(".__main__")
+    ours = module.startswith(("edgeseg.", "tests."))
+    return shlex.join([*(("python", "-m", module) if ours else ("edgeseg",)), *sys.argv[1:]])
 
 
 def peak_mb() -> float:

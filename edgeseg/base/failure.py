@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from edgeseg.base.plain import Malformed, named_values, read_bounded
+from edgeseg.base.plain import Malformed, parse_object, read_bounded
 
 FAILURE_FILE = "EDGESEG_FAILURE_FILE"
 
@@ -24,6 +24,6 @@ def write_failure(sentence: str) -> None:
 def read_failure(path: Path) -> str | None:
     """Read what the command has written; None: it ended without a word."""
     try:
-        return str(named_values(read_bounded(path))["failed"])
+        return str(parse_object(read_bounded(path))["failed"])
     except (OSError, Malformed, KeyError):
         return None

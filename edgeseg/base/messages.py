@@ -108,8 +108,26 @@ def _plain(value: Any) -> Any:
     return str(value) if no_number else value  # JSON has none for it
 
 
+class Sentence(str):
+    """A text that keeps its parts, for who passes one on: a note, a reason, a piece of an error.
+
+    It is its English words, settings as a Python program has them; `text` writes them otherwise.
+    """
+
+    parts: tuple[object, ...]
+
+    def __new__(cls, *parts: object) -> "Sentence":
+        sentence = super().__new__(cls, "".join(map(write, parts)))
+        sentence.parts = parts
+        return sentence
+
+    def text(self, say: Say = str, *, language: str = ENGLISH) -> str:
+        """The words, with settings written as `say` does it."""
+        return "".join(write(part, say, language=language) for part in self.parts)
+
+
 def write(part: object, say: Say = str, *, language: str = ENGLISH) -> str:
-    """One part of what is said: a text, a setting, a message, or anything that has words."""
+    """Write one part of a message as text: a text, a setting, a message or an error."""
     if isinstance(part, Setting):
         return say(part)
     if isinstance(part, Message):
@@ -122,7 +140,7 @@ def write(part: object, say: Say = str, *, language: str = ENGLISH) -> str:
 
 @cache
 def sentences() -> dict[str, dict[str, str]]:
-    """Every sentence by its key and language."""
+    """Return every sentence by key and language."""
     table: dict[str, dict[str, str]] = json.loads(_SENTENCES.read_text(encoding="utf-8"))
     return table
 

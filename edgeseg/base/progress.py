@@ -1,4 +1,4 @@
-"""Who is told what is going on: notes, and progress of anything longer than two seconds."""
+"""Notes for people, and progress of anything that takes longer than two seconds."""
 
 import sys
 import time
@@ -15,14 +15,14 @@ Note = Callable[[str], None]  # takes a line about what is going on; `print` wil
 
 
 def ignore(_: Words) -> None:
-    """Nobody listens: the default of the library."""
+    """Drop a note: the default of the library."""
 
 
 class Progress(Protocol):
-    """Wraps a loop; the library calls it and does not know how it looks."""
+    """A wrapper of loops that shows how far they are; the library does not know how it looks."""
 
     def __call__(self, items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
-        """Yield the items, telling someone how far it is."""
+        """Yield the items and show progress."""
         ...
 
 
@@ -47,12 +47,12 @@ class Listener(Protocol):
 
 
 def silent(items: Iterable[Item], *, length: int, label: Words) -> Iterator[Item]:
-    """No progress: the default of the library."""
+    """Yield the items and show nothing: the default of the library."""
     yield from items
 
 
 def bar(items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
-    """A bar on a terminal, one line at the start and the end elsewhere."""
+    """Yield the items; show a bar on a terminal, elsewhere a line at the start and at the end."""
     terminal = sys.stderr.isatty()
     started = shown = clock_s()
     announced = False

@@ -139,7 +139,7 @@ def _merged(
         return merge_shards(shards, options)
     if len(models) < 2:
         raise UsageError(f"{models[0]} is a whole model; name another one to join it with")
-    loaded = {path.name: load_artefact(path, note=options.note) for path in models}
+    loaded = {path.name: load_artefact(path) for path in models}
     return merge_models(loaded, apart=apart, options=replace(options, graph=graph))
 
 
@@ -193,7 +193,7 @@ def update(
 
     started = time.perf_counter()
     options = replace(images.fit_options(), graph=backbone_graph)
-    changed = run_update(load_artefact(model, note=options.note), changes, options)
+    changed = run_update(load_artefact(model), changes, options)
     save_artefact(changed, out)
     note_stale(out, note)
     about = "about " if changed.moments is not None and changed.moments.decayed else ""

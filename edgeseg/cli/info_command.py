@@ -8,9 +8,9 @@ import click
 
 from edgeseg.base.files import size_text
 from edgeseg.base.options import PATH, json_option, trust_option
-from edgeseg.modelfile.header import read_artefact_file
-from edgeseg.modelfile.metadata import MODEL_SUFFIXES, UNKNOWN_LICENCE
-from edgeseg.modelfile.seal import hash_state
+from edgeseg.modelfile.header import calibration_facts, read_artefact_file
+from edgeseg.modelfile.metadata import MODEL_SUFFIXES
+from edgeseg.modelfile.seal import HASH_STATE
 from edgeseg.modelfile.signature import admit, signature_facts
 
 _LISTED = 12  # values of a list that are shown one by one
@@ -43,10 +43,13 @@ def info(model: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
 
 def artefact_facts(model: Path) -> dict[str, Any]:
     """What is shown of a fitted model."""
-    file = read_artefact_file(model)
-    weights = {"licence": UNKNOWN_LICENCE} | file.header["weights"]
-    size, state = model.stat().st_size, hash_state(file.sealed)
-    return file.header | {"weights": weights, "size_bytes": size, "hash": state}
+    header = read_artefact_file(model).header
+    words = {"method": calibration_facts(header).method}
+    return header | {
+        "calibration": header["calibration"] | words,
+        "size_bytes": model.stat().st_size,
+        "hash": HASH_STATE,
+    }
 
 
 def _print_nested(facts: dict[str, Any], *, indent: int) -> None:

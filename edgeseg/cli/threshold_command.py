@@ -1,13 +1,13 @@
 """`edgeseg threshold`: another false-alarm rate for a model that is there already."""
 
 import json
-import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import (
     FOLDER,
     PATH,
@@ -17,18 +17,19 @@ from edgeseg.base.options import (
     quiet_option,
     trust_option,
 )
+from edgeseg.base.utc import utc_time
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.cli.threshold_evidence import Evidence, read_evidence
 from edgeseg.cli.threshold_report import facts_of, table_lines, text_of, write_page
-from edgeseg.decision.loss import loss_between
+from edgeseg.decision.lost_defects import loss_between
 from edgeseg.decision.operating_point import (
     by_rate,
     by_value,
-    good_words,
     guarantee,
     operating_point,
     with_band,
 )
+from edgeseg.decision.score_origin import good_words
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.header import store_thresholds
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
@@ -84,7 +85,9 @@ def threshold(
     """
 
     if rate is not None and value is not None:
-        raise UsageError(f"rate={rate} and value={value}: expected one of the two")
+        raise UsageError(
+            Setting("rate", rate), " and ", Setting("value", value), ": expected one of the two"
+        )
     admit(model, trust)
     evidence = read_evidence(model)
     if (rate, value, unsure_rate) != (None, None, None):
@@ -131,7 +134,7 @@ def _choose(
     band = before.unsure_rate if unsure_rate is None else unsure_rate
     if unsure_rate == 0:
         chosen = replace(chosen, unsure=None, unsure_rate=None)
-    elif band is not None and (unsure_rate is not None or band > (chosen.requested_rate or 0)):
+    elif band is not None and (unsure_rate is not None or band > chosen.requested_rate):
         chosen = with_band(chosen, stored.scores, rate=band)
     elif band is not None:
         note(f"the band of {before.unsure_rate:g} is not above this rate and is dropped")
@@ -145,10 +148,10 @@ def _choose(
 def _store(
     model: Path, before: Thresholds, chosen: Thresholds, *, rate: float | None, images: int
 ) -> None:
-    rule = chosen.method.rpartition("; ")[2]
+    rule = chosen.rule
     if chosen.unsure_rate is not None:
         rule += f", unsure from {chosen.unsure:.4f} (rate {chosen.unsure_rate:g})"
-    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    when = utc_time()
     store = store_choice if model.suffix in MODEL_SUFFIXES else store_thresholds
     written = store(model, chosen, rule=rule, rate=rate, images=images, when=when)
     note_stale(model, note)
@@ -158,8 +161,8 @@ def _store(
 def _show(model: Path, evidence: Evidence, *, as_json: bool, out: Path | None, quiet: bool) -> None:
     chosen = evidence.chosen
     if as_json:
-        facts = facts_of(evidence) | {"guarantee": guarantee(chosen)}
-        about = {"model": str(model), "name": evidence.name, "stored": asdict(chosen)}
+        facts = facts_of(evidence) | {"guarantee": str(guarantee(chosen))}
+        about = {"model": str(model), "name": evidence.name, "stored": chosen.to_dict()}
         click.echo(json.dumps(about | facts, indent=2))
     else:
         words = good_words(evidence.pictures, len(evidence.scores))

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.files import write_text
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.cli.threshold_evidence import Evidence
-from edgeseg.decision.operating_point import OperatingPoint, guarantee, percent, unlucky_words
+from edgeseg.decision.operating_point import OperatingPoint, guarantee, unlucky_words
 from edgeseg.decision.prediction import above
+from edgeseg.decision.score_origin import percent
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.vision.images import write_image
 
@@ -57,7 +58,7 @@ def table_of(evidence: Evidence) -> list[list[str]]:
 
 def table_lines(evidence: Evidence) -> list[str]:
     """What every rate promises and costs."""
-    return [*aligned(table_of(evidence)), *_meanings(evidence)]
+    return [*align_columns(table_of(evidence)), *_meanings(evidence)]
 
 
 def _meanings(evidence: Evidence) -> list[str]:
@@ -90,7 +91,7 @@ def deciding_lines(evidence: Evidence) -> list[str]:
     if not evidence.deciding:
         return []
     title = "good images with the highest scores decide it:"
-    return [title, *aligned(_deciding_table(evidence), last_left=True)]
+    return [title, *align_columns(_deciding_table(evidence), last_left=True)]
 
 
 def _deciding_table(evidence: Evidence) -> list[tuple[str, ...]]:
@@ -212,8 +213,7 @@ def stored_lines(chosen: Thresholds, *, count: int = 0) -> list[str]:
         f"it answers for {percent(chosen.false_alarm_rate)} false alarms: {guarantee(chosen)}",
     ]
     if count and chosen.false_alarm_rate < 1:
-        rate = chosen.requested_rate or chosen.false_alarm_rate
-        lines.append(unlucky_words(count, rate=rate))
+        lines.append(unlucky_words(count, rate=chosen.requested_rate))
     if chosen.unsure is not None:
         lines.append(f"unsure: scores above {chosen.unsure:.4f}, rate {chosen.unsure_rate:g}")
     return lines

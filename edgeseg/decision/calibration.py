@@ -1,7 +1,7 @@
-"""From the scores of good images that a model has not seen to a threshold with a stated rate."""
+"""A threshold with a stated rate, from scores of good images that the model has not seen."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,22 +12,24 @@ from edgeseg.decision.foreign import foreign_limit, no_floors
 from edgeseg.decision.metrics import best_f1_threshold
 from edgeseg.decision.operating_point import conformal_threshold
 from edgeseg.decision.prediction import above
+from edgeseg.decision.score_origin import Choice, ScoreOrigin
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.vision.appearance import GoodAppearance
 from edgeseg.vision.part_groups import Grouping, highest_of_parts
 
 GRID_BYTES = 16 << 20  # of the grids of good images that a file keeps: 8,000 images of 32x32 cells
+NO_LOOKS = GoodAppearance()
 
 
 def no_groups() -> NDArray[np.float32]:
-    """Of images that all show other parts."""
+    """Return the groups of images that all show different parts."""
     return np.empty(0, np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoodImageScores:
-    """What a model said of good images that were not used for their own verdict."""
+    """Scores of good images by models that were fitted without them."""
 
     scores: NDArray[np.float32]  # (n,)
     peaks: NDArray[np.float32]  # (n,): highest value of each map
@@ -37,7 +39,7 @@ class GoodImageScores:
     # (n, h, w) float16: each cell's distance, ignored ones too; None: too many, or not known.
     # Regions that are ignored later take their threshold from here.
     grids: NDArray[np.float16] | None = None
-    # (n,): what three quarters of each map exceed; earlier versions kept none
+    # (n,): what three quarters of each map exceed; empty: not known
     floors: NDArray[np.float32] = field(default_factory=no_floors)
     # (n,): which part each shows, in whole numbers; empty: each another one
     groups: NDArray[np.float32] = field(default_factory=no_groups)
@@ -49,12 +51,12 @@ class GoodImageScores:
 
     @property
     def count(self) -> int:
-        """How many images there were."""
+        """The number of images."""
         return int(self.scores.size)
 
     @property
     def parts(self) -> int:
-        """How many different parts they show."""
+        """The number of different parts that they show."""
         return int(np.unique(self.groups).size) if self.groups.size else self.count
 
     @property
@@ -68,7 +70,7 @@ class GoodImageScores:
 
     @property
     def of_parts(self) -> "PartScores":
-        """One score a part, the highest of its images: seen often, it alarms if one image does."""
+        """One score per part, the highest of its images: a part alarms if one image does."""
         return PartScores(
             scores=highest_of_parts(self.scores, self.groups),
             peaks=highest_of_parts(self.peaks, self.groups),
@@ -78,7 +80,7 @@ class GoodImageScores:
 
 @dataclass(frozen=True, kw_only=True)
 class PartScores:
-    """What a threshold may count: parts, not images."""
+    """Scores that a threshold may count: of parts, not of images."""
 
     scores: NDArray[np.float32]
     peaks: NDArray[np.float32]
@@ -87,21 +89,22 @@ class PartScores:
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationFacts:
-    """The thresholds and how they came about, as a header has them."""
+    """The thresholds and how they came about, as the header stores them."""
 
     score_threshold: float
     pixel_threshold: float
     requested_rate: float
     answered_rate: float
-    method: str
+    origin: ScoreOrigin  # of the good scores
+    images: int  # good images behind them
+    parts: int  # different parts that they show
     expected_d2: float  # of d^2 on the fitted images, from the moments
     measured_d2: float  # the same, from the images themselves
-    unsure_threshold: float | None = None  # chosen later, by `edgeseg threshold`
+    appearance: GoodAppearance  # of all images of the fit
+    choice: Choice | None = None  # what was chosen later, by `edgeseg threshold`
+    unsure_threshold: float | None = None  # the same
     unsure_rate: float | None = None
-    foreign_limit: float | None = None  # of the map's floor; earlier versions had none
-    appearance: GoodAppearance | None = None  # of all images of the fit; the same
-    images: int | None = None  # good images behind them; earlier versions did not say
-    parts: int | None = None  # different parts that they show
+    foreign_limit: float | None = None  # of the map's floor; None: the good images were fitted on
     grouping: Grouping | None = None  # who told near-copies apart; None: there are none
 
     def __post_init__(self) -> None:
@@ -109,39 +112,45 @@ class CalibrationFacts:
 
     @property
     def thresholds(self) -> Thresholds:
-        """As a graph is told them."""
+        """The thresholds for the metadata of a graph."""
         return Thresholds(
             score=self.score_threshold,
             pixel=self.pixel_threshold,
             false_alarm_rate=self.answered_rate,
-            method=self.method,
             requested_rate=self.requested_rate,
+            origin=self.origin,
+            choice=self.choice,
             unsure=self.unsure_threshold,
             unsure_rate=self.unsure_rate,
             foreign=self.foreign_limit,
-            appearance=None if self.appearance is None else self.appearance.limits,
+            appearance=self.appearance.limits,
             images=self.images,
             parts=self.parts,
             grouping=self.grouping,
         )
 
+    @property
+    def method(self) -> str:
+        """How they came about, in words."""
+        return self.thresholds.method
+
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration(CalibrationFacts):
-    """The same with the statistics behind it."""
+    """The facts of a calibration with the statistics behind them."""
 
     good: GoodImageScores
 
     @property
     def statistics(self) -> ScoreStatistics:
-        """As a graph is told of the good images; scores of fitted images are no evidence."""
+        """The good scores for the metadata of a graph; scores of fitted images are left out."""
         of_parts = self.good.of_parts
         images = self.good.count if self.good.count > of_parts.scores.size else None
         statistics = ScoreStatistics.of(of_parts.scores, of_parts.peaks, images=images)
         return statistics if self.answered_rate < 1 else replace(statistics, scores=(), peaks=())
 
     def header(self) -> dict[str, Any]:
-        """The plain values; the arrays are stored as tensors."""
+        """Return the plain values; the arrays are stored as tensors."""
         return {
             "score_threshold": self.score_threshold,
             "pixel_threshold": self.pixel_threshold,
@@ -150,8 +159,9 @@ class Calibration(CalibrationFacts):
             "unsure_threshold": self.unsure_threshold,
             "unsure_rate": self.unsure_rate,
             "foreign_limit": self.foreign_limit,
-            "appearance": None if self.appearance is None else self.appearance.to_dict(),
-            "method": self.method,
+            "appearance": self.appearance.to_dict(),
+            "origin": asdict(self.origin),
+            "choice": None if self.choice is None else asdict(self.choice),
             "expected_d2": self.expected_d2,
             "measured_d2": self.measured_d2,
             "images": self.images,
@@ -164,16 +174,16 @@ def calibrate(
     good: GoodImageScores,
     *,
     false_alarm_rate: float,
-    how: str,
+    origin: ScoreOrigin,
     expected_d2: float,
     measured_d2: float,
     unseen: bool = True,
     anomaly_scores: Sequence[float] = (),
     planted_floors: Sequence[float] | NDArray[np.float32] = (),
-    appearance: GoodAppearance | None = None,
+    appearance: GoodAppearance = NO_LOOKS,
     grouping: Grouping = "pictures",
 ) -> Calibration:
-    """Choose both thresholds from good images, or the image threshold by F1 if told anomalies.
+    """Choose both thresholds from good images, or the image threshold by F1 if anomalies are given.
 
     Each part counts once. Images that were fitted on too (`unseen` is false) are no evidence of
     what others will score.
@@ -184,8 +194,6 @@ def calibrate(
     count = int(parts.scores.size)
     score = conformal_threshold(parts.scores.tolist(), false_alarm_rate=false_alarm_rate)
     peak = conformal_threshold(parts.peaks.tolist(), false_alarm_rate=false_alarm_rate)
-    words = f"{good.count} good images" + f" of {count} different parts" * (count < good.count)
-    method = f"{how}, {words}"
     promises = unseen and (count > 1 or good.count == 1)  # one part says nothing of another
     value, rate = score.value, score.rate if promises else 1.0
     if anomaly_scores:
@@ -194,13 +202,13 @@ def calibrate(
         value = best_f1_threshold(scores, labels)
         # Chosen on these very images, so an estimate: no guarantee is left.
         rate = float(1 + np.count_nonzero(above(parts.scores, value))) / (count + 1)
-        method = f"best F1, {words} and {len(anomaly_scores)} anomalies"
+        origin = ScoreOrigin(kind="best_f1", anomalies=len(anomaly_scores))
     return Calibration(
         score_threshold=float(value),
         pixel_threshold=peak.value,
         requested_rate=false_alarm_rate,
         answered_rate=rate,
-        method=method,
+        origin=origin,
         expected_d2=expected_d2,
         measured_d2=measured_d2,
         good=good,

@@ -1,15 +1,17 @@
 """The thresholds of a model, and what is known of them."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
+from edgeseg.base.plain import JsonObject
+from edgeseg.decision.score_origin import Choice, ScoreOrigin
 from edgeseg.vision.appearance import AppearanceLimits
 from edgeseg.vision.part_groups import Grouping
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """Above which score a frame, and above which value a pixel, is anomalous.
+    """The score above which a frame is anomalous, and the value above which a pixel is.
 
     The score alone decides on a frame; the pixel threshold only says what is marked in it.
     """
@@ -17,20 +19,20 @@ class Thresholds:
     score: float
     pixel: float
     false_alarm_rate: float  # what the good images behind it answer for; 1: nothing is known
-    method: str
-    requested_rate: float | None = None  # files of earlier versions lack it
+    requested_rate: float
+    origin: ScoreOrigin
+    images: int  # good images behind it
+    parts: int  # different parts that they show
+    choice: Choice | None = None  # what was chosen since; None: nothing
     unsure: float | None = None  # scores above it and up to `score` are neither good nor a defect
     unsure_rate: float | None = None
-    # Of the map's floor: an anomalous frame above it is not this part; earlier files lack it.
+    # Of the map's floor: an anomalous frame above it is not this part; None: not known.
     foreign: float | None = None
-    appearance: AppearanceLimits | None = None  # of brightness and sharpness; earlier files lack it
-    # Good images behind it and the different parts that they show; earlier files say neither.
-    images: int | None = None
-    parts: int | None = None
+    appearance: AppearanceLimits | None = None  # of brightness and sharpness; None: too few images
     grouping: Grouping | None = None  # who told near-copies apart; None: there are none
 
     def __post_init__(self) -> None:
-        if self.parts is not None and not 0 <= self.parts <= (self.images or 0):
+        if not 0 <= self.parts <= self.images:
             raise ValueError(f"parts: {self.parts}, expected from 0 to {self.images} images")
         for name in ("score", "pixel"):
             value = getattr(self, name)
@@ -45,8 +47,23 @@ class Thresholds:
         if self.foreign is not None and not 0 <= self.foreign < math.inf:
             raise ValueError(f"foreign: {self.foreign}, expected a finite number from 0")
 
-    def moved(self, score: float) -> "Thresholds":
-        """With another threshold of the score; the others keep their ratio to it."""
+    @property
+    def method(self) -> str:
+        """The words that say how it was obtained."""
+        made = self.origin.words(images=self.images, parts=self.parts)
+        return made if self.choice is None else f"{made}; {self.choice.words}"
+
+    @property
+    def rule(self) -> str:
+        """The words that say what decided it last."""
+        return self.method if self.choice is None else self.choice.words
+
+    def to_dict(self) -> JsonObject:
+        """Plain values for people and their programs: what files keep, and its words."""
+        return asdict(self) | {"method": self.method}
+
+    def with_score(self, score: float) -> "Thresholds":
+        """Return a copy with another score threshold; the others keep their ratio to it."""
         if not self.score:
             return replace(self, score=score, pixel=score, unsure=None)
         factor = score / self.score

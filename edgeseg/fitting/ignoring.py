@@ -1,4 +1,4 @@
-"""Regions that turn out not to matter: ignored in a model that is there, without a new fit."""
+"""Ignore regions in a fitted model, without a new fit."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,13 +6,15 @@ from dataclasses import replace
 import numpy as np
 
 from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.data.datasets import Dataset
 from edgeseg.decision.calibration import GoodImageScores, calibrate
+from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import FitOptions, Shard
-from edgeseg.fitting.part_evidence import kept_evidence
+from edgeseg.fitting.part_evidence import evidence_apart
 from edgeseg.fitting.spaces import space_of
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.gaussian_head import GaussianHead
@@ -24,7 +26,7 @@ from edgeseg.vision.ignored import hidden_of
 _AT_ONCE = 64  # grids
 
 
-def ignoring(
+def ignore_in_model(
     artefact: Artefact,
     regions: Sequence[Polygon],
     *,
@@ -32,10 +34,10 @@ def ignoring(
     good: Dataset | None = None,
     options: FitOptions,
 ) -> Artefact:
-    """The model without these regions beside those of its fit, and with a threshold of the rest.
+    """Return the model without these regions beside those of its fit, and with a new threshold.
 
-    They replace what was named since the fit. The threshold comes from the grids of the held-out
-    good images that the file keeps, or from `good`.
+    They replace the regions that were named since the fit. The threshold comes from the grids of
+    the held-out good images that the file keeps, or from `good`.
     """
     geometry = _geometry(artefact, tuple(regions), camera_hw)
     changed = replace(artefact, config=replace(artefact.config, geometry=geometry))
@@ -45,13 +47,14 @@ def ignoring(
         )
     head, before = changed.head(), artefact.calibration
     if good is not None:
-        scores, how = _from_images(changed, head, good, options), "split-conformal"
+        scores, origin = _from_images(changed, head, good, options), ScoreOrigin(kind="split")
     else:
-        scores, how = _from_grids(head, before.good), _earlier(before.method)
+        # The same scores in fewer cells; anomalies, if there were some, choose no more.
+        scores, origin = _from_grids(head, before.good), replace(before.origin, anomalies=None)
     calibration = calibrate(
         scores,
         false_alarm_rate=before.requested_rate,
-        how=how,
+        origin=origin,
         expected_d2=before.expected_d2,
         measured_d2=before.measured_d2,
         unseen=before.answered_rate < 1 or good is not None,
@@ -81,7 +84,7 @@ def _geometry(
     artefact: Artefact, regions: tuple[Polygon, ...], camera_hw: tuple[int, int] | None
 ) -> Geometry:
     geometry = artefact.config.geometry
-    stored = artefact.data.get("camera_hw")  # files of earlier versions lack it
+    stored = artefact.data.get("camera_hw")  # absent after a fit on arrays
     known = geometry.camera_hw or (None if stored is None else (stored[0], stored[1])) or camera_hw
     if known is None:
         raise UsageError(
@@ -97,18 +100,18 @@ def _geometry(
 
 
 def _from_grids(head: GaussianHead, good: GoodImageScores) -> GoodImageScores:
-    """Held-out scores of the cells that count now, to the precision of 16 bits."""
+    """Return held-out scores of the cells that count now, to the precision of 16 bits."""
     if good.grids is None:
         raise ArtefactError(
-            "the file keeps no distances of its good images (tiles, too many of them, or an "
-            "earlier version), so no threshold can be taken from them; give good images: "
-            "good=FOLDER"
+            "the file keeps no distances of its good images (tiles, or too many of them), so no "
+            "threshold can be taken from them; give good images: ",
+            Setting("good", "FOLDER"),
         )
     scores, peaks, floors, frame_d2 = [], [], [], []
     sums = np.zeros((2, *good.grids.shape[1:]))
     for start in range(0, len(good.grids), _AT_ONCE):
         whole = good.grids[start : start + _AT_ONCE].astype(np.float32)
-        grid = head.counted(whole)
+        grid = head.mask_ignored(whole)
         of_frames = frame_scores(*head.to_image(grid), tiling=None)
         d2 = np.square(grid)
         scores.append(of_frames.score)
@@ -135,13 +138,8 @@ def _from_images(
     space = space_of(changed, options)
     scorer = HeldOutScorer(space=space, batch_size=options.batch_size, steps=options.steps)
     with collect(space, (), good.train, shard=Shard(), options=options) as collected:
-        evidence = kept_evidence(collected.seen, collected.unseen, options.group)
+        evidence = evidence_apart(collected.seen, collected.unseen, options.group)
         return scorer.scores_by_model(head, collected.unseen, evidence)
-
-
-def _earlier(method: str) -> str:
-    """How the held-out scores came about, without the number of images."""
-    return method.partition("; ")[0].rpartition(", ")[0] or method
 
 
 def _tell(artefact: Artefact, note: Note) -> None:

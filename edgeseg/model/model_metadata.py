@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from edgeseg import __version__
 from edgeseg.base.extras import versions
 from edgeseg.model.artefact import Artefact
 from edgeseg.modelfile.metadata import (
@@ -18,7 +19,7 @@ from edgeseg.modelfile.precisions import EXACT
 from edgeseg.vision.geometry import PLAIN
 
 INPUT = "frames"  # of every graph
-_MAKERS = ("edgeseg", "torch", "onnx", "onnxruntime")  # packages that made the graph
+_MAKERS = ("torch", "onnx", "onnxruntime")  # packages that made the graph
 
 
 def describe_model(
@@ -31,9 +32,9 @@ def describe_model(
     outputs: list[str],
     calibrated_in: str | None = None,
 ) -> ModelMetadata:
-    """All that the runtime needs beside the graph."""
+    """Return the metadata that the runtime needs beside the graph."""
     calibration, config, good = artefact.calibration, artefact.config, artefact.calibration.good
-    camera = artefact.data.get("camera_hw")  # files of earlier versions lack it
+    camera = artefact.data.get("camera_hw")  # absent after a fit on arrays
     return ModelMetadata(
         name=str(artefact.data["name"]),
         input=InputFormat(
@@ -58,7 +59,7 @@ def describe_model(
         target=target,
         # Measured with the reference, whatever this file computes in.
         accuracy=tuple(row | {NUMERICS: EXACT} for row in artefact.accuracy),
-        versions=versions(_MAKERS),
+        versions={"edgeseg": __version__} | versions(_MAKERS),
         planted_scores=()
         if artefact.planted is None
         else tuple(np.sort(artefact.planted.scores).tolist()),

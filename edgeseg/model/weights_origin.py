@@ -1,4 +1,4 @@
-"""Where weights came from, and how they are told from others."""
+"""The origin of weights, and the hash that identifies them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -7,23 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.modelfile.metadata import UNKNOWN_LICENCE
-
 Arrays = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsOrigin:
-    """Where the weights in a model came from."""
+    """The origin of the weights in a model."""
 
     source: str
     sha256: str
     random: bool
-    licence: str = UNKNOWN_LICENCE  # as the first files have it
+    licence: str
 
 
 def arrays_sha256(arrays: Arrays) -> str:
-    """A hash of the values themselves, whatever file they came from."""
+    """Hash the values themselves, whatever file they came from."""
     digest = hashlib.sha256()
     for name, values in sorted(arrays.items()):
         digest.update(f"{name} {values.shape} ".encode())

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.decision.threshold_bounds import check_threshold, finds_nothing
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.seal import KEY as SEAL
-from edgeseg.modelfile.seal import check_text, sealed_json
+from edgeseg.modelfile.seal import check_text, seal_json
 from edgeseg.vision.geometry import PLAIN, Geometry, Polygon
 from edgeseg.vision.tiles import Tiling
 
-SCHEMA = 2  # 1: version 0.1.0, whose files had no hash of themselves
-UNSEALED = 1
+SCHEMA = 2
 KEY = "edgeseg"  # the key in an ONNX file's metadata_props
 UNKNOWN_LICENCE = "unknown"
 PLAN_SUFFIXES = (".plan", ".engine")
@@ -53,7 +53,7 @@ class InputFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class Normalisation:
-    """What happens to pixels before the first convolution; inside the graph, for information."""
+    """The normalisation of pixels before the first convolution; in the graph, for information."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -100,15 +100,15 @@ class DriftBaseline:
         std_hw: NDArray[np.float32],
         frame_d2: NDArray[np.float32],
     ) -> "DriftBaseline":
-        """From d^2 of every cell over good images, and its mean over each of their frames."""
+        """Summarise d^2 of every cell over good images, and its mean over each of their frames."""
 
-        def rounded(values_hw: NDArray[np.float32]) -> Grid:
+        def to_grid(values_hw: NDArray[np.float32]) -> Grid:
             # Four digits keep the file small and are far below what a camera repeats.
             return tuple(tuple(float(f"{value:.4g}") for value in row) for row in values_hw)
 
         return cls(
-            d2_mean=rounded(mean_hw),
-            d2_std=rounded(std_hw),
+            d2_mean=to_grid(mean_hw),
+            d2_std=to_grid(std_hw),
             frame_mean=float(frame_d2.mean()),
             frame_std=float(frame_d2.std()),
         )
@@ -126,17 +126,17 @@ class DriftBaseline:
 
 @dataclass(frozen=True, kw_only=True)
 class BackboneFacts:
-    """Which network, and which weights."""
+    """The network and its weights."""
 
     name: str
     weights_sha256: str
     random_weights: bool
-    licence: str = UNKNOWN_LICENCE  # of the weights; the first files do not say
+    licence: str  # of the weights
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanFacts:
-    """Where a TensorRT plan runs, and how it was built."""
+    """The machine that a TensorRT plan runs on, and how the plan was built."""
 
     builder: str
     builder_version: str
@@ -163,7 +163,7 @@ class TileLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRule:
-    """How cells become map and score; inside the graph, for frames of which not all cells count."""
+    """The graph's rule from cells to map and score, for frames of which not all cells count."""
 
     top: int  # mean of so many highest cells; 1: highest pixel of the map
     sigma: float  # of the map's blur, in pixels
@@ -183,6 +183,7 @@ class ModelMetadata:
     grid_hw: tuple[int, int]
     k: int
     rank: int
+    rule: ScoreRule
     backbone: BackboneFacts
     artefact_sha256: str
     precision: str
@@ -195,15 +196,13 @@ class ModelMetadata:
     plan: PlanFacts | None = None  # sidecar of a plan only
     tiles: TileLayout | None = None
     geometry: Geometry | None = None  # where it looks; None: at whole pictures of any size
-    rule: ScoreRule | None = None  # files of earlier versions lack it
     camera_hw: tuple[int, int] | None = None  # of the images it was fitted on, if known
     ignored_here: tuple[Polygon, ...] = ()  # sidecar only: what is ignored since the export
     planted_scores: tuple[float, ...] = ()  # of defects planted on good images: what is found
     # Whose numbers threshold, scores and drift baseline are: a backend's. None: the reference's.
     calibrated_in: str | None = None
     history: tuple[Decision, ...] = ()  # sidecar only: what was decided where it runs
-    # What decides stands in the sidecar: the graph alone is refused. Earlier files do not say so.
-    needs_sidecar: bool = False
+    needs_sidecar: bool = False  # what decides stands in the sidecar: the graph alone is refused
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -224,7 +223,7 @@ class ModelMetadata:
 
     @property
     def plan_facts(self) -> PlanFacts:
-        """Those of a plan; only its sidecar has them."""
+        """The facts of a plan; only its sidecar has them."""
         if self.plan is None:
             raise RuntimeFailure(f"model {self.name}: its metadata does not describe a plan")
         return self.plan
@@ -246,25 +245,25 @@ class ModelMetadata:
 
     @property
     def looks(self) -> Geometry:
-        """Where the model looks, what is ignored since its export included."""
+        """The geometry of the model, including regions ignored since its export."""
         geometry = self.geometry or PLAIN
         if not self.ignored_here:
             return geometry
-        seen = geometry.seen_by(geometry.camera_hw or self.camera_hw)
+        seen = geometry.for_camera(geometry.camera_hw or self.camera_hw)
         return replace(seen, uncounted=(*geometry.uncounted, *self.ignored_here))
 
     def thresholds(self, asked: float | None = None) -> Thresholds:
-        """Those in use; a threshold that was asked for moves all alike."""
+        """Return the thresholds in use; a requested threshold scales them all."""
         if asked is None:
             return self.threshold
         check_threshold(asked)
         why = finds_nothing(asked, self.good_scores.max)
         if why is not None:
-            raise UsageError(f"threshold={asked}: {why}; expected a lower one")
-        return self.threshold.moved(asked)
+            raise UsageError(Setting("threshold", asked), f": {why}; expected a lower one")
+        return self.threshold.with_score(asked)
 
-    def decided(self, other: "ModelMetadata") -> "ModelMetadata":
-        """With what was decided on the device after the export, from the sidecar."""
+    def with_decisions(self, other: "ModelMetadata") -> "ModelMetadata":
+        """Return a copy with what the sidecar says was decided on the device after the export."""
         return replace(
             self,
             threshold=other.threshold,
@@ -275,20 +274,14 @@ class ModelMetadata:
             camera_hw=other.camera_hw,
             ignored_here=other.ignored_here,
             history=other.history,
-            schema=max(self.schema, other.schema),
         )
 
-    @property
-    def sealed(self) -> bool:
-        """Whether every number in it is under a hash; it is not in files of version 0.1.0."""
-        return self.schema > UNSEALED
-
     def to_json(self, *, indent: int | None = None) -> str:
-        """Stable text: same metadata, same bytes; with a hash of itself."""
+        """Write stable text with a hash of itself: the same metadata give the same bytes."""
         values = {key: value for key, value in asdict(self).items() if value is not None}
         if not self.ignored_here:
             del values["ignored_here"]
-        return sealed_json(values | {"schema": SCHEMA}, indent=indent)
+        return seal_json(values, indent=indent)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, source: str) -> "ModelMetadata":
@@ -297,9 +290,9 @@ class ModelMetadata:
             sealed = check_text(text)
             values: Any = parse_json(text)
             schema = values.get("schema") if isinstance(values, dict) else None
-            if schema not in (UNSEALED, SCHEMA):
+            if schema != SCHEMA:
                 raise Malformed(f"schema {schema!r}, expected {SCHEMA}")
-            if schema == SCHEMA and not sealed:
+            if not sealed:
                 raise Malformed("the hash of itself is missing")
             values.pop(SEAL, None)
             return record(cls, values)

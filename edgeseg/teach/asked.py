@@ -10,8 +10,9 @@ from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import write_json
 from edgeseg.base.messages import Message, Words
 from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
+from edgeseg.base.utc import utc_time
 from edgeseg.teach.feedback import check_name_of_person, person
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 
 _FILE = "asked.json"
 
@@ -62,7 +63,7 @@ def ask(
             what=what,
             of=of,
             name=name,
-            when=utc_now(),
+            when=utc_time(),
             sentence=sentence,
             per_thousand=per_thousand,
         )

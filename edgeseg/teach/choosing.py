@@ -6,7 +6,7 @@ from typing import Any
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import file_sha256
 from edgeseg.base.messages import Message
-from edgeseg.decision.loss import Loss, loss_between
+from edgeseg.decision.lost_defects import Loss, loss_between
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach.asked import Word, ask, confirmed, settle_asked
 from edgeseg.teach.judging import judged, point, row

@@ -9,8 +9,9 @@ from typing import Any
 
 from edgeseg.base.errors import EdgesegError, words_of
 from edgeseg.base.messages import Message
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.versions import Intent
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 from edgeseg.teach.report import read_report
 from edgeseg.teach.versions import Versions
 
@@ -24,7 +25,8 @@ class FitLog:
         self._project, self._versions = project, versions
         busy = Message("fit_elsewhere")
         self._intent = Intent(project.folder / _FILE, busy=busy)
-        with suppress(EdgesegError, OSError), self._intent.left() as noted:  # its users are told
+        # Its users are told of errors.
+        with suppress(EdgesegError, OSError), self._intent.find_left() as noted:
             if noted is not None:
                 self._write_line(noted)
                 self._intent.withdraw()
@@ -32,7 +34,7 @@ class FitLog:
     @contextmanager
     def under_way(self) -> Iterator[None]:
         """While a fit goes on; its good end is for others to tell, any other is told here."""
-        with self._intent.hold({"begun": utc_now(), "before": self._fitted()}):
+        with self._intent.hold({"begun": utc_time(), "before": self._fitted()}):
             try:
                 yield
             except BaseException as error:

@@ -88,8 +88,7 @@ def row(report: Report, per_thousand: float) -> dict[str, Any]:
 
 def per_thousand(chosen: Thresholds) -> float:
     """The rate that was asked for, as people say it."""
-    rate = chosen.requested_rate or chosen.false_alarm_rate
-    return round(1000 * rate, 3)
+    return round(1000 * chosen.requested_rate, 3)
 
 
 def _found_share(scores: Sequence[float | None], threshold: float) -> float | None:
@@ -102,7 +101,7 @@ def _found_share(scores: Sequence[float | None], threshold: float) -> float | No
 def _known(report: Report, chosen: Thresholds) -> Words:
     """What is known of the promise, and how it varies from fit to fit."""
     if chosen.false_alarm_rate >= 1:
-        return guarantee(chosen)
+        return str(guarantee(chosen))
     high = 100 * point(report, per_thousand(chosen)).unlucky
     return Message("guarantee_spread", words=guarantee(chosen), n=high)
 

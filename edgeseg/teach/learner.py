@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.base.errors import EdgesegError, UsageError, words_of
-from edgeseg.base.files import locked
+from edgeseg.base.files import lock_folder
 from edgeseg.base.messages import Message, Words
 from edgeseg.base.plain import Malformed, record
 from edgeseg.modelfile.versions import Intent
@@ -267,7 +267,7 @@ class Learner:
 
     def _change(self, plan: Callable[[], Announcement], do: Callable[[], None]) -> Facts:
         """Announce, let the recipe's model decide, and end it; the line of the history."""
-        with locked(self._project.folder):
+        with lock_folder(self._project.folder):
             announcement = plan()
             with self._intent.hold(asdict(announcement)):
                 try:
@@ -280,8 +280,8 @@ class Learner:
 
     def _go_on(self) -> None:
         """What was killed is ended, and what nobody will take goes."""
-        with suppress(EdgesegError), locked(self._project.folder):  # whoever uses them is told
-            with self._intent.left() as noted:
+        with suppress(EdgesegError), lock_folder(self._project.folder):  # whoever uses them is told
+            with self._intent.find_left() as noted:
                 if noted is not None:
                     with suppress(Malformed):  # killed before anything was changed
                         self._end(record(Announcement, noted))

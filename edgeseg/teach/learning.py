@@ -20,7 +20,7 @@ from edgeseg.base.files import write_json
 from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.decision.judgement import is_alarming
-from edgeseg.decision.loss import Loss
+from edgeseg.decision.lost_defects import Loss
 from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, Marked
 from edgeseg.teach.fit_job import Telling, fit_options, graph_of

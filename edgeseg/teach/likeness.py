@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.messages import Message
+from edgeseg.decision.score_statistics import middle_and_spread
 from edgeseg.runtime.drift.appearance import SAME, Look, LookWatch
 
 FEWEST = 6  # pictures that can say what is usual
 _SAMPLE = 200  # pictures whose neighbours say what is usual, from all over the list
 _SPREADS = 5.0  # deviations of the others, from which on a picture is odd
 _LEAST = 2.0  # grey levels: parts that are all alike must not make each other odd
-_AS_SIGMA = 1.4826  # a median deviation as a standard one
 
 Values = NDArray[np.float64]
 
@@ -78,6 +78,5 @@ def _nearest(distances: NDArray[np.float32], index: int) -> float:
 
 def _is_below(value: float, others: Values, *, least: float) -> bool:
     """Whether a value lies far below the others."""
-    middle = float(np.median(others))
-    spread = _AS_SIGMA * float(np.median(np.abs(others - middle)))
+    middle, spread = middle_and_spread(others)
     return bool(middle - value > max(least, _SPREADS * spread))

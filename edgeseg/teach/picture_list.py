@@ -12,11 +12,12 @@ from typing import Any
 
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.messages import Message
+from edgeseg.base.utc import utc_time
 from edgeseg.runtime.drift.appearance import Look
 from edgeseg.teach.folder_list import Entry, FolderList, Listed, entry_of
 from edgeseg.teach.likeness import flags_of
 from edgeseg.teach.looks import Looks
-from edgeseg.teach.project import KINDS, Kind, Project, utc_time
+from edgeseg.teach.project import KINDS, Kind, Project
 from edgeseg.teach.report import FILE, read_report
 from edgeseg.vision.images import is_image_file
 

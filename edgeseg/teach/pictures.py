@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import write_json
-from edgeseg.base.messages import Message
-from edgeseg.base.plain import Malformed, named_values
+from edgeseg.base.messages import Message, Setting
+from edgeseg.base.plain import Malformed, parse_object
 from edgeseg.runtime.drift.appearance import look_at
 from edgeseg.teach.picture_list import PictureList
 from edgeseg.teach.project import KINDS, Kind, Project, check_picture_name
@@ -42,7 +42,9 @@ class Limits:
     def __post_init__(self) -> None:
         # A picture that is taken is read again by fits and golden checks, which take so many.
         if not 0 < self.pixels <= MAX_PIXELS:
-            raise UsageError(f"max_pixels={self.pixels}: expected from 1 to {MAX_PIXELS}")
+            raise UsageError(
+                Setting("max_pixels", self.pixels), f": expected from 1 to {MAX_PIXELS}"
+            )
 
 
 class StaysOutError(UsageError):
@@ -154,7 +156,7 @@ class Pictures:
 
     def _origins(self) -> dict[str, Kind]:
         try:
-            told = named_values((self._project.pictures("removed") / _ORIGINS).read_bytes())
+            told = parse_object((self._project.pictures("removed") / _ORIGINS).read_bytes())
         except (OSError, Malformed):
             return {}
         return {name: "bad" if kind == "bad" else "good" for name, kind in told.items()}

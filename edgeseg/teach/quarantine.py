@@ -18,7 +18,7 @@ from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import AGREED, Marked, MarkWord
 from edgeseg.teach.project import corners
 from edgeseg.vision.geometry import Polygon
-from edgeseg.vision.ignored import drawn_regions
+from edgeseg.vision.ignored import polygon_mask
 
 MOST_SHARE = 0.1  # of the fitted pictures, and of the picture that is ignored, in one learning
 LEAST_QUOTA = 2
@@ -104,7 +104,7 @@ def _not_ignored(alarm: Alarm, others: Sequence[Polygon], *, located: bool) -> M
         return Message("held_ignored")  # no place was found on it
     if located:
         return Message("held_anywhere")
-    share = drawn_regions((*others, corners(alarm.box)), (alarm.height, alarm.width)).mean()
+    share = polygon_mask((*others, corners(alarm.box)), (alarm.height, alarm.width)).mean()
     if share > MOST_SHARE:
         most = round(100 * MOST_SHARE)
         return Message("held_too_much", n=round(100 * float(share)), n_most=most)

@@ -17,9 +17,10 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_json
 from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.judgement import JudgedPrediction
 from edgeseg.runtime.sinks.overlay import annotate
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 from edgeseg.teach.thumbnails import shrunk_jpeg
 from edgeseg.vision.images import images_in, read_image
 from edgeseg.vision.part_groups import highest_of_parts
@@ -136,7 +137,7 @@ def write_report(
                 score = judged.score if np.isfinite(judged.score) else None
                 bad.append(BadScore(name=path.name, score=score, verdict=judged.verdict))
     report = Report(
-        when=utc_now(),
+        when=utc_time(),
         images=int(artefact.data["fitted"]),
         good=good,
         planted=() if planted is None else tuple(planted.scores.tolist()),

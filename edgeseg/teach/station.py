@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError, UsageError, words_of
 from edgeseg.base.messages import Message, Words
+from edgeseg.base.plain import finite
 from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.events.records import FrameResult, SourceEvent
-from edgeseg.runtime.run.run import opened_stream
+from edgeseg.runtime.run.run import open_stream
 from edgeseg.runtime.settings.options import StreamOptions
 from edgeseg.runtime.settings.sink_kinds import SinkOptions, StreamRun
 from edgeseg.runtime.sinks.counters import Counters
@@ -141,7 +142,7 @@ class Station:
             "state": state,
             "sentence": self.sentence,
             "verdict": None if result is None else result.verdict,
-            "score": None if result is None else _finite(result.prediction.score),
+            "score": None if result is None else finite(result.prediction.score),
             "p_value": None if result is None else result.p_value,
             "threshold": None if result is None else result.threshold_score,
             "counters": {} if run is None else _counted(run),
@@ -196,7 +197,7 @@ class Station:
             self._on_end()  # nobody waits for the camera
 
     def _inspect(self) -> None:
-        with opened_stream(
+        with open_stream(
             self._options, stop=self._stop, note=self._note, opener=open_as_camera
         ) as stream:
             stream.run.pipeline.add_sink(self.watch)
@@ -227,7 +228,3 @@ def _figures(run: StreamRun, result: FrameResult) -> dict[str, Any]:
         "errors": dict(now.errors),
         "drift": states,
     }
-
-
-def _finite(score: float) -> float | None:
-    return score if np.isfinite(score) else None

@@ -16,6 +16,7 @@ from edgeseg.base.files import copy_file, file_sha256, temporary_folder
 from edgeseg.base.leftovers import remove, sweep
 from edgeseg.base.messages import Message
 from edgeseg.base.progress import Note, ignore
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.judgement import is_alarming
 from edgeseg.decision.operating_point import by_rate
 from edgeseg.modelfile.header import store_thresholds
@@ -26,15 +27,15 @@ from edgeseg.runtime.backends.model_file import file_metadata, store_choice
 from edgeseg.runtime.backends.session_options import DEFAULTS
 from edgeseg.runtime.recipes.approval import (
     LABELS,
-    Expected,
+    Approval,
     master_files,
-    stage_expected,
-    write_expected,
+    stage_approval,
+    write_approval,
 )
 from edgeseg.runtime.recipes.check_record import write_record
 from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, approve
 from edgeseg.runtime.recipes.install import install_model, roll_back
-from edgeseg.runtime.recipes.open_judge import check_recipe, opened_judge
+from edgeseg.runtime.recipes.open_judge import check_recipe, open_judge
 from edgeseg.runtime.recipes.recipe import FILE as RECIPE
 from edgeseg.runtime.recipes.recipe import GoldenBounds, Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
@@ -45,7 +46,7 @@ from edgeseg.runtime.recipes.versions import (
 )
 from edgeseg.runtime.recipes.warm_sessions import FileStates, file_states
 from edgeseg.teach.judging import per_thousand, point
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 from edgeseg.teach.report import read_report
 from edgeseg.vision.images import images_in, read_image
 
@@ -129,7 +130,7 @@ class Versions:
             metadata = self.check_rate(rate_per_thousand)
             chosen_point = point(read_report(self._project.fit), rate_per_thousand)
             chosen = by_rate(metadata.threshold, chosen_point)
-            rule, when = chosen.method.rpartition("; ")[2], utc_now()
+            rule, when = chosen.rule, utc_time()
             images, rate = chosen_point.images, chosen.requested_rate
             artefact = self._project.fit / "part.edgeseg"
             store_thresholds(artefact, chosen, rule=rule, rate=rate, images=images, when=when)
@@ -214,10 +215,6 @@ class Versions:
         if not self.is_installed():
             raise UsageError(Message("learn_other_fit"))
 
-    def golden_bad(self) -> list[Path]:
-        """Golden pictures of bad parts."""
-        return images_in(self._project.recipe / "golden" / "bad")
-
     def _recipe(self) -> Recipe | None:
         there = (self._project.recipe / RECIPE).is_file()
         return read_recipe(self._project.recipe) if there else None
@@ -245,7 +242,7 @@ class Versions:
         settings = Settings(number=number, golden=GoldenBounds(at_start=True))
         with temporary_folder(folder.parent, name=folder.name) as place:
             recipe = make_recipe(place / folder.name, self.model, settings)
-            write_expected(recipe, self._approve(recipe))
+            write_approval(recipe, self._approve(recipe))
             recipe.folder.rename(folder)
         return read_recipe(folder)
 
@@ -256,12 +253,12 @@ class Versions:
                 change.path(f"golden/{label}")
             draft = replace(recipe, folder=change.staging)
             master = [read_image(path) for path in master_files(recipe)]
-            stage_expected(change, self._approve(draft, master=master))
+            stage_approval(change, self._approve(draft, master=master))
             stage_model(change, recipe, self.model)
 
-    def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> Expected:
+    def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> Approval:
         """Choose golden pictures that the fit gets right, and approve its scores of them."""
-        with opened_judge(recipe, DEFAULTS, note=ignore, model=self.model) as judge:
+        with open_judge(recipe, DEFAULTS, note=ignore, model=self.model) as judge:
             for label in LABELS:
                 (recipe.golden / label).mkdir(parents=True, exist_ok=True)
             passed = self._copy_right(judge, "good", most=GOLDEN_GOOD)
@@ -279,7 +276,7 @@ class Versions:
         for path in [*paths[::step], *(p for i, p in enumerate(paths) if i % step)]:
             if copied == most:
                 break
-            verdict = judge.look(read_image(path), name=path.name).verdict
+            verdict = judge.score(read_image(path), name=path.name).verdict
             right = verdict == "good" if label == "good" else is_alarming(verdict)
             if not right:
                 self._note(f"{label}/{path.name}: judged {verdict}, so it is no golden picture")

@@ -28,7 +28,7 @@ from edgeseg.base.extras import install_command
 from edgeseg.base.files import temporary_folder
 from edgeseg.base.memory_limit import out_of_memory
 from edgeseg.base.messages import Message, Setting, Words, read_words
-from edgeseg.base.plain import Malformed, named_values
+from edgeseg.base.plain import Malformed, parse_object
 from edgeseg.teach.project import Project
 
 CHILD = (sys.executable, "-m", "edgeseg.teach.work")
@@ -173,7 +173,7 @@ class Work:
             process.stdin.flush()
             for line in process.stdout:
                 with suppress(Malformed):
-                    last = named_values(line)
+                    last = parse_object(line)
                     self._follow(last)
         except OSError:
             pass  # it has died: its exit code says how

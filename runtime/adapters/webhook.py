@@ -1,4 +1,4 @@
-"""Every result to an address of somebody else's, signed, and tried again a few times."""
+"""Post every result to a foreign address, signed, and try again a few times."""
 
 import hashlib
 import hmac
@@ -25,7 +25,7 @@ _FIRST_PAUSE_S = 0.5
 
 
 def signature(secret: bytes, timestamp: str, body: bytes) -> str:
-    """What the receiver computes too, and compares."""
+    """Compute the signature that the receiver computes too, and compares."""
     return (
         "sha256=" + hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
     )
@@ -48,7 +48,7 @@ class Problem:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A signed result goes to the address that was given, and nowhere else."""
+    """A handler that follows no redirect: a signed result goes only to the given address."""
 
     def redirect_request(
         self,
@@ -63,7 +63,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class Webhook:
-    """Posts results in order, in a thread of its own."""
+    """An adapter that posts results in order, in its own thread."""
 
     name = "webhook"
 
@@ -96,7 +96,7 @@ class Webhook:
             pause_s *= 2
 
     def _post(self, body: bytes) -> Problem | None:
-        """Send it once; what is wrong, or None."""
+        """Post a result; return what is wrong, or None."""
         stamp = str(int(time.time()))
         headers = {"Content-Type": "application/json", TIMESTAMP: stamp}
         if self._secret is not None:
@@ -113,5 +113,5 @@ class Webhook:
             return Problem(reason="away" if away else type(error).__name__)
 
     def close(self) -> None:
-        """Send what waits, within a few seconds."""
+        """Send the queued results, within a few seconds."""
         self._outbox.close()

@@ -1,23 +1,22 @@
-"""Threshold and drift baseline of exactly the numerics that run here."""
+"""Calibrate the threshold and the drift baseline with the arithmetic that runs here."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.base.progress import Note, Progress
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.foreign import foreign_limit
 from edgeseg.decision.operating_point import (
     by_rate,
     check_rate,
-    good_words,
     guarantee,
     needed_images,
     operating_point,
-    percent,
     unlucky_words,
     with_band,
 )
+from edgeseg.decision.score_origin import ScoreOrigin, percent
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.metadata import Decision, ModelMetadata
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
@@ -40,11 +39,11 @@ def calibrate_here(
     note: Note,
     progress: Progress,
 ) -> str:
-    """Score the images, store what follows from them, and say it in a few lines."""
+    """Score the images, store the new threshold and baseline, and describe them in a few lines."""
     by = GroupBy(text=group_by)
     metadata = file_metadata(model)
     before = metadata.threshold
-    wish = _stored_rate(before) if rate is None else rate
+    wish = before.requested_rate if rate is None else rate
     check_rate(wish)
     paths = image_paths(str(folder))
     note("images that the model was fitted on score too low: calibrate on others")
@@ -52,14 +51,14 @@ def calibrate_here(
     good = score_good_images(detector, scored, max_pixels=max_pixels, by=by, note=note)
     if good.drift is None:
         note("the model gives no grid of the whole frame: its drift baseline stays")
-    chosen = _chosen(before, good, wish, backend=detector.backend, note=note)
-    decided = _decided(metadata, good, chosen, backend=detector.backend)
-    write_sidecar(model, replace(decided, calibrated_in=detector.entry))
+    chosen = _choose_thresholds(before, good, wish, backend=detector.backend, note=note)
+    calibrated = _with_calibration(metadata, good, chosen, backend=detector.backend)
+    write_sidecar(model, replace(calibrated, calibrated_in=detector.entry))
     return "\n".join(_lines(before, chosen, wish=wish))
 
 
 def _lines(before: Thresholds, chosen: Thresholds, *, wish: float) -> Iterator[str]:
-    """What was chosen, what it promises, and how far that goes."""
+    """Describe the chosen threshold, its promise, and the limits of that promise."""
     line = f"threshold {chosen.score:.4f} (was {before.score:.4f}), {chosen.method}"
     if chosen.false_alarm_rate >= 1:
         yield (
@@ -69,11 +68,11 @@ def _lines(before: Thresholds, chosen: Thresholds, *, wish: float) -> Iterator[s
         )
         return
     yield f"{line}; answers for {percent(chosen.false_alarm_rate)} false alarms"
-    yield guarantee(chosen)
-    yield unlucky_words(chosen.parts or 1, rate=wish)
+    yield str(guarantee(chosen))
+    yield unlucky_words(chosen.parts, rate=wish)
 
 
-def _chosen(
+def _choose_thresholds(
     before: Thresholds, images: GoodImages, wish: float, *, backend: str, note: Note
 ) -> Thresholds:
     scores, peaks, floors = images.highest
@@ -82,10 +81,10 @@ def _chosen(
     known = images.parts > 1 or count == 1
     if known and point.shortfall is not None:
         note(point.shortfall)
-    words = good_words(count, images.parts)
     chosen = replace(
         by_rate(before, point),
-        method=f"split-conformal on {backend}, {words}",
+        origin=ScoreOrigin(kind="split", backend=backend),
+        choice=None,
         foreign=foreign_limit(floors, threshold=point.score),
         appearance=_appearance(before.appearance, images.looks.limits),
         false_alarm_rate=point.promised_rate if known else 1.0,
@@ -101,17 +100,17 @@ def _chosen(
 def _appearance(
     before: AppearanceLimits | None, here: AppearanceLimits | None
 ) -> AppearanceLimits | None:
-    """What good images looked like there or here: either may be so again."""
-    return before.widened(here) if before is not None and here is not None else here or before
+    """Join the appearance limits of the fit and of this device: either may come again."""
+    return before.widen(here) if before is not None and here is not None else here or before
 
 
-def _decided(
+def _with_calibration(
     metadata: ModelMetadata, good: GoodImages, chosen: Thresholds, *, backend: str
 ) -> ModelMetadata:
     decision = Decision(
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         action="calibrate",
-        rule=f"{percent(chosen.requested_rate or 0)} false alarms",
+        rule=f"{percent(chosen.requested_rate)} false alarms",
         images=len(good.scores),
         before=metadata.threshold.score,
         after=chosen.score,
@@ -125,8 +124,3 @@ def _decided(
         drift=good.drift or metadata.drift,
         history=(*metadata.history, decision),
     )
-
-
-def _stored_rate(stored: Thresholds) -> float:
-    """What was asked for when the threshold was chosen; earlier files only say what it answers."""
-    return stored.requested_rate or stored.false_alarm_rate

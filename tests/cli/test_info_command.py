@@ -3,10 +3,8 @@
 import json
 
 from edgeseg.model.artefact import load_artefact
-from tests.support import REPO
+from tests.support import KEPT
 from tests.support.commands import fail, succeed
-
-KEPT = REPO / "tests" / "kept" / "0.1.0"
 
 
 def test_info(artefact_copy):
@@ -23,13 +21,19 @@ def test_info_json(artefact_copy, small_artefact):
     assert size == artefact_copy.stat().st_size
     assert facts.pop("hash") == "every number is as it was written"
     assert facts.pop("signature") == {"signed": "no"}
+    assert facts["calibration"].pop("method") == small_artefact.calibration.method
     assert facts == json.loads(json.dumps(small_artefact.header()))
 
 
-def test_files_of_version_0_1_0_say_that_they_have_no_hash():
-    for name in ("part.edgeseg", "part-fp32.onnx"):
-        facts = json.loads(succeed("info", KEPT / name, "--json").stdout)
-        assert facts["hash"] == "none: made before hashes"
+def test_info_says_how_a_threshold_came_about():
+    artefact, graph = (
+        json.loads(succeed("info", KEPT / name, "--json").stdout)
+        for name in ("part.edgeseg", "part-fp32.onnx")
+    )
+    words = "cross-conformal, 2 folds, 4 good images"
+    assert artefact["calibration"]["method"] == words
+    assert graph["metadata"]["threshold"]["method"] == words
+    assert artefact["hash"] == graph["hash"] == "every number is as it was written"
 
 
 def test_info_of_nothing(tmp_path):

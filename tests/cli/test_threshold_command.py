@@ -14,6 +14,7 @@ import pytest
 from edgeseg.cli.threshold_report import EARLIER, LABELLED, UNDERSTATES
 from edgeseg.decision.calibration import calibrate
 from edgeseg.decision.operating_point import conformal_threshold, operating_point
+from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.model.artefact import Artefact, load_artefact
 from edgeseg.model.model_metadata import describe_model
@@ -44,7 +45,11 @@ def test_a_fitted_model_gets_what_the_fit_would_have_chosen(artefact_copy: Path,
     succeed("threshold", artefact_copy, "--rate", rate)
     after = load_artefact(artefact_copy)
     fitted = calibrate(
-        before.calibration.good, false_alarm_rate=rate, how="", expected_d2=0.0, measured_d2=0.0
+        before.calibration.good,
+        false_alarm_rate=rate,
+        origin=ScoreOrigin(kind="split"),
+        expected_d2=0.0,
+        measured_d2=0.0,
     )
     for name in ("score_threshold", "pixel_threshold", "requested_rate", "answered_rate"):
         assert getattr(after.calibration, name) == getattr(fitted, name), name

@@ -10,6 +10,7 @@ from edgeseg.base.errors import DatasetError
 from edgeseg.config import FitConfig
 from edgeseg.decision.calibration import Calibration, GoodImageScores, calibrate
 from edgeseg.decision.operating_point import conformal_threshold
+from edgeseg.decision.score_origin import ScoreOrigin
 from tests.support.fold_promise import CASES, counted
 
 
@@ -24,7 +25,7 @@ def calibrated(scores: list[float], *, rate: float = 0.1, **options: object) -> 
     return calibrate(
         good_images(np.array(scores, np.float32)),
         false_alarm_rate=rate,
-        how="split-conformal",
+        origin=ScoreOrigin(kind="split"),
         expected_d2=1.0,
         measured_d2=1.0,
         **options,  # type: ignore[arg-type]
@@ -134,7 +135,7 @@ def test_header_is_plain_json():
     header = calibrated([1, 2, 3]).header()
     assert json.loads(json.dumps(header, allow_nan=False)) == header
     assert set(header) == {
-        "score_threshold", "pixel_threshold", "requested_rate", "answered_rate", "method",
+        "score_threshold", "pixel_threshold", "requested_rate", "answered_rate", "origin", "choice",
         "expected_d2", "measured_d2", "unsure_threshold", "unsure_rate", "foreign_limit",
         "appearance", "images", "parts", "grouping",
     }  # fmt: skip

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeseg.decision.foreign import LEAST, MARGIN, foreign_limit, map_floor, no_floors
-from edgeseg.decision.judgement import judged, verdict_on
+from edgeseg.decision.judgement import judge, verdict_on
 from edgeseg.decision.prediction import Prediction
-from edgeseg.decision.thresholds import Thresholds
 from edgeseg.vision.geometry import PLAIN
+from tests.support.thresholds import made_up_thresholds
 
-LIMITS = Thresholds(score=10.0, pixel=12.0, false_alarm_rate=0.01, method="made up", foreign=6.0)
+LIMITS = made_up_thresholds(10.0, pixel=12.0, foreign=6.0)
 
 
 @pytest.mark.parametrize("size_hw", [(32, 32), (8, 8), (1, 1), (256, 512), (96, 40)])
@@ -47,7 +47,9 @@ def test_the_limit_is_above_all_that_is_known():
     assert foreign_limit([1.0, 3.0, 2.0], threshold=0.0) == MARGIN * 3.0
     assert foreign_limit([1.0, 3.0], planted=[4.0], threshold=0.0) == MARGIN * 4.0
     assert foreign_limit([0.0, 0.001], threshold=8.0) == LEAST * 8.0, "parts that lie still"
-    assert foreign_limit(no_floors(), planted=[4.0], threshold=8.0) is None, "an earlier file"
+    assert foreign_limit(no_floors(), planted=[4.0], threshold=8.0) is None, (
+        "floors that nobody kept"
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_the_rule(score, level, verdict):
     assert verdict_on(score, replace(LIMITS, foreign=None), map_hw=map_hw) == before, "an old file"
     prediction = Prediction(map_hw=map_hw, score=score)
     if finite:
-        result = judged(prediction, thresholds=LIMITS, view=PLAIN.view((16, 16), (16, 16)))
+        result = judge(prediction, thresholds=LIMITS, view=PLAIN.view((16, 16), (16, 16)))
         assert result.verdict == verdict
         assert result.anomalous == (verdict != "good")
 
@@ -85,6 +87,6 @@ def test_a_doubt_about_another_part_is_none():
 
 
 def test_the_limit_stays_when_the_threshold_moves():
-    assert LIMITS.moved(5.0).foreign == 6.0
+    assert LIMITS.with_score(5.0).foreign == 6.0
     with pytest.raises(ValueError, match=r"foreign: -1\.0, expected a finite number from 0"):
         replace(LIMITS, foreign=-1.0)

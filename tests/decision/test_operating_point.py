@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message
 from edgeseg.decision.operating_point import (
     RATES,
     by_rate,
@@ -22,8 +23,9 @@ from edgeseg.decision.operating_point import (
     unlucky_words,
     with_band,
 )
-from edgeseg.decision.thresholds import Thresholds
+from edgeseg.decision.score_origin import Choice, ScoreOrigin
 from tests.support import REPO
+from tests.support.thresholds import made_up_thresholds
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.1, 0.5])
@@ -88,9 +90,7 @@ def test_no_scores():
         conformal_threshold([], false_alarm_rate=0.1)
 
 
-STORED = Thresholds(
-    score=10.0, pixel=8.0, false_alarm_rate=0.05, method="split-conformal, 100 good images"
-)
+STORED = made_up_thresholds(10.0, pixel=8.0, false_alarm_rate=0.05)
 GOOD = [float(score) for score in range(100)]
 
 
@@ -100,11 +100,23 @@ def test_another_rate_keeps_the_origin_of_the_scores():
         twice = by_rate(twice, operating_point(GOOD, GOOD, rate=rate))
     assert (twice.score, twice.pixel, twice.requested_rate) == (95.0, 95.0, 0.05)
     assert twice.method == "split-conformal, 100 good images; chosen for 5 % false alarms"
-    assert guarantee(twice).startswith("exact")
-    cross = replace(twice, method="cross-conformal, 5 folds, 40 good images")
-    assert guarantee(cross).startswith("not exact")
-    f1 = replace(twice, method="best F1, 5 good images and 2 anomalies")
-    assert guarantee(f1).startswith("an estimate")
+    assert (twice.origin, twice.choice) == (STORED.origin, Choice(by="rate", number=0.05))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "words"),
+    [
+        ("split", "guarantee_split", "exact (split conformal): a new good part exceeds it at most"),
+        ("cross", "guarantee_cross", "not exact (cross conformal): every image was judged by"),
+        ("earlier", "guarantee_estimate", "an estimate: these scores do not come from images"),
+        ("best_f1", "guarantee_estimate", "an estimate: these scores do not come from images"),
+    ],
+)
+def test_what_is_known_of_a_promise_hangs_on_the_origin(kind, key, words):
+    chosen = by_rate(STORED, operating_point(GOOD, GOOD, rate=0.02))
+    said = guarantee(replace(chosen, origin=ScoreOrigin(kind=kind)))
+    assert said == Message(key)
+    assert str(said).startswith(words)
 
 
 def test_a_value_says_what_it_answers_for():
@@ -145,10 +157,13 @@ def test_pictures_are_told_from_parts():
 
 def test_exact_is_withheld_from_guesses_and_from_a_handful():
     grouped = replace(STORED, images=120, parts=15, grouping="pictures")
-    assert guarantee(grouped).startswith("not exact: near-copies among 120 good images")
-    assert guarantee(replace(grouped, grouping="told")).startswith("exact")
-    assert guarantee(replace(STORED, images=4, parts=4)).startswith("a guess: 4 different parts")
-    assert guarantee(replace(STORED, false_alarm_rate=1.0)).startswith("no promise")
+    assert guarantee(grouped) == Message("guarantee_copies", n=120, n_parts=15)
+    assert str(guarantee(grouped)).startswith("not exact: near-copies among 120 good images")
+    assert guarantee(replace(grouped, grouping="told")) == Message("guarantee_split")
+    assert guarantee(replace(STORED, images=4, parts=4)) == Message("guarantee_few", n=4)
+    assert str(guarantee(replace(STORED, images=4, parts=4))).startswith("a guess: 4 different")
+    assert guarantee(replace(STORED, false_alarm_rate=1.0)) == Message("guarantee_none")
+    assert str(guarantee(replace(STORED, false_alarm_rate=1.0))).startswith("no promise")
 
 
 def test_how_a_promise_varies_from_fit_to_fit():
@@ -167,6 +182,6 @@ def test_how_a_promise_varies_from_fit_to_fit():
 
 def test_the_table_of_the_method_is_what_the_function_makes():
     rows = [f"| {' | '.join(row)} |" for row in spread_table()]
-    text = (REPO / "docs" / "method.md").read_text(encoding="utf-8")
+    text = (REPO / "docs" / "decisions.md").read_text(encoding="utf-8")
     for row in rows:
         assert row in text

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.decision.judgement import judged, verdict_on
+from edgeseg.decision.judgement import judge, verdict_on
 from edgeseg.decision.metrics import f1_at
 from edgeseg.decision.prediction import Prediction, above, find_regions, is_anomalous
-from edgeseg.decision.thresholds import Thresholds
 from edgeseg.evaluation.panels import DECISION, render_panel
 from edgeseg.runtime.sinks.overlay import annotate
 from edgeseg.vision.geometry import View
+from tests.support.thresholds import made_up_thresholds
 
 SIDE = 256
 THRESHOLD = float(np.float32(1.7))
-BOTH = Thresholds(score=THRESHOLD, pixel=THRESHOLD, false_alarm_rate=0.01, method="made up")
+BOTH = made_up_thresholds(THRESHOLD)
 JUST_ABOVE = float(np.nextafter(np.float32(THRESHOLD), np.float32(9)))
 CASES = [(THRESHOLD, False), (JUST_ABOVE, True), (math.nan, True), (math.inf, True), (0.0, False)]
 SQUARE = View(frame_hw=(SIDE, SIDE), size_hw=(SIDE, SIDE))
@@ -36,7 +36,7 @@ def test_a_score(value: float, anomalous: bool) -> None:
     assert above(np.array([value], np.float32), THRESHOLD).tolist() == [anomalous]
     assert (verdict_on(value, BOTH) != "good") is anomalous
     prediction = Prediction(map_hw=spot(0.0), score=value)
-    judgement = judged(prediction, thresholds=BOTH, view=SQUARE)
+    judgement = judge(prediction, thresholds=BOTH, view=SQUARE)
     assert judgement.anomalous is anomalous
     if math.isfinite(value):
         scores = np.array([value], np.float32)

@@ -10,12 +10,13 @@ import numpy as np
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message, Words
 from edgeseg.decision.operating_point import guarantee
-from edgeseg.decision.thresholds import Thresholds
+from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.teach.service import TeachService
 from edgeseg.vision.images import encode_jpeg
+from tests.support.thresholds import made_up_thresholds
 
 WIDTH, HEIGHT = 320, 240
-THRESHOLDS = Thresholds(score=5, pixel=9, false_alarm_rate=0.02, method="cross-conformal")
+THRESHOLDS = made_up_thresholds(5, pixel=9, requested_rate=0.02, origin=ScoreOrigin(kind="cross"))
 RATES = (0.5, 1, 2, 5, 10, 20, 50)
 WORD = {"value": 0.8, "word": "good"}
 

@@ -19,7 +19,7 @@ from tests.endurance.forked import Ended, answer_forked, run_forked
 from tests.endurance.jobs import JOBS, Job, close_enough
 from tests.endurance.report import write_rows
 from tests.endurance.shortage import FAULTS, Need, can_mount
-from tests.support import REPO
+from tests.support import KEPT
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
 _TEXT = "new " * 1000
@@ -177,7 +177,7 @@ def study(name: str, *words: object) -> dict[str, dict]:
 def test_a_few_real_rounds(tmp_path: Path) -> None:
     bench = tmp_path / "bench"
     bench.mkdir()
-    shutil.copy(REPO / "tests/kept/0.1.0/part.edgeseg", bench / "old.edgeseg")
+    shutil.copy(KEPT / "part.edgeseg", bench / "old.edgeseg")
     common = ("--bench", bench, "--out", tmp_path / "out")
     killed = study("kills", "--count", 3, "--job", "threshold", *common)
     # The first and the third strike at an operation, of which there are always as many.

@@ -25,6 +25,7 @@ from edgeseg.vision.images import read_image
 from tests.support.decision_tile import outlined
 from tests.support.map_scores import map_scores
 from tests.support.small_models import SIZE_HW, frames
+from tests.support.thresholds import made_up_thresholds
 
 DEFECTS = 4  # one of each kind
 
@@ -44,7 +45,7 @@ def oracle(data: Path, *, sign: float = 1.0) -> Predictor:
     return predict
 
 
-LIMITS = Thresholds(score=0.5, pixel=0.5, false_alarm_rate=1.0, method="by hand")
+LIMITS = made_up_thresholds(0.5, false_alarm_rate=1.0)
 
 
 def evaluated(
@@ -67,7 +68,10 @@ def test_a_perfect_predictor(plate):
     assert result.f1 == result.precision == result.recall == 1.0
     assert (result.images, result.anomalies, result.false_alarms) == (3 + DEFECTS, DEFECTS, 0)
     assert result.labels == tuple(int(score) for score in result.scores)
-    assert (result.dataset, result.threshold_method) == ("plate", "by hand")
+    assert (result.dataset, result.threshold_method) == (
+        "plate",
+        "split-conformal, 100 good images",
+    )
     assert result.figures["pro_05"] == pytest.approx(1.0)
     assert (result.figures["false_alarm_rate"], result.figures["false_regions"]) == (0.0, 0.0)
     test = open_dataset(plate).test
@@ -236,7 +240,7 @@ def test_a_picture_per_image_and_a_sheet(plate, gallery, small_artefact):
 def test_the_sheet_shows_the_worst_mistakes_first_by_name(gallery, monkeypatch):
     captions, sheets = [], []
 
-    def headed(picture: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
+    def add_heading(picture: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
         captions.append(text)
         return np.full((9, 9, 3), len(captions), np.uint8)
 
@@ -244,7 +248,7 @@ def test_the_sheet_shows_the_worst_mistakes_first_by_name(gallery, monkeypatch):
         sheets.append(([captions[panel[0, 0, 0] - 1] for panel in panels], options["title"]))
         return panels[0]
 
-    monkeypatch.setattr("edgeseg.evaluation.gallery.headed", headed)
+    monkeypatch.setattr("edgeseg.evaluation.gallery.add_heading", add_heading)
     monkeypatch.setattr("edgeseg.evaluation.gallery.contact_sheet", contact_sheet)
     gallery.threshold = 50.0
     dent = {"label": 1, "kind": "dent", "mask": Path("mask.png")}

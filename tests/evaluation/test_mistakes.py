@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from edgeseg.decision.judgement import Verdict, verdict_on
 from edgeseg.decision.metrics import auroc, f1_at
 from edgeseg.decision.operating_point import conformal_threshold
-from edgeseg.decision.thresholds import Thresholds
 from edgeseg.evaluation.evaluate import Evaluation
 from edgeseg.evaluation.mistakes import (
     FINDS_ENOUGH,
@@ -22,6 +21,7 @@ from edgeseg.evaluation.mistakes import (
     mistakes,
     mistakes_csv,
 )
+from tests.support.thresholds import made_up_thresholds
 
 GOOD = tuple(float(score) for score in range(1, 100))  # 99 answer for 1 %, not for 0.5 %
 
@@ -35,7 +35,7 @@ def evaluation(
 ) -> Evaluation:
     """What an evaluation says of these scores."""
     scores, labels = (*good, *bad), (*(0 for _ in good), *(1 for _ in bad))
-    limits = Thresholds(score=threshold, pixel=1.0, false_alarm_rate=0.1, method="by hand")
+    limits = made_up_thresholds(threshold, pixel=1.0)
     decision = f1_at(scores, labels, threshold=threshold)
     return Evaluation(
         dataset="made up",

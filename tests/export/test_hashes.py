@@ -1,5 +1,6 @@
 """An exported file is what was written, or it is refused before any library parses it."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +16,8 @@ from edgeseg.export.options import ExportOptions
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.session_options import SessionOptions
-from tests.support import REPO
+from tests.support import KEPT
 from tests.support.export_models import SHORT, artefact, remember_traces, traced
-
-KEPT = REPO / "tests" / "kept" / "0.1.0"
 
 
 @pytest.fixture(autouse=True)
@@ -78,32 +77,24 @@ def test_a_graph_without_any_hash_is_refused(tmp_path: Path) -> None:
         file_metadata(out)
 
 
-@pytest.mark.parametrize("name", ["part-fp32", "part-fp16", "part-int8", "part-int8-trt"])
-def test_graphs_of_0_1_0_load_and_say_that_they_have_no_hash(name: str, tmp_path: Path) -> None:
-    out = tmp_path / "part.onnx"
-    out.write_bytes((KEPT / f"{name}.onnx").read_bytes())  # without its sidecar
-    said: list[str] = []
-    open_session(
-        out, SessionOptions(backend="cpu", allow_random_weights=True), note=said.append
-    ).close()
-    assert said[0] == (
-        "part.onnx was made before hashes: damage to it may go unnoticed; export it again"
-    )
-
-
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        (np.nan, "factor holds values that are not finite"),
-        (0.0, "factor is zero everywhere, so that nothing is ever found"),
-    ],
-)
-def test_constants_without_a_hash_are_looked_at(tmp_path: Path, value: float, reason: str) -> None:
-    out, proto = tmp_path / "part.onnx", onnx.load(KEPT / "part-fp32.onnx")
-    factor = initializers(proto)["factor"]
-    shape = tuple(factor.dims)
-    factor.raw_data = np.full(shape, value, np.float32).tobytes()
+@pytest.mark.parametrize("schema", [1, 2])
+def test_metadata_without_a_hash_of_themselves_are_refused(tmp_path: Path, schema: int) -> None:
+    out, proto = tmp_path / "short.onnx", traced(SHORT)
+    export(out)
+    values = json.loads(file_metadata(out).to_json()) | {"schema": schema}
+    del values["seal"]
+    set_metadata(proto, file_metadata(out))
+    proto.metadata_props[0].value = json.dumps(values)
     onnx.save(proto, out)
-    with pytest.raises(RuntimeFailure) as caught:
+    out.with_suffix(".json").unlink()
+    expected = r"schema 1, expected 2|the hash of itself is missing"
+    with pytest.raises(RuntimeFailure, match=expected):
+        file_metadata(out)
+
+
+@pytest.mark.parametrize("name", ["part-fp32", "part-fp16", "part-int8", "part-int8-trt"])
+def test_graphs_are_refused_without_their_sidecar(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "part.onnx"
+    out.write_bytes((KEPT / f"{name}.onnx").read_bytes())
+    with pytest.raises(RuntimeFailure, match=r"part\.json, its sidecar, is not beside it"):
         open_session(out, SessionOptions(backend="cpu", allow_random_weights=True))
-    assert str(caught.value) == f"{out}: damaged ({reason}); export it again"

@@ -75,6 +75,7 @@ def test_the_facts_of_a_graph(tmp_path: Path) -> None:
     assert facts["size_bytes"] == out.stat().st_size
     assert facts["operators"]["Conv"] == 12
     assert sum(facts["operators"].values()) == len(traced(SHORT).graph.node)
+    assert facts["metadata"]["threshold"].pop("method") == told.threshold.method
     assert facts["metadata"] == json.loads(replace(told, onnx_sha256=None).to_json())
 
 

@@ -14,7 +14,6 @@ from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import merge_models, update
 from edgeseg.model.artefact import load_artefact, save_artefact
 from edgeseg.vision.images import read_image, write_image
-from tests.support import REPO
 from tests.support.commands import fail
 from tests.support.picture_bytes import encode
 from tests.support.shares import TINY, write_tiny
@@ -95,8 +94,3 @@ def test_what_was_forgotten_may_come_again(good, model):
     gone = update(model, Changes(forget=more(good, 0)), QUIET)
     assert len(gone.prints) == 5
     assert len(update(gone, Changes(more=more(good, 0)), QUIET).prints) == 6
-
-
-def test_earlier_files_know_none():
-    (path,) = (REPO / "tests" / "kept" / "0.1.0").glob("*.edgeseg")
-    assert load_artefact(path).prints.size == 0

@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.api import Model, load
+from edgeseg.api import Model
 from edgeseg.decision.calibration import calibrate
 from edgeseg.decision.foreign import LEAST, MARGIN, map_floor
-from edgeseg.decision.thresholds import Thresholds
-from edgeseg.fitting.update import joined_scores
+from edgeseg.decision.score_origin import ScoreOrigin
+from edgeseg.fitting.update import join_scores
 from edgeseg.model.artefact import load_artefact, save_artefact
 from edgeseg.model.model_metadata import describe_model
 from edgeseg.vision.images import read_image
-from tests.support import REPO
 from tests.support.small_models import frames
+from tests.support.thresholds import made_up_thresholds
 
 NOISE = np.random.default_rng(0).integers(0, 256, (96, 96, 3), dtype=np.uint8)
 
@@ -66,24 +66,21 @@ def test_it_travels_in_file_and_graph(small_artefact, tmp_path):
     assert type(metadata).from_json(text, source="m").threshold.foreign == limit
 
 
-def test_files_of_earlier_versions_know_no_foreign_frames():
-    (path,) = (REPO / "tests" / "kept" / "0.1.0").glob("*.edgeseg")
-    model = load(path)
-    assert model.artefact.calibration.thresholds.foreign is None
-    assert model.artefact.calibration.good.floors.size == 0
-    assert model.predict(NOISE).verdict in ("good", "defect")
-
-
 def test_scores_of_several_models_keep_the_floors_that_are_known(small_artefact):
     good = small_artefact.calibration.good
     without = replace(good, floors=np.empty(0, np.float32))
-    assert joined_scores([good, without]).floors.tolist() == good.floors.tolist()
-    assert joined_scores([without, without]).floors.size == 0
+    assert join_scores([good, without]).floors.tolist() == good.floors.tolist()
+    assert join_scores([without, without]).floors.size == 0
 
 
 def test_images_that_were_fitted_on_are_no_evidence(small_artefact):
     good = small_artefact.calibration.good
-    options = {"false_alarm_rate": 0.1, "how": "x", "expected_d2": 1.0, "measured_d2": 1.0}
+    options = {
+        "false_alarm_rate": 0.1,
+        "origin": ScoreOrigin(kind="split"),
+        "expected_d2": 1.0,
+        "measured_d2": 1.0,
+    }
     assert calibrate(good, unseen=False, **options).foreign_limit is None
     assert calibrate(good, unseen=True, **options).foreign_limit is not None
 
@@ -101,4 +98,4 @@ def test_eval_counts_them(small_artefact, plate: Path):
 
 def test_a_damaged_limit_is_refused():
     with pytest.raises(ValueError, match="foreign: nan, expected a finite number from 0"):
-        Thresholds(score=1, pixel=1, false_alarm_rate=0.1, method="", foreign=float("nan"))
+        made_up_thresholds(1, foreign=float("nan"))

@@ -14,10 +14,10 @@ from edgeseg.decision.prediction import above
 from edgeseg.fitting import image_pass
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.fitting import fit
-from edgeseg.fitting.group import ALONE
 from edgeseg.fitting.options import Changes, FitOptions, Shard
 from edgeseg.fitting.parallel.shards import merge_shards, write_shard
-from edgeseg.fitting.part_evidence import fitted_evidence, kept_evidence
+from edgeseg.fitting.part_evidence import evidence_apart, evidence_by_folds
+from edgeseg.fitting.process_group import ALONE
 from edgeseg.fitting.update import update
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.model.predictor import frame_predictor, torch_predictor
@@ -77,7 +77,7 @@ def test_fifteen_parts_promise_one_in_sixteen(model: Artefact, fifteen: Path) ->
     assert (calibration.images, calibration.parts, calibration.grouping) == (120, 15, "pictures")
     assert calibration.answered_rate == pytest.approx(1 / 16)
     assert calibration.method.endswith("120 good images of 15 different parts")
-    assert guarantee(calibration.thresholds).startswith("not exact: near-copies among 120")
+    assert str(guarantee(calibration.thresholds)).startswith("not exact: near-copies among 120")
     statistics = calibration.statistics
     assert (statistics.count, statistics.pictures, len(statistics.scores)) == (15, 120, 15)
     assert calibration.score_threshold == pytest.approx(calibration.good.scores.max())
@@ -144,7 +144,7 @@ def test_what_is_told_is_exact_and_groups_alike(fifteen: Path, model: Artefact, 
     np.testing.assert_array_equal(calibration.good.scores, model.calibration.good.scores)
     assert (calibration.parts, calibration.grouping) == (15, "told")
     assert told.data["group_by"] == by
-    assert guarantee(calibration.thresholds).startswith("not exact (cross conformal)")
+    assert str(guarantee(calibration.thresholds)).startswith("not exact (cross conformal)")
 
 
 def test_copies_of_one_part_promise_nothing(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_copies_of_one_part_promise_nothing(tmp_path: Path) -> None:
     assert calibration.answered_rate == 1.0
     assert (calibration.images, calibration.parts) == (10, 1)
     assert calibration.statistics.scores == ()
-    assert guarantee(calibration.thresholds).startswith("no promise")
+    assert str(guarantee(calibration.thresholds)).startswith("no promise")
     assert calibration.foreign_limit is not None, "a covered lens is still known"
     assert any("10 good images of 1 different part" in line for line in lines)
     assert any("49 different parts promise 2 %" in line for line in lines)
@@ -212,7 +212,7 @@ def test_new_images_that_are_near_copies_count_once(tmp_path: Path) -> None:
 
 def filled(store: EmbeddingStore, pictures: Sequence[Picture], stored: Sequence[int]) -> None:
     for place, picture_hwc in enumerate(pictures):
-        store.thumbnails.add(place, picture_hwc)
+        store.grey_copies.add(place, picture_hwc)
     for place in stored:
         store.append(np.zeros((1, 1), np.float32), place)
 
@@ -222,11 +222,11 @@ def test_an_image_is_no_evidence_while_a_near_copy_stays_in_its_model() -> None:
     pictures = frames(6, 2)
     with EmbeddingStore() as seen, EmbeddingStore() as unseen:
         filled(seen, pictures, [0, 1, 2, 4, 5])
-        evidence = fitted_evidence(seen, ALONE)
+        evidence = evidence_by_folds(seen, ALONE)
         assert sorted(evidence.parts) == [0, 1, 4, 5]
         assert (evidence.count, evidence.left_out) == (2, 1)
         filled(unseen, frames(3, 2, first=4), range(6))
-        apart = kept_evidence(seen, unseen, ALONE)
+        apart = evidence_apart(seen, unseen, ALONE)
         assert sorted(apart.parts) == [4, 5], "parts 4 and 5 were fitted, part 6 was not"
 
 

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
-from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.metadata import DriftBaseline, ModelMetadata, TileLayout
+from edgeseg.modelfile.seal import sealed_json
+from tests.endurance.fuzz.mutators import sealed_again
 from tests.support.brightness_model import PLAN, brightness_metadata
+from tests.support.thresholds import made_up_thresholds
 
 METADATA = brightness_metadata()
 TILED = replace(METADATA, tiles=TileLayout(frame_hw=(64, 96), overlap=8))
@@ -81,8 +83,8 @@ def test_a_newline_at_the_end_is_no_change():
 
 
 def changed(*path: str | int, to: Any) -> str:
-    """The text with one value replaced, or removed where it becomes ....; without a hash."""
-    values: Any = json.loads(TILED.to_json()) | {"schema": 1}
+    """The text with one value replaced, or removed where it becomes ..., with a hash that fits."""
+    values: Any = json.loads(TILED.to_json())
     del values["seal"]
     inner = values
     for key in path[:-1]:
@@ -91,7 +93,7 @@ def changed(*path: str | int, to: Any) -> str:
         del inner[path[-1]]
     else:
         inner[path[-1]] = to
-    return json.dumps(values)
+    return sealed_json(values)
 
 
 @pytest.mark.parametrize(
@@ -137,18 +139,20 @@ def test_a_damaged_part_is_refused_by_name(path, to, reason):
 
 @pytest.mark.parametrize("value", ["Infinity", "-Infinity", "NaN", "1e999"])
 def test_a_threshold_that_is_no_number_is_refused(value):
-    text = changed("k", to=3).replace('"pixel": 200.0', f'"pixel": {value}')
+    values = json.loads(TILED.to_json())
+    del values["seal"]
+    values["threshold"]["pixel"] = 12345.0
+    text = sealed_again(sealed_json(values).replace("12345.0", value).encode(), text=True).decode()
     assert value in text
     assert "no number" in refusal(text) or "threshold.pixel: inf, expected" in refusal(text)
 
 
 def test_thresholds_of_the_model_or_of_the_user():
-    rate = {"false_alarm_rate": 0.01, "method": "made up"}
-    metadata = replace(METADATA, threshold=Thresholds(score=10.0, pixel=8.0, **rate))
+    metadata = replace(METADATA, threshold=made_up_thresholds(10.0, pixel=8.0))
     assert metadata.thresholds() is metadata.threshold
     half = metadata.thresholds(5.0)
     assert (half.score, half.pixel) == (5.0, 4.0), "both move alike"
-    zero = replace(METADATA, threshold=Thresholds(score=0.0, pixel=0.0, **rate))
+    zero = replace(METADATA, threshold=made_up_thresholds(0.0))
     assert (zero.thresholds(5.0).score, zero.thresholds(5.0).pixel) == (5.0, 5.0)
     for value in (float("nan"), float("inf"), -1.0):
         with pytest.raises(UsageError, match=f"threshold={value}: expected a finite number from 0"):

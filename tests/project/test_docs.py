@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import shlex
+from contextlib import suppress
 from types import ModuleType
 
 import click
@@ -72,7 +73,72 @@ def test_the_readme_leads_to_every_document():
     assert set(DOCUMENTS) <= reached
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_the_index_has_every_page_of_docs():
+    index = REPO / "docs" / "README.md"
+    linked = {(index.parent / link).resolve() for link in links(index.read_text(encoding="utf-8"))}
+    assert set(index.parent.glob("*.md")) - {index} <= linked
+    assert all(path.is_file() for path in linked)
+
+
+def test_the_index_is_by_task():
+    rows = re.findall(r"^\| (.+?) \| (.*?) \|$", text_of("docs/README.md"), re.M)
+    assert rows[0][0] == "I want to ..."
+    assert all("](" in page or task.startswith("**") for task, page in rows[2:])
+
+
+def test_figures_name_their_commands():
+    """Under every heading of results.md that has figures stands a command, and it exists."""
+    parts = re.split(r"^## ", text_of("docs/results.md"), flags=re.M)[1:]
+    assert len(parts) >= 4
+    for part in parts:
+        found = re.findall(r"`(edgeseg bench|python -m edgeseg\.bench)[ .][^`]+`", part)
+        assert found, part.splitlines()[0]
+    for line in re.findall(r"`edgeseg (bench \w+ [^`]+)`", "".join(parts)):
+        parse_command(shlex.split(line))
+
+
+def commands_in_sentences() -> list[str]:
+    """Of pages for users: contributors add options of their own, and changes name old ones."""
+    pages = [path for path in DOCUMENTS if path.parent != REPO and path.name != "cli.md"]
+    prose = (
+        re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.M | re.S) for path in pages
+    )
+    found = {
+        " ".join(line.split()) for text in prose for line in re.findall(r"`edgeseg ([^`]+)`", text)
+    }
+    return sorted(line for line in found if "..." not in line)
+
+
+@pytest.mark.parametrize("line", commands_in_sentences())
+def test_commands_in_sentences_exist(line):
+    """What a sentence leaves out may lack; what it says is there, and of its kind."""
+    words = shlex.split(line)
+    assert words[0] in COMMANDS
+    if len(words) > 2:
+        with suppress(click.MissingParameter):
+            parse_command(words)
+
+
+def test_make_targets_exist():
+    targets = set(re.findall(r"^(\w+):", text_of("Makefile"), re.M))
+    texts = "".join(path.read_text("utf-8") for path in DOCUMENTS)
+    assert {"docs", "screenshots"} <= set(re.findall(r"`make (\w+)[^`]*`", texts)) <= targets
+
+
+def modules_to_run() -> list[str]:
+    """What `python -m` is to run in documents; reports name commands of their own commit."""
+    texts = "".join(path.read_text("utf-8") for path in DOCUMENTS)
+    return sorted(set(re.findall(r"python -m ((?:edgeseg|tests|docs)[\w.]*\w)", texts)))
+
+
+@pytest.mark.parametrize("name", modules_to_run())
+def test_modules_to_run_exist(name):
+    assert importlib.util.find_spec(name) is not None
+
+
+@pytest.mark.parametrize(
+    "path", DOCUMENTS, ids=lambda path: path.relative_to(REPO).as_posix().replace("/", "-")
+)
 def test_documents_hold_no_place_of_one_computer(path):
     assert not re.findall(r"(?<![\w./])/(?:work|tmp|root|home)/\S+", path.read_text("utf-8"))
 

@@ -11,23 +11,28 @@ from safetensors import safe_open
 
 from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
-from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.decision.metric_registry import stored_metrics
+from edgeseg.decision.score_origin import Choice
+from edgeseg.fitting import checkpoint
+from edgeseg.fitting.graph import graph_facts
+from edgeseg.fitting.parallel import shards
 from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.model.model_metadata import describe_model
 from edgeseg.modelfile import header as artefact_header
-from edgeseg.modelfile import metadata
+from edgeseg.modelfile import metadata, signature
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
 from edgeseg.runtime.events import records
-from edgeseg.runtime.recipes.approval import write_expected
+from edgeseg.runtime.recipes.approval import Expected, write_approval
 from edgeseg.runtime.recipes.changeover import RecipeEvent
+from edgeseg.runtime.recipes.check_record import CheckRecord
 from edgeseg.runtime.recipes.golden_check import approve, check_golden
-from edgeseg.runtime.recipes.open_judge import opened_judge
+from edgeseg.runtime.recipes.open_judge import open_judge
 from edgeseg.runtime.run.line import AnsweredTrigger
 from edgeseg.runtime.scoring import report
 from edgeseg.runtime.sinks import event_log
-from edgeseg.runtime.sinks.counters import Period, ShiftEnd
+from edgeseg.runtime.sinks.counters import Counts, Period, ShiftEnd
 from edgeseg.runtime.station.records import Inspection, Job, StationResult, TriggerEvent
 from edgeseg.vision.geometry import Geometry, Roi
 from edgeseg.vision.images import write_image
@@ -39,6 +44,7 @@ from tests.support.recipe_folders import CPU, new_recipe, part
 from tests.support.small_graphs import write_graph
 
 FORMATS = text_of("docs/formats.md")
+CHOICE = Choice(by="rate", number=0.02)
 ACCURACY = {
     **{metric.key: 0.5 for metric in stored_metrics()},
     **{"dataset": "plate", "images": 5, "anomalies": 2},
@@ -73,7 +79,8 @@ def test_header_of_the_artefact(small_artefact: Artefact) -> None:
     geometry = Geometry(camera_hw=(96, 96), roi=Roi(x=0, y=0, w=64, h=64))
     looking = small_artefact.config.with_options({"geometry": geometry})
     told = small_artefact.data | {"group_by": "folder"}
-    header = replace(small_artefact, config=looking, data=told).header()
+    chosen = replace(small_artefact.calibration, choice=CHOICE)
+    header = replace(small_artefact, config=looking, data=told, calibration=chosen).header()
     assert_documented("Header of the artefact", header | {"accuracy": [ACCURACY]})
     assert set(header["config"]) == {item.name for item in fields(FitConfig)}
 
@@ -113,7 +120,11 @@ def plan_of(folder: Path) -> dict[str, Any]:
 def test_metadata_of_the_graph(small_artefact: Artefact, tmp_path: Path) -> None:
     tiled = small_artefact.config.with_options({"frame_hw": (192, 192)})
     told = describe_model(
-        replace(small_artefact, config=tiled),
+        replace(
+            small_artefact,
+            config=tiled,
+            calibration=replace(small_artefact.calibration, choice=CHOICE),
+        ),
         artefact_sha256="0" * 64,
         precision="fp32",
         target="cpu",
@@ -174,7 +185,7 @@ def test_event_of_a_result() -> None:
 
 
 def test_event_of_a_mended_log() -> None:
-    assert_documented("Event log_mended", event_log.mended_event(17))
+    assert_documented("Event log_mended", event_log.repair_event(17))
 
 
 def test_event_of_drift() -> None:
@@ -200,9 +211,9 @@ def test_events_of_recipes() -> None:
 def test_golden_check(tmp_path: Path) -> None:
     recipe = new_recipe(tmp_path / "bottle")
     write_image(recipe.golden / "master" / "0.png", part(150))
-    with opened_judge(recipe, CPU, note=ignore) as judge:
+    with open_judge(recipe, CPU, note=ignore) as judge:
         expected = approve(judge)
-        write_expected(recipe, expected)
+        write_approval(recipe, expected)
         record = check_golden(judge, live=[part(150)])
     assert_documented("Keys of expected.json", json.loads(json.dumps(asdict(expected))))
     assert_documented("Keys of a golden check", json.loads(json.dumps(record.facts())))
@@ -229,3 +240,25 @@ def test_latency_report(streamed: tuple[list[dict[str, Any]], Any]) -> None:
 def test_schema_numbers(heading: str, number: int) -> None:
     text = section(FORMATS, heading)
     assert f"| `schema` | {number} |" in text or f"`schema` is {number}." in text
+
+
+@pytest.mark.parametrize(
+    ("file", "number"),
+    [
+        ("`part.edgeseg`", artefact_header.SCHEMA),
+        ("a shard", shards.SCHEMA),
+        ("a shard", checkpoint.SCHEMA),
+        ("a backbone's graph", graph_facts.SCHEMA),
+        ("`part.onnx` with", metadata.SCHEMA),
+        ("`part.plan` with", metadata.SCHEMA),
+        ("`part.onnx.sig`", signature.SCHEMA),
+        ("`events.jsonl`", records.SCHEMA),
+        ("`expected.json`", Expected.schema),
+        ("`expected.json`", CheckRecord.schema),
+        ("`counters.json`", Counts.schema),
+        ("`latency.json`", report.SCHEMA),
+    ],
+)
+def test_the_schema_of_every_file(file: str, number: int) -> None:
+    (row,) = (line for line in FORMATS.splitlines() if line.startswith(f"| {file}"))
+    assert row.split(" | ")[1] == str(number)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import edgeseg.runtime
-from tests.support import HANGS_S, REPO
+from tests.support import HANGS_S, KEPT, REPO
 from tests.support.language_packages import node_modules, runtime_headers
 
 PROGRAMS = REPO / "docs" / "languages"
-MODEL = REPO / "tests" / "kept" / "0.1.0" / "part-fp32.onnx"
+MODEL = KEPT / "part-fp32.onnx"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

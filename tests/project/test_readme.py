@@ -8,10 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from edgeseg.bench.results.tables import BLOCKS
 from edgeseg.cli.group import COMMANDS
 from tests.support import HANGS_S
 from tests.support.commands import succeed
-from tests.support.documents import REPO, blocks, parse_command, text_of
+from tests.support.documents import (
+    DOCUMENTS,
+    REPO,
+    blocks,
+    links,
+    parse_command,
+    section,
+    text_of,
+)
 
 README = text_of("README.md")
 # What cannot be run in a test, by the words that show it.
@@ -30,6 +39,11 @@ SMALLER = {
     "bench": ["--rounds", "2", "--threads", "1"],
 }
 TOOLS = {"make", "pip", "edgeseg", "tail"}
+MOST_WORDS = 1300  # of prose: a busy engineer reads to the end
+PARTS = [
+    *("Thirty seconds", "Five minutes", "On the device", "Teach", "Results", "Limits"),
+    "Documents",
+]
 
 
 def commands() -> list[list[str]]:
@@ -158,14 +172,28 @@ def test_extras_exist():
     assert {extra for extras in asked for extra in extras.split(",")} <= known
 
 
-def test_figures_name_their_commands():
-    """Each point under the table of results ends in, or contains, the command that made it."""
-    results = README.split("## Results")[1].split("## Against")[0]
-    points = re.findall(r"^- (.*?)(?=^- |^\n)", results, re.M | re.S)
-    assert len(points) >= 4
-    for point in points:
-        assert "`edgeseg " in point or "`bench/" in point, point
+def test_it_can_be_read_to_the_end():
+    assert re.findall(r"^## (.+)$", README, re.M) == PARTS
+    prose = re.sub(r"^```.*?^```$|<!--.*?-->|^\|.*?$", "", README, flags=re.M | re.S)
+    assert len(prose.split()) <= MOST_WORDS
 
 
-def test_the_picture_is_small():
-    assert (REPO / "docs" / "picture.png").stat().st_size < 200_000
+def test_one_table_of_five_rows_and_six_columns_from_the_report():
+    table = re.findall(r"^\|.*$", README, re.M)
+    begin, end = "<!-- results: begin -->\n", "<!-- results: end -->\n"
+    made = README.split(begin)[1].split(end)[0]
+    assert "\n".join(table) + "\n" == made == BLOCKS["results"](REPO / "bench" / "results")
+    assert len(table) == 2 + 5
+    assert {line.count("|") for line in table} == {7}
+
+
+def test_pictures_are_small_and_shown():
+    pictures = set((REPO / "docs" / "pictures").iterdir())
+    shown = {
+        (path.parent / link).resolve()
+        for path in DOCUMENTS
+        for link in links(path.read_text(encoding="utf-8"))
+    }
+    assert pictures <= shown
+    assert {path.name for path in pictures if path.stat().st_size > 150_000} == set()
+    assert "docs/pictures/teach-collect.jpg" in section(README, "Teach")

@@ -14,9 +14,8 @@ import pytest
 import edgeseg.runtime
 from edgeseg.api import Model, load
 from edgeseg.base.errors import ExportError, UsageError
-from edgeseg.decision.judgement import JudgedPrediction, judged
+from edgeseg.decision.judgement import JudgedPrediction, judge
 from edgeseg.decision.prediction import Prediction
-from edgeseg.decision.thresholds import Thresholds
 from edgeseg.export.calibration_frames import calibration_frames
 from edgeseg.modelfile.metadata import TileLayout
 from edgeseg.runtime.backends.base import Session
@@ -28,6 +27,7 @@ from tests.support import HANGS_S
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.commands import succeed
 from tests.support.small_models import frames
+from tests.support.thresholds import made_up_thresholds
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +131,8 @@ def test_a_frame_is_cut_where_the_model_was_fitted_on_tiles(tmp_path):
 
 def test_a_score_that_is_no_number_is_no_good_part():
     raw = Prediction(map_hw=np.full((4, 4), np.nan, np.float32), score=float("nan"))
-    limits = Thresholds(score=1.0, pixel=1.0, false_alarm_rate=0.01, method="made up")
-    assert judged(raw, thresholds=limits, view=View(frame_hw=(4, 4), size_hw=(4, 4))).anomalous
+    limits = made_up_thresholds(1.0)
+    assert judge(raw, thresholds=limits, view=View(frame_hw=(4, 4), size_hw=(4, 4))).anomalous
 
 
 @pytest.mark.parametrize("threshold", [float("nan"), float("inf"), float("-inf")])

@@ -14,18 +14,21 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from edgeseg import __version__
 from edgeseg.decision.score_statistics import ScoreStatistics
-from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.metadata import (
     KEY,
+    UNKNOWN_LICENCE,
     BackboneFacts,
     DriftBaseline,
     InputFormat,
     ModelMetadata,
     Normalisation,
     PlanFacts,
+    ScoreRule,
 )
-from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
+from edgeseg.runtime.backends.onnx_properties import graph_sha256, property_text
+from tests.support.thresholds import made_up_thresholds
 
 
 def brightness_metadata(
@@ -46,9 +49,7 @@ def brightness_metadata(
         ),
         outputs=outputs,
         preprocess=Normalisation(mean=(0.0,) * 3, std=(1.0,) * 3, inside_graph=True),
-        threshold=Thresholds(
-            score=threshold, pixel=threshold, false_alarm_rate=0.01, method="made up"
-        ),
+        threshold=made_up_thresholds(threshold),
         good_scores=ScoreStatistics(
             count=100,
             mean=120.0,
@@ -66,7 +67,13 @@ def brightness_metadata(
         grid_hw=grid_hw,
         k=3,
         rank=3,
-        backbone=BackboneFacts(name="none", weights_sha256="0" * 64, random_weights=random_weights),
+        rule=ScoreRule(top=1, sigma=0.0),
+        backbone=BackboneFacts(
+            name="none",
+            weights_sha256="0" * 64,
+            random_weights=random_weights,
+            licence=UNKNOWN_LICENCE,
+        ),
         artefact_sha256="0" * 64,
         precision="fp32",
         target="cpu",
@@ -85,7 +92,7 @@ def brightness_metadata(
                 "anomalies": 63,
             },
         ),
-        versions={"edgeseg": "0.1.0"},
+        versions={"edgeseg": __version__},
     )
 
 
@@ -188,7 +195,7 @@ def write_brightness_model(
     graph = brightness_graph(metadata, repeats=repeats, kept_hw=kept_hw)
     path.write_bytes(graph.SerializeToString())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    inside = ModelMetadata.from_json(embedded_text(path) or "", source=path.name)
+    inside = ModelMetadata.from_json(property_text(path) or "", source=path.name)
     told = replace(inside, onnx_sha256=digest)
     if sidecar:
         path.with_suffix(".json").write_text(told.to_json(indent=2), encoding="utf-8")

@@ -9,9 +9,8 @@ import pytest
 from edgeseg.cli.group import cli
 from tests.support import REPO
 
-DOCUMENTS = sorted(
-    path for folder in (REPO, REPO / "docs", REPO / "bench") for path in folder.glob("*.md")
-)
+FOLDERS = (REPO, REPO / "docs", REPO / "bench", REPO / "bench" / "results")
+DOCUMENTS = sorted(path for folder in FOLDERS for path in folder.glob("*.md"))
 
 
 def text_of(name: str) -> str:

@@ -11,16 +11,16 @@ import pytest
 import edgeseg.runtime
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.failure import FAILURE_FILE
-from edgeseg.fitting.graph import at_hand
-from edgeseg.fitting.graph.at_hand import cache_path
+from edgeseg.fitting.graph import find_graph
 from edgeseg.fitting.graph.backbone_graph import read_facts
+from edgeseg.fitting.graph.find_graph import cache_path
 from edgeseg.fitting.options import FitOptions
 from edgeseg.teach import engine
 from edgeseg.vision.images import write_image
-from tests.support import REPO
+from tests.support import KEPT
 from tests.support.small_models import frames, write_plate
 
-GRAPH = REPO / "tests/kept/0.1.0/backbone.onnx"
+GRAPH = KEPT / "backbone.onnx"
 MADE_FOR = read_facts(GRAPH).settings
 OPTIONS = FitOptions(batch_size=4, planted=4)
 CORNER = ((0.0, 0.0), (16.0, 0.0), (16.0, 16.0), (0.0, 16.0))
@@ -87,7 +87,7 @@ def test_one_is_made_where_torch_is(
         assert '"geometry"' not in Path(command[-1]).read_text()
         return Done()
 
-    monkeypatch.setattr(at_hand.subprocess, "run", run)
+    monkeypatch.setattr(find_graph.subprocess, "run", run)
     with pytest.raises(EdgesegError, match=r"^no weights for resnet18$"):
         engine.fit_model(
             good, graph=None, config=MADE_FOR, options=OPTIONS, out=tmp_path / "part.edgeseg"

@@ -1,6 +1,7 @@
 """What the Judge tab says of parts that were pictured more than once."""
 
 from edgeseg.base.messages import Message
+from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.teach.judging import judged
 from edgeseg.teach.report import GoodScore, Report
@@ -27,7 +28,7 @@ def chosen(*, parts: int, images: int, rate: float = 1 / 16) -> Thresholds:
         pixel=3.0,
         false_alarm_rate=rate,
         requested_rate=0.02,
-        method="cross-conformal, 10 folds",
+        origin=ScoreOrigin(kind="cross", folds=10),
         images=images,
         parts=parts,
         grouping="pictures" if parts < images else None,

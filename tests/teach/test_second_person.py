@@ -9,7 +9,7 @@ import pytest
 
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.messages import Message
-from edgeseg.decision.loss import loss_between
+from edgeseg.decision.lost_defects import loss_between
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach import engine, planted_copies
 from edgeseg.teach import service as teach_service

@@ -12,8 +12,8 @@ from edgeseg.base import leftovers
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_json
 from edgeseg.base.leftovers import temporary_name
-from edgeseg.modelfile import versions as contract_versions
-from edgeseg.runtime.recipes.approval import read_expected
+from edgeseg.modelfile import versions as file_versions
+from edgeseg.runtime.recipes.approval import read_approval
 from edgeseg.runtime.recipes.recipe import read_recipe
 from edgeseg.teach import versions
 from edgeseg.teach.alarms import Alarm
@@ -182,7 +182,7 @@ def reopened(service):
     recipe = service.project.recipe
     assert again._versions.is_installed()
     assert not [path.name for path in recipe.rglob(".*")]
-    return read_expected(read_recipe(recipe))
+    return read_approval(read_recipe(recipe))
 
 
 def test_a_model_that_took_over_has_its_own_approval_wherever_it_was_killed(taught, monkeypatch):
@@ -190,7 +190,7 @@ def test_a_model_that_took_over_has_its_own_approval_wherever_it_was_killed(taug
     alarm = alarmed(taught, 150)
     taught.mark(alarm, "good", who="supervisor", name="Ada")
     preview_of(taught)
-    monkeypatch.setattr(contract_versions, "_take_places", killed)
+    monkeypatch.setattr(file_versions, "_take_places", killed)
     with pytest.raises(KeyboardInterrupt):
         taught._learner._install("supervisor")
     monkeypatch.undo()
@@ -206,7 +206,7 @@ def test_golden_pictures_chosen_anew_are_the_old_or_the_new_ones(taught, monkeyp
     taught._versions.install()
     recipe = read_recipe(taught.project.recipe)
     taught.choose(100)
-    monkeypatch.setattr(contract_versions, "_take_places", killed)
+    monkeypatch.setattr(file_versions, "_take_places", killed)
     with pytest.raises(KeyboardInterrupt):
         taught._versions.install()
     monkeypatch.undo()
@@ -233,7 +233,7 @@ def test_before_the_model_takes_over_the_old_golden_pictures_stand(taught, monke
     assert list((copy / "recipes/line3").glob(".next*"))
     again = versions.Versions(Project.opened(copy))
     again.check()
-    assert read_expected(read_recipe(copy / "recipes/line3")).threshold == 138
+    assert read_approval(read_recipe(copy / "recipes/line3")).threshold == 138
     again.install()
     again.check()
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from edgeseg.base.plain import record
 from edgeseg.decision.doubt import DoubtKind
 from edgeseg.decision.judgement import invalid_kind, verdict_on
-from edgeseg.decision.thresholds import Thresholds
 from edgeseg.vision.appearance import (
     FEWEST,
     FIGURES,
@@ -20,9 +19,10 @@ from edgeseg.vision.appearance import (
     appearance_of,
 )
 from tests.support.small_models import frames
+from tests.support.thresholds import made_up_thresholds
 
 GOOD = frames(8)
-THRESHOLDS = Thresholds(score=10.0, pixel=12.0, false_alarm_rate=0.01, method="made up")
+THRESHOLDS = made_up_thresholds(10.0, pixel=12.0)
 rows = st.lists(st.lists(st.integers(-3000, 6000), min_size=7, max_size=7), max_size=8)
 
 
@@ -57,7 +57,7 @@ def test_a_covered_lens_is_invalid_whatever_its_score(lens, fitted):
     for score in (0.0, 9.0, 11.0):
         assert invalid_kind(score, thresholds, appearance=covered) == reason
         assert verdict_on(score, thresholds, appearance=covered) == "invalid"
-    assert verdict_on(0.0, THRESHOLDS, appearance=covered) == "good", "an earlier file, as ever"
+    assert verdict_on(0.0, THRESHOLDS, appearance=covered) == "good", "no limits are known"
 
 
 def test_a_good_part_is_good_and_a_defect_a_defect():
@@ -102,7 +102,7 @@ def test_pictures_of_any_size_have_figures(size_hw):
 def test_sums_of_parts_are_those_of_all_in_any_order(values, at):
     whole = GoodAppearance.of(map(tuple, values))
     first, second = (GoodAppearance.of(map(tuple, part)) for part in (values[:at], values[at:]))
-    assert first.joined(second) == second.joined(first) == whole
+    assert first.merge(second) == second.merge(first) == whole
     assert record(GoodAppearance, asdict(whole)) == whole
     if whole.limits is not None:
         assert all(whole.limits.fault_in(tuple(row)) is None for row in values)

@@ -114,8 +114,7 @@ def test_settings_that_make_no_sense(text, sentence):
 def tried(*, scores, labels, good, planted=(), rate=0.5, **figures) -> Tried:
     return Tried(
         figures={"pro": 0.9, "image_auroc": 0.8} | figures, scores=scores, labels=labels,
-        good=good, peaks=good, planted=planted,
-        method="cross-conformal", unseen=True, rate=rate, reads=2_000_000,
+        good=good, planted=planted, rate=rate, reads=2_000_000,
     )  # fmt: skip
 
 

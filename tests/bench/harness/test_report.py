@@ -1,6 +1,8 @@
 """Tables, pages and figures: one file that needs no other, and numbers that survive the trip."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +125,12 @@ def test_mistakes_are_named(facts: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "map.png").unlink()
     with pytest.raises(UsageError, match="missing, but the report shows it"):
         write_report(report, tmp_path)
+
+
+def test_a_module_that_was_run_by_name_is_named_so() -> None:
+    code = "from edgeseg.bench.harness.machine import command; print(command())"
+    for name, said in (("tests.x", "python -m tests.x --count 3"), ("pytest", "edgeseg --count 3")):
+        spec = f"types.SimpleNamespace(name={name!r})"
+        main = f"import sys, types; sys.modules['__main__'].__spec__ = {spec}"
+        words = [sys.executable, "-c", f"{main}; {code}", "--count", "3"]
+        assert subprocess.run(words, capture_output=True, text=True).stdout == f"{said}\n"

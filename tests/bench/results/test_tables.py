@@ -1,6 +1,7 @@
 """The tables of documents are what the reports say, and the list of reports has them all."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from edgeseg.base.errors import EdgesegError
 from edgeseg.bench.harness.tabular import Cell, Column, Table
 from edgeseg.bench.results.model_tables import all_models, few_models
 from edgeseg.bench.results.tables import BLOCKS, documents, main, with_tables
+from edgeseg.bench.results.trust_table import ROWS
 from tests.support import REPO
 
 RESULTS = REPO / "bench" / "results"
@@ -25,7 +27,7 @@ def test_documents_have_blocks() -> None:
     texts = "".join(page.read_text(encoding="utf-8") for page in documents(REPO))
     begun = {name for name in BLOCKS if f"<!-- {name}: begin -->" in texts}
     assert begun == {name for name in BLOCKS if f"<!-- {name}: end -->" in texts}
-    assert {"peers", "trust"} <= begun
+    assert begun == set(BLOCKS), "a block that no document has"
 
 
 def test_new_reports_are_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +107,20 @@ def test_few_models_are_the_default_the_fastest_and_the_peers() -> None:
         *("edgeseg default edge fp32", "edgeseg default edge int8", "edgeseg fast edge fp32"),
         "anomalib PaDiM",
     ]
+
+
+def test_every_report_stands_in_a_document() -> None:
+    """A report that only the list of reports names is evidence for nothing."""
+    pages = [*documents(REPO), REPO / "bench" / "README.md", REPO / "SECURITY.md"]
+    texts = "".join(page.read_text(encoding="utf-8") for page in pages)
+    named = {REPO / link for link in re.findall(r"bench/results/[\w./-]+\.(?:md|txt|json)", texts)}
+    named |= {RESULTS / "trust" / f"{name}.json" for name in ROWS}  # by the table of trust
+    assert all(path.is_file() for path in named)
+    told = {path.with_suffix("") for path in named}
+    reports = {path for path in RESULTS.rglob("*") if path.suffix in (".json", ".md", ".txt")} - {
+        RESULTS / "README.md"
+    }
+    assert {path for path in reports if path.with_suffix("") not in told} == set()
 
 
 def test_every_report_is_listed() -> None:

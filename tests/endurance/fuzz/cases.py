@@ -118,6 +118,8 @@ def damaged(
         mutator = dice.choice(BLIND)
         data = mutator(dice, data, other.data)
         names.append(mutator.__name__)
+    if kind.json == "safetensors" and source.has_json and dice.random() < 0.5:
+        return source, "+".join([*names, "sealed again"]), sealed_again(data, text=False), False
     sealed = source.sealed and data.strip() != source.data.strip()
     return source, "+".join(names), data, sealed and data not in [one.data for one in whole]
 

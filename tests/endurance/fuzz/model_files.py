@@ -13,7 +13,8 @@ from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.model_file import BackendUnavailable
 from tests.endurance.fuzz.format import lay, write
 from tests.endurance.fuzz.located import camera_picture
-from tests.endurance.fuzz.seeds import KEPT, Seed
+from tests.endurance.fuzz.seeds import Seed
+from tests.support import KEPT
 
 
 def told_by_info(path: Path) -> None:
@@ -120,10 +121,10 @@ def read_graph_and_sidecar(data: bytes, seed: Seed, folder: Path) -> object:
 @cache
 def _sidecar_of(graph: bytes, folder: Path) -> str:
     """With the hash of a whole graph."""
-    from edgeseg.runtime.backends.onnx_properties import embedded_text
+    from edgeseg.runtime.backends.onnx_properties import property_text
 
     whole = write(graph, folder, "whole.onnx")
-    told = ModelMetadata.from_json(embedded_text(whole) or "", source="whole.onnx")
+    told = ModelMetadata.from_json(property_text(whole) or "", source="whole.onnx")
     return replace(told, onnx_sha256=hashlib.sha256(graph).hexdigest()).to_json(indent=2)
 
 

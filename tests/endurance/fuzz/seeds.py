@@ -1,8 +1,7 @@
-"""Whole files to damage: those of version 0.1.0, which have no hash, and their like of today."""
+"""Whole files to damage: kept ones, and their like with all that a model may have."""
 
 import hashlib
 import io
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +11,7 @@ import numpy as np
 
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.vision.images import IMAGE_SUFFIXES
-
-REPO = Path(__file__).resolve().parents[3]
-KEPT = REPO / "tests" / "kept" / "0.1.0"
+from tests.support import KEPT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,71 +26,58 @@ class Seed:
 
 
 def kept(name: str) -> Seed:
-    """A file of version 0.1.0."""
-    return Seed(data=(KEPT / name).read_bytes(), name=Path(name).name)
+    """A kept file."""
+    return Seed(data=(KEPT / name).read_bytes(), name=Path(name).name, sealed=True)
 
 
 def artefacts(folder: Path) -> Iterator[Seed]:
-    """One without a hash, one with, and one that looks for its part."""
+    """One that looks at whole pictures, and one that looks for its part."""
     from edgeseg.model.artefact import load_artefact, save_artefact
     from tests.endurance.fuzz.located import located_artefact
 
     yield kept("part.edgeseg")
-    plain = load_artefact(KEPT / "part.edgeseg")
-    for model in (plain, located_artefact(plain)):
-        save_artefact(model, folder / "part.edgeseg")
-        yield Seed(data=(folder / "part.edgeseg").read_bytes(), name="part.edgeseg", sealed=True)
-
-
-def _rewritten(kept: Path, key: str, folder: Path, **more: object) -> Seed:
-    from safetensors.numpy import load_file
-
-    from edgeseg.model.artefact import write_tensors
-    from edgeseg.modelfile.container import read_container
-
-    header = read_container(kept, key).header | {"schema": 2, **more}
-    write_tensors(folder / kept.name, load_file(kept), key=key, header=header)
-    return Seed(data=(folder / kept.name).read_bytes(), name=kept.name, sealed=True)
+    save_artefact(located_artefact(load_artefact(KEPT / "part.edgeseg")), folder / "part.edgeseg")
+    yield Seed(data=(folder / "part.edgeseg").read_bytes(), name="part.edgeseg", sealed=True)
 
 
 def shards(folder: Path) -> Iterator[Seed]:
-    """The same of a shard."""
+    """The first of two shards."""
     yield kept("part-0-of-2.shard")
-    yield _rewritten(KEPT / "part-0-of-2.shard", "edgeseg-shard", folder)
 
 
 def checkpoints(folder: Path) -> Iterator[Seed]:
-    """The same of a checkpoint, and the embeddings beside one."""
-    moments = KEPT / "part.parts" / "0-of-1.moments"
-    rows = moments.with_suffix(".embeddings").read_bytes()
-    digest = hashlib.sha256(rows).hexdigest()
-    today = _rewritten(moments, "edgeseg-checkpoint", folder, seen_sha256=digest)
-    beside = (("0-of-1.embeddings", rows),)
-    yield replace(kept("part.parts/0-of-1.moments"), beside=beside)
-    yield replace(today, beside=beside)
+    """A checkpoint, and the embeddings beside it."""
+    moments = kept("part.parts/0-of-1.moments")
+    rows = (KEPT / "part.parts/0-of-1.embeddings").read_bytes()
+    yield replace(moments, beside=(("0-of-1.embeddings", rows),))
     yield Seed(
         data=rows,
         name="0-of-1.embeddings",
         has_json=False,
-        beside=(("0-of-1.moments", today.data),),
+        beside=(("0-of-1.moments", moments.data),),
     )
 
 
 def graphs(folder: Path) -> Iterator[Seed]:
-    """Graphs in two precisions, and one that looks for its part."""
+    """Graphs in two precisions that run without their sidecars, and one that looks for its part."""
+    from tests.endurance.fuzz.located import located
+
+    for name in ("part-fp32", "part-int8"):
+        yield _graph(name, folder, _told(f"{name}.json"))
+    looking = _graph("part-fp32", folder, located(_told("part-fp32.json")))
+    yield replace(looking, name="located.onnx")
+
+
+def _graph(name: str, folder: Path, told: ModelMetadata) -> Seed:
+    """A kept graph that says this of itself, and needs no sidecar."""
     import onnx
 
     from edgeseg.export.graph import save_graph, set_metadata
-    from tests.endurance.fuzz.located import located
 
-    for name in ("part-fp32.onnx", "part-int8.onnx"):
-        yield kept(name)
-        save_graph(onnx.load(KEPT / name), folder / name)
-        yield Seed(data=(folder / name).read_bytes(), name=name, sealed=True)
-    looking = onnx.load(KEPT / "part-fp32.onnx")
-    set_metadata(looking, located(_told("part-fp32.json")))
-    save_graph(looking, folder / "located.onnx")
-    yield Seed(data=(folder / "located.onnx").read_bytes(), name="located.onnx", sealed=True)
+    graph, path = onnx.load(KEPT / f"{name}.onnx"), folder / f"{name}.onnx"
+    set_metadata(graph, replace(told, needs_sidecar=False))
+    save_graph(graph, path)
+    return Seed(data=path.read_bytes(), name=path.name, sealed=True)
 
 
 def backbones(folder: Path) -> Iterator[Seed]:
@@ -122,16 +106,15 @@ def backbones(folder: Path) -> Iterator[Seed]:
 
 
 def sidecars(folder: Path) -> Iterator[Seed]:
-    """Sidecars of 0.1.0 and of today, of models that look for their part or have tiles."""
+    """Sidecars as kept, and of models that look for their part or have tiles."""
     from tests.endurance.fuzz.located import located, tiled
 
     for name in ("part-fp32.json", "part-int8.json"):
         told, graph = _told(name), Path(name).with_suffix(".onnx").name
         beside = ((graph, (KEPT / graph).read_bytes()),)
         yield replace(kept(name), beside=beside)
-        for one in (told, located(told) if "fp32" in name else tiled(told)):
-            text = one.to_json(indent=2)
-            yield Seed(data=text.encode(), name=name, sealed=True, beside=beside)
+        text = (located(told) if "fp32" in name else tiled(told)).to_json(indent=2)
+        yield Seed(data=text.encode(), name=name, sealed=True, beside=beside)
 
 
 def _told(name: str) -> ModelMetadata:
@@ -156,9 +139,6 @@ def plans(folder: Path) -> Iterator[Seed]:
     text = replace(_told("part-fp32.json"), plan=facts).to_json(indent=2)
     beside = (("part.plan", plan),)
     yield Seed(data=text.encode(), name="part.json", sealed=True, beside=beside)
-    values = json.loads(text) | {"schema": 1}
-    del values["seal"]
-    yield Seed(data=json.dumps(values).encode(), name="part.json", beside=beside)
     described = (("part.json", text.encode()),)
     yield Seed(data=plan, name="part.plan", sealed=True, has_json=False, beside=described)
 

@@ -11,8 +11,8 @@ from scipy import ndimage
 from edgeseg.base.errors import UsageError
 from edgeseg.decision.judgement import verdict_on
 from edgeseg.decision.prediction import MAX_REGIONS, find_regions
-from edgeseg.decision.thresholds import Thresholds
 from edgeseg.runtime.scoring.verdict import Debounce, SourceAlarm
+from tests.support.thresholds import made_up_thresholds
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from edgeseg.runtime.scoring.verdict import Debounce, SourceAlarm
     ],
 )
 def test_verdicts(score: float, verdict: str) -> None:
-    limits = Thresholds(score=10.0, pixel=9.0, false_alarm_rate=0.01, method="made up")
+    limits = made_up_thresholds(10.0, pixel=9.0)
     assert verdict_on(score, limits) == verdict
 
 

@@ -1,0 +1,89 @@
+"""Where a threshold comes from: how its good scores came about, and what was chosen since.
+
+Programs decide on these records, and files keep them; people read their words.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+OriginKind = Literal["split", "cross", "earlier", "copies", "fitted", "best_f1"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOrigin:
+    """How the scores of good images came about.
+
+    split: by the final model, which was not fitted on them. cross: each by a model without it.
+    earlier: by models of before an update. copies: they are near-copies of fitted images.
+    fitted: they were fitted on. best_f1: as ever, but the threshold was chosen with anomalies.
+    """
+
+    kind: OriginKind
+    folds: int | None = None  # of cross; None: not told
+    new_images: int | None = None  # of cross after an update: so many were judged, the added ones
+    earlier_models: int = 0  # whose scores count too
+    anomalies: int | None = None  # of best_f1
+    backend: str | None = None  # whose numbers they are, by its name; None: the reference's
+    precision: str | None = None  # of the graph that they were taken through again
+
+    def __post_init__(self) -> None:
+        for name in ("folds", "new_images", "earlier_models", "anomalies"):
+            count = getattr(self, name)
+            if count is not None and count < 0:
+                raise ValueError(f"{name}: {count}, expected from 0")
+
+    def words(self, *, images: int, parts: int) -> str:
+        """As people read it, of so many good images of so many parts."""
+        text = f"{self._way}, {good_words(images, parts)}"
+        if self.anomalies:
+            text += f" and {self.anomalies} anomalies"
+        if self.precision is not None:
+            text += f", through the {self.precision} graph in {self.backend}"
+        return text
+
+    @property
+    def _way(self) -> str:
+        earlier = "scores of the earlier model" + "s" * (self.earlier_models > 1)
+        if self.kind == "cross":
+            way = "cross-conformal"
+            if self.folds is not None:
+                way += f", {self.folds} folds"
+            if self.new_images is not None:
+                way += f" on {self.new_images} new images"
+            return f"{way} and {earlier}" if self.earlier_models else way
+        if self.kind == "split" and self.backend is not None and self.precision is None:
+            return f"split-conformal on {self.backend}"
+        return {
+            "split": "split-conformal",
+            "earlier": earlier,
+            "copies": "near-copies of fitted images",
+            "fitted": "the fitted image itself (no other was given)",
+            "best_f1": "best F1",
+        }[self.kind]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What somebody chose since: a rate of false alarms, or the value of the threshold itself."""
+
+    by: Literal["rate", "value"]
+    number: float
+
+    @property
+    def words(self) -> str:
+        """As people read it."""
+        if self.by == "rate":
+            return f"chosen for {percent(self.number)} false alarms"
+        return f"the value {self.number:g} chosen by hand"
+
+
+def good_words(images: int | None, parts: int) -> str:
+    """How many good images there are, and how many different parts where that is not the same."""
+    if images is None or images == parts:
+        return f"{parts} good images"
+    return f"{images} good images of {parts} different part{'s' * (parts != 1)}"
+
+
+def percent(rate: float) -> str:
+    """A rate as people write it: 0.5 %, 1 %, 12 %."""
+    return f"{100 * rate:.3g} %"
