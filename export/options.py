@@ -32,23 +32,27 @@ class ExportOptions:
     )
     target: str = typed(
         "cpu",
-        "Which int8 form; with --trt it is trt where nothing is said.",
+        "Form of int8: for processors, or for TensorRT. With --trt the default is trt.",
         kind=click.Choice(TARGETS),
         flags=("--for",),
     )
     # Whose numbers a rounded file's threshold is of.
     backend: str = typed(
         AUTO,
-        "That will run a rounded file: --calibrate takes moments, threshold and drift "
-        "baseline through it. auto is ONNX Runtime, and OpenVINO for bf16.",
+        "Backend that will run a bf16 or int8 file: with --calibrate the fit, the threshold and "
+        "the drift baseline are measured in it. auto: ONNX Runtime, and OpenVINO for bf16.",
         kind=click.Choice(SESSIONS),
     )
     batch: tuple[int, int, int] = (1, 1, 1)  # min, opt, max
     grid_output: bool = typed(
-        True, "Leave out the coarse map (drift watch needs it).", flags=("--no-grid",)
+        True, "Leave out the coarse map, which the drift watch needs.", flags=("--no-grid",)
     )
-    verify: bool = typed(True, "Do not compare with the reference.", flags=("--no-verify",))
-    allow_random_weights: bool = typed(False, "For timing only.")
+    verify: bool = typed(
+        True, "Do not compare the graph with the fitted model.", flags=("--no-verify",)
+    )
+    allow_random_weights: bool = typed(
+        False, "Export a model whose weights are random, to measure its speed."
+    )
 
     def __post_init__(self) -> None:
         precision = precision_spec(self.precision)

@@ -20,7 +20,7 @@ import torch
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.options import FOLDER, SIZE, note
 from edgeseg.bench.choices.tables import Comparison, Figures
-from edgeseg.bench.choices.trial import FeatureMemory, Tried, try_setting
+from edgeseg.bench.choices.trial import FeatureMemory, TrialResult, try_setting
 from edgeseg.bench.harness.accuracy import categories_in, fingerprint, open_limited
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report, write_report
@@ -37,15 +37,15 @@ NOTE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """A candidate by its name."""
+class CandidateSetting:
+    """A candidate: settings of a fit, and a name."""
 
     name: str
     config: FitConfig
 
     @classmethod
-    def parse(cls, text: str) -> "Setting":
-        """`name:key=value,key=value`; layers as 1+2+3, sizes as 320x320."""
+    def parse(cls, text: str) -> "CandidateSetting":
+        """Read `name:key=value,key=value`; layers as 1+2+3, sizes as 320x320."""
         name, colon, rest = text.partition(":")
         if not name or not colon:
             raise UsageError(
@@ -57,13 +57,13 @@ class Setting:
         options = {key: _value(config, key, value) for key, value in given.items()}
         return cls(name=name, config=config.with_options(options))
 
-    def seeded(self, seed: int) -> FitConfig:
-        """With another W, other folds and other planted defects."""
+    def config_for(self, seed: int) -> FitConfig:
+        """Settings with another seed: another W, other folds and planted defects."""
         return replace(self.config, seed=seed)
 
 
 def _value(config: FitConfig, key: str, text: str) -> Any:
-    """A text as the kind of value that the setting has."""
+    """Convert a text to the type that the setting has."""
     known = {item.name: getattr(config, item.name) for item in fields(config)}
     if key not in known:
         raise UsageError(f"unknown settings {[key]}; expected names of FitConfig")
@@ -85,14 +85,14 @@ class Trials:
         self._shared: tuple[object, ...] = ()
         self._memory = FeatureMemory()
 
-    def units(self, settings: Sequence[Setting], seeds: Sequence[int]) -> Iterator[Unit]:
-        """One for each setting, category and seed."""
-        alike = sorted(settings, key=lambda each: str(_of_maps(each.config)))
+    def units(self, settings: Sequence[CandidateSetting], seeds: Sequence[int]) -> Iterator[Unit]:
+        """List one unit for each setting, category and seed."""
+        alike = sorted(settings, key=lambda each: str(_map_settings(each.config)))
         for dataset in self.datasets:
             data = fingerprint(dataset)
             for setting in alike:
                 for seed in seeds:
-                    config = setting.seeded(seed)
+                    config = setting.config_for(seed)
                     yield Unit(
                         name=unit_name(setting.name, dataset.name, seed),
                         settings={
@@ -106,7 +106,7 @@ class Trials:
                     )
 
     def _run(self, dataset: Dataset, config: FitConfig) -> Result:
-        shared = (dataset.name, *_of_maps(config))
+        shared = (dataset.name, *_map_settings(config))
         if shared != self._shared:
             self._shared, self._memory = shared, FeatureMemory()
         try:
@@ -116,13 +116,13 @@ class Trials:
         return tried.to_dict()
 
 
-def _of_maps(config: FitConfig) -> tuple[object, ...]:
-    """The settings that feature maps depend on."""
+def _map_settings(config: FitConfig) -> tuple[object, ...]:
+    """Settings that feature maps depend on."""
     return config.backbone, config.layers, config.image_hw, config.size_hw
 
 
 def unit_name(setting: str, category: str, seed: int) -> str:
-    """Of one fit."""
+    """Name of the unit of one fit."""
     return f"{setting} {category} seed {seed}"
 
 
@@ -139,7 +139,7 @@ def comparison(
             for seed in seeds:
                 result = results.get(unit_name(setting, category, seed), {FAILED: ""})
                 if FAILED not in result:
-                    figures[setting, category, seed] = Figures.of(Tried.from_dict(result))
+                    figures[setting, category, seed] = Figures.of(TrialResult.from_dict(result))
     return Comparison(figures)
 
 
@@ -166,7 +166,7 @@ def main(
 ) -> None:
     """Try settings on every category of folders laid out as MVTec AD."""
     try:
-        settings = [Setting.parse(text) for text in texts]
+        settings = [CandidateSetting.parse(text) for text in texts]
         folders = [path for root in data for path in categories_in(root)]
         chosen = [path for path in folders if not only or path.name in only]
         datasets = [open_limited(path, limit=limit) for path in chosen]
@@ -195,7 +195,7 @@ def main(
 
 
 def _changes(config: FitConfig) -> str:
-    """What differs from the default."""
+    """List the settings that differ from the default."""
     default = FitConfig().to_dict()
     other = {key: value for key, value in config.to_dict().items() if value != default[key]}
     return ", ".join(f"{key}={value}" for key, value in other.items()) or "the default"

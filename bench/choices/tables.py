@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from edgeseg.bench.choices.trial import Tried, at_rate
+from edgeseg.bench.choices.trial import TrialResult, at_rate
 from edgeseg.bench.harness.tabular import Table, column, table_of
 
 RATES = (0.01, 0.05)
@@ -38,16 +38,16 @@ class Figures:
     reads: float
 
     @classmethod
-    def of(cls, tried: Tried) -> "Figures":
-        """Of one fit."""
+    def of(cls, tried: TrialResult) -> "Figures":
+        """Compute the figures of one fit."""
         points = [at_rate(tried, rate) for rate in (None, *RATES)]
         found = [math.nan if point.planted is None else point.planted for point in points[1:]]
         return cls(
-            pro=_measured(tried, "pro"),
-            pro_05=_measured(tried, "pro_05"),
-            image_auroc=_measured(tried, "image_auroc"),
+            pro=_figure(tried, "pro"),
+            pro_05=_figure(tried, "pro_05"),
+            image_auroc=_figure(tried, "image_auroc"),
             recall=points[0].recall,
-            f1=_measured(tried, "f1"),
+            f1=_figure(tried, "f1"),
             recall_1=points[1].recall,
             recall_5=points[2].recall,
             flagged=(points[0].flagged, points[1].flagged, points[2].flagged),
@@ -58,7 +58,7 @@ class Figures:
 
     @classmethod
     def mean(cls, parts: Sequence["Figures"]) -> "Figures":
-        """Means over categories and seeds; flagged images stay counts beside their number."""
+        """Average over categories and seeds; flagged images stay counts beside their number."""
         means: dict[str, Any] = {}
         for item in fields(cls):
             values = np.mean([getattr(part, item.name) for part in parts], axis=0)
@@ -71,14 +71,14 @@ class Figures:
         return tuple(count / self.good for count in self.flagged)
 
 
-def _measured(tried: Tried, key: str) -> float:
+def _figure(tried: TrialResult, key: str) -> float:
     value = tried.figures.get(key)
     return math.nan if value is None else value
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """A setting as people read it."""
+class SettingRow:
+    """Figures of one setting, as a row of a table."""
 
     setting: str = field(metadata=column("setting"))
     pro: float = field(metadata=column("PRO", better="high"))
@@ -96,8 +96,8 @@ class Row:
     reads: float = field(metadata=column("M read", digits=2, better="low"))
 
     @classmethod
-    def of(cls, name: str, figures: Figures) -> "Row":
-        """With the name of a setting or of a category."""
+    def of(cls, name: str, figures: Figures) -> "SettingRow":
+        """Make the row of a setting or a category."""
         alarms = figures.false_alarms
         return cls(
             setting=name,
@@ -118,8 +118,8 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftOut:
-    """How a setting differs from the first when single categories are left out."""
+class DifferenceRow:
+    """Difference of a setting to the first one, with single categories left out."""
 
     setting: str = field(metadata=column("setting"))
     by: str = field(metadata=column("figure"))
@@ -131,8 +131,8 @@ class LeftOut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
-    """What would be chosen on all other categories, and what it reaches on this one."""
+class ChoiceRow:
+    """The setting chosen on all other categories, and what it reaches on this one."""
 
     category: str = field(metadata=column("category"))
     by: str = field(metadata=column("chosen by"))
@@ -154,7 +154,7 @@ class Comparison:
     def mean(
         self, setting: str, *, without: str | None = None, seed: int | None = None
     ) -> Figures | None:
-        """Over categories and seeds; None where one of them could not be measured."""
+        """Average a setting over categories and seeds; None where one of them was not measured."""
         seeds = self.seeds if seed is None else [seed]
         wanted = [
             (setting, category, each)
@@ -167,7 +167,7 @@ class Comparison:
         return Figures.mean([self.figures[key] for key in wanted])
 
     def of_category(self, setting: str, category: str) -> Figures | None:
-        """Over seeds."""
+        """Average a setting over the seeds of one category."""
         parts = [
             found
             for seed in self.seeds
@@ -181,11 +181,11 @@ class Comparison:
         return [setting for setting in self.settings if self.mean(setting) is not None]
 
     def tables(self) -> Iterator[Table]:
-        """All settings, differences with a category left out, choices, and every category."""
+        """Make the tables: all settings, differences, choices, and every category."""
         means = [(name, self.mean(name)) for name in self.complete]
         yield table_of(
             "Settings",
-            [Row.of(name, figures) for name, figures in means if figures is not None],
+            [SettingRow.of(name, figures) for name, figures in means if figures is not None],
             note="Means over categories and seeds; recall, false alarms and F1 at the threshold "
             "that the setting ships with, the first two also at those for 1 and 5 %. False alarms "
             "are shares of all good test images. M read: millions of factor entries that a frame "
@@ -194,16 +194,18 @@ class Comparison:
         if len(self.categories) > 1 and len(self.complete) > 1:
             yield table_of(
                 f"Difference to {self.complete[0]}, each category left out in turn",
-                list(self.left_out()),
+                list(self.differences()),
             )
-            yield table_of("Chosen without the category", list(self.chosen()))
+            yield table_of("Chosen without the category", list(self.choices()))
         for category in self.categories:
             of_each = [(name, self.of_category(name, category)) for name in self.settings]
-            rows = [Row.of(name, figures) for name, figures in of_each if figures is not None]
+            rows = [
+                SettingRow.of(name, figures) for name, figures in of_each if figures is not None
+            ]
             yield table_of(category, rows)
 
-    def left_out(self) -> Iterator[LeftOut]:
-        """Every setting against the first."""
+    def differences(self) -> Iterator[DifferenceRow]:
+        """Compare every setting with the first one."""
         first = self.complete[0]
         for setting in self.complete[1:]:
             for key, title in CRITERIA.items():
@@ -212,7 +214,7 @@ class Comparison:
                     for category in self.categories
                 }
                 by_seed = [self._difference(setting, first, key, seed=seed) for seed in self.seeds]
-                yield LeftOut(
+                yield DifferenceRow(
                     setting=setting,
                     by=title,
                     mean=self._difference(setting, first, key),
@@ -237,8 +239,8 @@ class Comparison:
         )
         return one - other
 
-    def chosen(self) -> Iterator[Chosen]:
-        """By every criterion, for every category."""
+    def choices(self) -> Iterator[ChoiceRow]:
+        """Choose a setting by every criterion, without each category in turn."""
         for key, title in CRITERIA.items():
             for category in self.categories:
                 others = {
@@ -250,7 +252,7 @@ class Comparison:
                     for name in self.complete
                 }
                 best = max(others, key=lambda name: others[name])
-                yield Chosen(
+                yield ChoiceRow(
                     category=category,
                     by=title,
                     setting=best,

@@ -1,6 +1,6 @@
 """One setting tried on one category by the product's own fit and evaluation.
 
-images --Remembered backbone--> feature maps, kept --fit_in--> artefact --evaluate--> Tried
+images --Remembered backbone--> feature maps, kept --fit_in--> artefact --evaluate--> TrialResult
 
 What comes out of the backbone depends on image, backbone and layers alone, so settings and seeds of
 a category share one pass of it; all behind it is done anew, by the functions that users call.
@@ -53,7 +53,7 @@ class FeatureMemory:
 
 
 class RememberedBackbone(Backbone):
-    """The same network, which looks up inputs that it has seen before."""
+    """A network that keeps its feature maps, and looks up inputs that it has seen before."""
 
     def __init__(self, backbone: Backbone, *, layers: tuple[int, ...], memory: FeatureMemory):
         super().__init__(backbone.spec, layers=layers)
@@ -78,12 +78,14 @@ class RememberedBackbone(Backbone):
 
 
 def content_key(row: Tensor) -> bytes:
-    """What tells one input from all others."""
+    """Hash of an input, by which its feature maps are kept."""
     return hashlib.blake2b(row.contiguous().numpy().tobytes(), digest_size=16).digest()
 
 
-def remembering(config: FitConfig, *, memory: FeatureMemory, weights: str | None) -> FeatureSpace:
-    """The space of these settings, whose backbone remembers."""
+def remembering_space(
+    config: FitConfig, *, memory: FeatureMemory, weights: str | None
+) -> FeatureSpace:
+    """Load the feature space of these settings, with a backbone that remembers."""
     space = FeatureSpace.load(config, weights=weights, note=ignore)
     network = space.weights.backbone
     backbone = RememberedBackbone(network, layers=config.layers, memory=memory)
@@ -91,8 +93,8 @@ def remembering(config: FitConfig, *, memory: FeatureMemory, weights: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
-    """What one fit gave; scores are kept, so that thresholds can be chosen again."""
+class TrialResult:
+    """Result of one fit, with its scores, so that other thresholds can be chosen later."""
 
     figures: dict[str, float | None]  # by the keys of METRICS, at the threshold of the fit
     scores: tuple[float, ...]  # of the test images
@@ -107,7 +109,7 @@ class Tried:
         return {name: _plain(value) for name, value in asdict(self).items()}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Tried":
+    def from_dict(cls, values: dict[str, Any]) -> "TrialResult":
         """Read what to_dict wrote."""
         plain: dict[str, Any] = {
             key: tuple(item) if isinstance(item, list) else item for key, item in values.items()
@@ -123,14 +125,14 @@ def _plain(value: Any) -> Any:
 
 def try_setting(
     dataset: Dataset, config: FitConfig, *, memory: FeatureMemory, options: FitOptions
-) -> Tried:
+) -> TrialResult:
     """Fit on a category and evaluate on its test images."""
-    space = remembering(config, memory=memory, weights=options.weights)
+    space = remembering_space(config, memory=memory, weights=options.weights)
     artefact = fit_in(space, dataset, options)
-    return tried_of(artefact, _evaluated(artefact, dataset))
+    return trial_result(artefact, _evaluate(artefact, dataset))
 
 
-def _evaluated(artefact: Artefact, dataset: Dataset) -> Evaluation:
+def _evaluate(artefact: Artefact, dataset: Dataset) -> Evaluation:
     calibration, config = artefact.calibration, artefact.config
     return evaluate(
         frame_predictor(torch_predictor(artefact.model()), config),
@@ -140,10 +142,10 @@ def _evaluated(artefact: Artefact, dataset: Dataset) -> Evaluation:
     )
 
 
-def tried_of(artefact: Artefact, evaluation: Evaluation) -> Tried:
-    """The record of a fit and its evaluation."""
+def trial_result(artefact: Artefact, evaluation: Evaluation) -> TrialResult:
+    """Record a fit and its evaluation."""
     calibration, planted = artefact.calibration, artefact.planted
-    return Tried(
+    return TrialResult(
         figures=evaluation.figures,
         scores=evaluation.ranks,
         labels=evaluation.labels,
@@ -160,7 +162,7 @@ def _numbers(values: NDArray[np.float32] | None) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class AtRate:
-    """What the threshold of one false-alarm rate gives on the test images."""
+    """Results on the test images at the threshold of one false-alarm rate."""
 
     threshold: float
     recall: float  # share of the defective test images that it finds
@@ -169,7 +171,7 @@ class AtRate:
     planted: float | None  # share of the planted defects that it finds
 
 
-def at_rate(tried: Tried, rate: float | None = None) -> AtRate:
+def at_rate(tried: TrialResult, rate: float | None = None) -> AtRate:
     """By the product's rule from the good scores that were kept; None: the rate of the fit."""
     wish = tried.rate if rate is None else rate
     good = np.array(tried.good, np.float32).tolist()

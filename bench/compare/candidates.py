@@ -1,4 +1,4 @@
-"""What `edgeseg bench compare`, `bench peers`, `bench small` and `edgeseg tune` compare.
+"""Options of `edgeseg bench compare`, `bench peers`, `bench small` and `edgeseg tune`.
 
 Light, for the command line to take its options from.
 """
@@ -50,19 +50,19 @@ class OurModel:
         size_hw: tuple[int, int] = (256, 256),
         prefix: str = "",
     ) -> "OurModel":
-        """A preset with a backbone."""
+        """Make the model of a preset with another backbone."""
         config = FitConfig.preset(preset).with_options({"backbone": backbone, "size_hw": size_hw})
         name = f"{prefix}{backbone} {preset}"
         return cls(name=name, preset=preset, config=config, precisions=precisions)
 
-    def seeded(self, seed: int) -> FitConfig:
-        """The settings with another random embedding."""
+    def config_for(self, seed: int) -> FitConfig:
+        """Settings of the fit with another random embedding."""
         return replace(self.config, seed=seed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PeerOptions:
-    """Which of anomalib's models are measured, and with what."""
+    """The models of anomalib that are measured, and their settings."""
 
     python: Path  # an interpreter that can import anomalib
     names: tuple[str, ...] = typed(
@@ -83,7 +83,7 @@ class PeerOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """What is compared, and on how much data."""
+    """Options of a comparison: models, backends and data."""
 
     data: Path
     models: tuple[OurModel, ...]
@@ -117,7 +117,7 @@ class CompareOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SmallOptions:
-    """How small `edgeseg bench small` is."""
+    """Options of `edgeseg bench small`."""
 
     size_hw: tuple[int, int] = typed((256, 256), "Image size.", kind=SIZE, flags=("--size",))
     backbone: str = "efficientnet_lite0"  # its weights come with a package
@@ -141,7 +141,7 @@ class SmallOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
-    """The budget, and what may be tried; an empty list is all that this computer has."""
+    """Options of `edgeseg tune`; an empty list stands for all that this computer has."""
 
     data: Path
     budget_ms: float = typed(
@@ -186,7 +186,7 @@ class TuneOptions:
             )
 
     def models(self, backbones: Iterable[str], precisions: tuple[str, ...]) -> tuple[OurModel, ...]:
-        """The same settings with every backbone."""
+        """Make a model of each backbone, all with the same settings."""
         return tuple(
             OurModel(
                 name=backbone,

@@ -6,16 +6,16 @@ from pathlib import Path
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.progress import Note, Progress, silent
 from edgeseg.bench.compare.candidates import CompareOptions, OurModel, SmallOptions
+from edgeseg.bench.compare.comparison_work import ComparisonWork
 from edgeseg.bench.compare.plan import ComparisonPlan
 from edgeseg.bench.compare.record import Record
 from edgeseg.bench.compare.summary import write_summary
-from edgeseg.bench.compare.work import ComparisonWork
 from edgeseg.bench.harness.accuracy import categories_in, open_limited
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report
 from edgeseg.bench.harness.staging import stage
 from edgeseg.bench.harness.units import Store
-from edgeseg.bench.harness.weights import available, left_out
+from edgeseg.bench.harness.weights import available, missing_weights_sentence
 from edgeseg.bench.latency.timing import timing_notes
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.data.datasets import Dataset, open_dataset
@@ -68,7 +68,7 @@ def _work(
 ) -> ComparisonWork:
     datasets = [open_limited(path, limit=options.limit) for path in categories_in(options.data)]
     if options.peers is not None:
-        datasets = [_staged(dataset, out, size_hw=options.size_hw) for dataset in datasets]
+        datasets = [_stage_dataset(dataset, out, size_hw=options.size_hw) for dataset in datasets]
     plan = ComparisonPlan(
         categories=tuple(dataset.name for dataset in datasets),
         models=tuple(models),
@@ -88,8 +88,8 @@ def _work(
     )
 
 
-def _staged(dataset: Dataset, out: Path, *, size_hw: tuple[int, int]) -> Dataset:
-    """The copy that ours and peers read."""
+def _stage_dataset(dataset: Dataset, out: Path, *, size_hw: tuple[int, int]) -> Dataset:
+    """Write the copy of a dataset that our models and peers read."""
     return open_dataset(stage(dataset, out / "staged" / dataset.name, size_hw=size_hw).root)
 
 
@@ -99,7 +99,7 @@ def _usable(options: CompareOptions) -> tuple[list[OurModel], list[str]]:
     for backbone in dict.fromkeys(model.config.backbone for model in options.models):
         if available(backbone, weights=options.weights) is None:
             missing.add(backbone)
-            notes.append(left_out(backbone))
+            notes.append(missing_weights_sentence(backbone))
     if options.weights is not None:
         notes.append("Random weights: only the times mean something.")
     if options.limit is not None:
@@ -111,7 +111,7 @@ def _usable(options: CompareOptions) -> tuple[list[OurModel], list[str]]:
 
 
 def _peer_version(record: Record) -> dict[str, str]:
-    """The anomalib that ran, which is in an environment of its own."""
+    """Version of anomalib that ran, in an environment of its own."""
     found = {result["version"] for result in record.done.results.values() if "version" in result}
     return {"anomalib": ", ".join(sorted(found))} if found else {}
 
@@ -119,7 +119,7 @@ def _peer_version(record: Record) -> dict[str, str]:
 def run_small(
     small: SmallOptions, out: Path, *, fresh: bool, note: Note, progress: Progress = silent
 ) -> Report:
-    """Every step of a comparison on a synthetic part, in minutes."""
+    """Run every step of a comparison on a synthetic part, in minutes."""
     data = out / "staged" / "plate"
     if not (data / "train" / "good").is_dir():
         write_dataset(data, size_hw=small.size_hw, train=small.train, test_good=8, test_defective=2)

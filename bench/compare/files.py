@@ -33,7 +33,7 @@ _PANELS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What a file finds, by models without the images that it is judged on."""
+    """How much a file finds, by models fitted without the images that judge it."""
 
     recall: float  # of planted defects, at the threshold of the file
     auroc: float  # of planted defects against good images
@@ -42,7 +42,7 @@ class Judgement:
 
     @classmethod
     def of(cls, metadata: ModelMetadata) -> "Judgement":
-        """From the scores that a file carries: through its own numerics where it is rounded."""
+        """Judge a file by the scores that it carries, computed in its own precision."""
         good, planted = metadata.good_scores, metadata.planted_scores
         if not good.scores or not planted:
             raise DatasetError(
@@ -62,14 +62,14 @@ class Judgement:
 
 
 def backends_of(precision: str, backends: Sequence[str] = ("cpu", "openvino")) -> tuple[str, ...]:
-    """Those of some backends that compute in what a precision says: only OpenVINO has bfloat16."""
+    """List the backends that compute in a precision: only OpenVINO has bfloat16."""
     if precision_spec(precision).arithmetic == Session.arithmetic:
         return tuple(backends)
     return tuple(name for name in backends if name == "openvino")
 
 
 def calibrating_session(precision: str, backend: str) -> str:
-    """The session that a file for a backend is calibrated in, where each has a file of its own.
+    """Session that calibrates the file of a backend, where each backend has its own file.
 
     fp32 is the same in all, and an export has no session of a GPU: those get what is shipped.
     """
@@ -86,10 +86,10 @@ def export_and_judge(
     judging_backend: str | None,
     options: SessionOptions,
 ) -> Result:
-    """Accuracy, size and form of the file that `edgeseg export` writes, or why it refuses.
+    """Export a model; return accuracy, size and form of the file, or why the export refuses.
 
-    Judged on the test images in a backend, or without one by the scores of planted defects that
-    the file carries.
+    The file is judged on the test images in a backend, or without one by the scores that
+    it carries of planted defects.
     """
     settings = ExportOptions(
         precision=precision, backend=session, allow_random_weights=artefact.origin.random
@@ -116,7 +116,7 @@ def export_and_judge(
 def measure_file(
     path: Path, dataset: Dataset, *, backend: str, options: SessionOptions
 ) -> Accuracy:
-    """An exported file on the test images, in the session a stream opens, at its own threshold."""
+    """Measure a file on the test images, in a stream's session and at its own threshold."""
     own = replace(options, backend=backend, allow_random_weights=True)
     with open_session(path, own) as session:
         return measure_accuracy(
@@ -128,7 +128,7 @@ def measure_file(
 
 
 def session_predictor(session: Session) -> Predict:
-    """Maps and scores as a stream gets them."""
+    """Make a predictor of the session that a stream opens."""
 
     def predict(
         frames_nhwc: NDArray[np.uint8],
@@ -141,7 +141,7 @@ def session_predictor(session: Session) -> Predict:
 
 
 def peer_predictor(path: Path, *, threads: int) -> Predict:
-    """The answers of a graph that anomalib exported, one frame at a time."""
+    """Make a predictor of a graph that anomalib exported, one frame at a time."""
     options = SessionOptions(threads=threads)
     runner = OrtRunner(path, options, device="cpu", size_hw=(256, 256))
 
@@ -150,7 +150,7 @@ def peer_predictor(path: Path, *, threads: int) -> Predict:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         maps, scores = [], []
         for frame in frames_nhwc:
-            outputs = runner.named(runner.prepare(frame))
+            outputs = runner.outputs_by_name(runner.prepare(frame))
             maps.append(outputs["anomaly_map"].reshape(frame.shape[:2]).astype(np.float32))
             scores.append(float(outputs["pred_score"].reshape(-1)[0]))
         return np.stack(maps), np.array(scores, np.float32)
@@ -161,7 +161,7 @@ def peer_predictor(path: Path, *, threads: int) -> Predict:
 def draw_decisions(
     artefact: Artefact, path: Path, dataset: Dataset, target: Path, *, backend: str
 ) -> None:
-    """Some defective images with the map and the decision of an exported model."""
+    """Draw some defective images with the map and the decision of an exported model."""
     kinds: dict[str, Sample] = {}
     for sample in dataset.test:
         if sample.label:

@@ -1,4 +1,4 @@
-"""What the rows of a comparison say, in sentences."""
+"""Sentences about the rows of a comparison."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ PROMISED = ("pro", "image_auroc")  # what sentences compare
 
 
 def row_dot(row: ComparedFile) -> Dot | None:
-    """A row in the Pareto picture, or None if something of it was not measured."""
+    """Make a row's dot in the Pareto picture; None if something was not measured."""
     value, ms, group = row.accuracy.get("pro"), row.p50_ms, "anomalib"
     if row.settings is not None:
         group = row.settings.preset
@@ -22,7 +22,7 @@ def row_dot(row: ComparedFile) -> Dot | None:
 
 
 def findings_of(rows: Sequence[ComparedFile]) -> Iterator[str]:
-    """What the numbers say of test images, in the order of importance."""
+    """Write what the numbers on test images say, the most important first."""
     judged = [row for row in rows if row.planted_found is None]
     dots = [dot for row in judged if (dot := row_dot(row)) is not None]
     for dot in pareto_front(dots):
@@ -36,7 +36,7 @@ def findings_of(rows: Sequence[ComparedFile]) -> Iterator[str]:
 
 
 def edge_beside_paper(rows: Sequence[ComparedFile]) -> Iterator[str]:
-    """Whether the preset `edge` keeps its promise: more accurate in less time."""
+    """Compare the preset `edge` with `paper`: it should be more accurate in less time."""
     exact = {
         (row.settings.config.backbone, row.backend, row.settings.preset): row
         for row in rows
@@ -57,7 +57,7 @@ def edge_beside_paper(rows: Sequence[ComparedFile]) -> Iterator[str]:
 
 
 def costs_of_precision(rows: Sequence[ComparedFile]) -> Iterator[str]:
-    """Files that are less accurate than their own fp32 form."""
+    """Name files that are less accurate than their own fp32 form."""
     exact = {(row.model, row.backend): row for row in rows if row.precision == "fp32"}
     for row in rows:
         reference = exact.get((row.model, row.backend), row)
@@ -73,7 +73,7 @@ def costs_of_precision(rows: Sequence[ComparedFile]) -> Iterator[str]:
 
 
 def peers_beside_ours(rows: Sequence[ComparedFile]) -> Iterator[str]:
-    """Each peer beside the first of ours, in the same backend."""
+    """Compare each peer with the first of our models, in the same backend."""
     timed = [row for row in rows if row.p50_ms is not None]
     base = next((row for row in timed if row.settings is not None), None)
     for row in timed:

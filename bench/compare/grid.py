@@ -1,4 +1,4 @@
-"""What this computer has of backbones, precisions and backends, and a sentence on what it lacks."""
+"""Backbones, precisions and backends that this computer can try, and what it lacks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _GPUS = ("cuda", "tensorrt")
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """What is tried, and why the rest is not."""
+    """The combinations to try, and sentences on what is left out."""
 
     backbones: tuple[str, ...]
     precisions: tuple[str, ...]
@@ -28,7 +28,7 @@ class Grid:
 
 
 def grid_here(options: TuneOptions) -> Grid:
-    """All that was asked for and can be tried; what was not asked for is what is at hand."""
+    """List what can be tried here: what was asked for, or all that this computer has."""
     backends = tuple(runnable(options.backends))
     left_out = [f"backend {name}: {_why_no(name)}." for name in BACKENDS if name not in backends]
     backbones, sentences = _backbones(options)
@@ -50,7 +50,7 @@ def _why_no(backend: str) -> str:
 
 
 def _backbones(options: TuneOptions) -> tuple[tuple[str, ...], list[str]]:
-    """Those that were named, else those whose weights need no download."""
+    """List the backbones that were named, else those whose weights need no download."""
     for name in options.backbones:
         backbone_spec(name)
     if options.backbones or options.weights is not None:

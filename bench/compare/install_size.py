@@ -1,4 +1,4 @@
-"""How much disk a package takes together with everything it needs.
+"""Disk space of a package together with everything it needs.
 
 python -m edgeseg.bench.compare.install_size 'edgeseg[cpu,web]' anomalib
 
@@ -16,8 +16,8 @@ from edgeseg.base.errors import EdgesegError
 from edgeseg.base.tables import markdown
 
 
-def installed(text: str) -> dict[str, int]:
-    """Bytes on disk of a requirement and all it needs, by distribution."""
+def distribution_sizes(text: str) -> dict[str, int]:
+    """Count the bytes of a requirement and all it needs, by distribution."""
     sizes: dict[str, int] = {}
     waiting = [Requirement(text)]
     seen: set[tuple[str, str]] = set()
@@ -64,7 +64,7 @@ def main(requirements: tuple[str, ...], top: int) -> None:
     """Print the installed size of REQUIREMENTS, each with all that it needs."""
     rows = []
     for text in requirements:
-        sizes = installed(text)
+        sizes = distribution_sizes(text)
         largest = sorted(sizes.items(), key=lambda item: -item[1])[:top]
         names = ", ".join(f"{name} {size / 1e6:.0f}" for name, size in largest)
         rows.append((text, str(len(sizes)), f"{sum(sizes.values()) / 1e6:.1f}", names))

@@ -1,4 +1,4 @@
-"""Where anomalib is installed: an environment of its own, because its dependencies may clash."""
+"""The environment of anomalib: its own, because its dependencies may clash with ours."""
 
 import importlib.util
 import subprocess
@@ -17,7 +17,7 @@ FOLDER = Path(".venv-peers")
 
 
 def find_python(given: Path | None) -> Path:
-    """The interpreter that can import anomalib: the one given, this one, or .venv-peers."""
+    """Find an interpreter that can import anomalib: the one given, this one, or .venv-peers."""
     if given is not None:
         if not _has_anomalib(given):
             raise EdgesegError(

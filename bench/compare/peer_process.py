@@ -1,4 +1,4 @@
-"""Starting a peer's process; whatever happens to it becomes a result."""
+"""Start a peer's process, and turn whatever happens to it into a result."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ _WORKER = Path(__file__).resolve().parent / "peer_worker.py"
 
 @dataclass(frozen=True, kw_only=True)
 class PeerRequest:
-    """What a peer is to do; peer_worker.py reads it as JSON."""
+    """Request to a peer; peer_worker.py reads it as JSON."""
 
     peer: str
     data: Path  # staged, MVTec AD's layout

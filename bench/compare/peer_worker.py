@@ -18,7 +18,7 @@ LAYERS = ["layer1", "layer2", "layer3"]
 
 
 def run(request: dict[str, Any]) -> None:
-    """All steps of one peer."""
+    """Run all steps of one peer."""
     import torch
     from anomalib import __version__
 
@@ -58,12 +58,12 @@ def run(request: dict[str, Any]) -> None:
 
 
 def below(folder: Path, path: Any) -> str:
-    """A file by its place in the folder of results, which may be moved."""
+    """Write a path relative to the folder of results, which may be moved."""
     return str(Path(path).resolve().relative_to(folder.resolve()))
 
 
 def build(request: dict[str, Any]) -> Any:
-    """The peer's own model class with its own defaults, but our weights."""
+    """Make the peer's own model with its own defaults, but our weights."""
     from anomalib.models import EfficientAd, Padim, Patchcore
 
     quiet = {"visualizer": False, "evaluator": False}
@@ -91,7 +91,7 @@ def _load_weights(network: Any, path: Path) -> None:
 
 
 def _calibrate_blindly(model: Any) -> None:
-    """Stand-ins for what training would have set: the graph is the same, its answers are not."""
+    """Set stand-ins for what training would set: same graph, other answers."""
     import torch
 
     for values in (model.model.mean_std, model.model.quantiles):
@@ -102,7 +102,7 @@ def _calibrate_blindly(model: Any) -> None:
 
 
 def fit(model: Any, request: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Fit with the peer's own engine; seconds with its reading of images, memory at the peak."""
+    """Fit with the peer's own engine; measure seconds with reading images, and peak memory."""
     from anomalib.data import Folder
     from anomalib.engine import Engine
 
@@ -135,7 +135,7 @@ def fit(model: Any, request: dict[str, Any], out: Path) -> dict[str, Any]:
 
 
 def predict(model: Any, request: dict[str, Any], out: Path) -> None:
-    """Raw maps and scores of the test images, before the peer clamps or scales them."""
+    """Save raw maps and scores of the test images, before the peer clamps or scales them."""
     import numpy as np
     import torch
     from torchvision.io import ImageReadMode, read_image
@@ -153,7 +153,7 @@ def predict(model: Any, request: dict[str, Any], out: Path) -> None:
 
 
 def peak_mb() -> float:
-    """The largest resident size of this process so far."""
+    """Largest resident size of this process so far."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) * 1024 / 1e6

@@ -1,4 +1,4 @@
-"""Who is compared on what, and the names under which the results are kept and found again."""
+"""The plan of a comparison: models, categories, and the names of their results."""
 
 from dataclasses import dataclass, replace
 
@@ -20,12 +20,12 @@ class Fit:
 
     @property
     def label(self) -> str:
-        """As it stands in the names of units and folders."""
+        """Name in units and folders."""
         return f"{self.category} {self.model.name} seed {self.seed}"
 
     @property
     def unit(self) -> str:
-        """The name of its result."""
+        """Name of its result."""
         return f"fit {self.label}"
 
 
@@ -39,29 +39,29 @@ class Graph:
 
     @property
     def unit(self) -> str:
-        """The name of its result."""
+        """Name of its result."""
         return f"export {self.fit.label} {self.precision} {self.session}"
 
     @property
     def title(self) -> str:
-        """As it stands in tables."""
+        """Name in tables."""
         return f"{self.fit.model.name} {self.precision}"
 
     @property
     def file(self) -> str:
-        """The name of its file."""
+        """Name of its file."""
         own = "" if self.session == AUTO else f"-{self.session}"
         return f"{self.precision}{own}.onnx"
 
 
 def peer_unit(category: str, peer: str) -> str:
-    """The name of a peer's result."""
+    """Name of a peer's result."""
     return f"peer {category} {peer}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
-    """Everything that is measured, by its place in the plan."""
+    """Everything that a comparison measures."""
 
     categories: tuple[str, ...]
     models: tuple[OurModel, ...]
@@ -73,7 +73,7 @@ class ComparisonPlan:
     by_planted: bool = False
 
     def graphs(self, fit: Fit) -> list[Graph]:
-        """The files that are exported of a fit."""
+        """List the files that are exported of a fit."""
         return [
             Graph(fit=fit, precision=precision, session=session)
             for precision in fit.model.precisions
@@ -85,13 +85,13 @@ class ComparisonPlan:
         ]
 
     def first_graphs(self) -> list[Graph]:
-        """Those of the first category and seed, which are timed."""
+        """List the files of the first category and seed, which are timed."""
         first = self.categories[0]
         fits = (Fit(category=first, model=model, seed=0) for model in self.models)
         return [graph for fit in fits for graph in self.graphs(fit)]
 
     def repeats(self, graph: Graph) -> list[list[Graph]]:
-        """The same file of every category, of each its seeds."""
+        """List a file's repetitions: for every category one for each seed."""
         return [
             [
                 replace(graph, fit=replace(graph.fit, category=category, seed=seed))
@@ -100,8 +100,8 @@ class ComparisonPlan:
             for category in self.categories
         ]
 
-    def timed_in(self, graph: Graph) -> list[str]:
-        """Backends that run a file."""
+    def backends_for(self, graph: Graph) -> list[str]:
+        """List the backends that run a file."""
         return [
             backend
             for backend in backends_of(graph.precision, self.backends)
@@ -109,21 +109,21 @@ class ComparisonPlan:
         ]
 
     def session_for(self, precision: str, backend: str) -> str:
-        """The session that calibrated the file which a backend runs."""
+        """Session that calibrated the file which a backend runs."""
         return calibrating_session(precision, backend) if self.by_planted else AUTO
 
     def peers_on(self, category: str) -> tuple[str, ...]:
-        """Peers that run on a category; who is timed only runs on the first."""
+        """List the peers that run on a category; a peer that is only timed runs on the first."""
         first = category == self.categories[0]
         return tuple(peer for peer in self.peers if first or peer != TIMED_ONLY)
 
     def judging_backend(self, precision: str) -> str:
-        """The backend in which files answer for the test images: the first that is timed."""
+        """Backend that judges files on the test images: the first that is timed."""
         return (*backends_of(precision, self.backends), *backends_of(precision))[0]
 
     def is_judged_in(self, precision: str, backend: str) -> bool:
-        """Whether the accuracy of a file is that of its session in a backend.
+        """Tell whether the accuracy of a file was measured in this backend.
 
-        Test images are asked in one backend, and only fp32 is the same in all.
+        Test images are judged in one backend, and only fp32 gives the same in all.
         """
         return self.by_planted or precision == EXACT or backend == self.judging_backend(precision)

@@ -1,4 +1,4 @@
-"""What a comparison measured, asked for by what it means: one row for a file in a backend."""
+"""Results of a comparison, as one row for each file in each backend."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from edgeseg.bench.compare.plan import TIMED_ONLY, ComparisonPlan, Graph, peer_u
 from edgeseg.bench.harness.accuracy import (
     ACCURACY_COLUMNS,
     DECISION_COLUMNS,
-    compared,
-    decided,
+    decision_figures,
     metrics_in,
     over_seeds,
+    ranking_figures,
 )
 from edgeseg.bench.harness.sampling import ratio_of
 from edgeseg.bench.harness.tabular import column
-from edgeseg.bench.harness.units import FAILED, Done, Result
+from edgeseg.bench.harness.units import FAILED, Result, UnitResults
 from edgeseg.bench.latency.timing import SPIN, timings_of
 
 UNTRAINED = "timed only: untrained (needs the authors' teacher weights)"
@@ -34,7 +34,7 @@ def _ms(name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedFile:
-    """One file in one backend, ours or a peer's; what was not measured there is None.
+    """One file in one backend, ours or a peer's; None where something was not measured.
 
     A model that was never timed has one row, without a backend.
     """
@@ -71,7 +71,7 @@ class ComparedFile:
 
     @property
     def name(self) -> str:
-        """For sentences."""
+        """Name in sentences."""
         return self.model if self.precision is None else f"{self.model} {self.precision}"
 
 
@@ -80,18 +80,18 @@ class Record:
     """All results of a run."""
 
     plan: ComparisonPlan
-    done: Done
-    timed: Done
+    done: UnitResults
+    timed: UnitResults
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Keys of what was measured on test images."""
+        """Keys of the metrics that were measured on test images."""
         return metrics_in(
             result for _, by_category in self.accuracies() for result in by_category.values()
         )
 
     def accuracies(self) -> Iterator[tuple[str, dict[str, Means]]]:
-        """Every model that was judged on test images, with its accuracy by category."""
+        """List every model that was judged on test images, with its accuracy by category."""
         if self.plan.by_planted:
             return
         for graph in self.plan.first_graphs():
@@ -101,7 +101,7 @@ class Record:
                 yield PEERS[peer], self._peer_means(peer, "accuracy")
 
     def files(self, graph: Graph) -> dict[str, list[Result]]:
-        """What is known of a file, by category and over seeds."""
+        """Results of a file by category, one for each seed."""
         repeats = zip(self.plan.categories, self.plan.repeats(graph), strict=True)
         return {
             category: [self.done.results.get(each.unit, {}) for each in seeds]
@@ -109,11 +109,11 @@ class Record:
         }
 
     def rows(self) -> list[ComparedFile]:
-        """Our models, then the peers."""
+        """List the rows of our models, then those of the peers."""
         timings = {timing["key"]: timing for timing in timings_of(self.timed)}
         rows = []
         for graph in self.plan.first_graphs():
-            asked = self.plan.timed_in(graph)
+            asked = self.plan.backends_for(graph)
             timed = [name for name in asked if f"{graph.title} on {name}" in timings]
             rows += [self._our_row(graph, backend, timings) for backend in timed or (None,)]
         for peer in self.plan.peers:
@@ -135,8 +135,8 @@ class Record:
             model=graph.fit.model.name,
             precision=graph.precision,
             backend=backend,
-            accuracy=compared(figures),
-            decided=decided(figures),
+            accuracy=ranking_figures(figures),
+            decided=decision_figures(figures),
             pro_std=float(np.mean(spreads)) if spreads else None,
             exported_pro=figures.get("pro") if self.plan.peers else None,
             planted_found=planted.get("recall"),
@@ -153,7 +153,7 @@ class Record:
     def _peer_row(
         self, peer: str, backend: str | None, timings: Mapping[str, Result]
     ) -> ComparedFile:
-        """Accuracy is of its raw maps and of the ONNX file; its own IR was not asked."""
+        """Make the row of a peer: accuracy of its raw maps and its ONNX file, not of its IR."""
         asked = backend != "openvino"
         figures = self._overall(self._peer_means(peer, "accuracy") if asked else {})
         exported = self._overall(self._peer_means(peer, "exported") if asked else {})
@@ -161,8 +161,8 @@ class Record:
         return ComparedFile(
             model=PEERS[peer],
             backend=backend,
-            accuracy=compared(figures),
-            decided=decided(figures),
+            accuracy=ranking_figures(figures),
+            decided=decision_figures(figures),
             exported_pro=exported.get("pro"),
             fit_s=_mean([result.get("fit_s") for result in results]),
             peak_mb=_mean([result.get("peak_mb") for result in results]),
@@ -197,7 +197,7 @@ class Record:
         return [PEERS[peer] for peer in self.plan.peers if PEERS[peer] in _RATIOS_TO]
 
     def _means(self, graph: Graph) -> dict[str, Means]:
-        """By category, of the seeds whose file was not refused."""
+        """Average by category over the seeds whose file was not refused."""
         usable = {
             category: [result for result in results if "pro" in result]
             for category, results in self.files(graph).items()
@@ -212,7 +212,7 @@ class Record:
         return {c: over_seeds([result[kind]]) for c, result in known if kind in result}
 
     def _overall(self, by_category: Mapping[str, Means]) -> dict[str, float | None]:
-        """Means over all categories, or None: without the hard ones they would flatter."""
+        """Average over all categories; None if one is missing, since it may be a hard one."""
         categories = self.plan.categories
         return {
             key: _mean([by_category.get(c, {}).get(key, (None, None))[0] for c in categories])
@@ -237,7 +237,7 @@ def _refusals(results: Sequence[Result]) -> str | None:
 
 
 def _failures(results: Sequence[Result]) -> str | None:
-    """How many categories a peer failed on, and the first thing that went wrong."""
+    """Say on how many categories a peer failed, and the first error."""
     wrong = [result for result in results if result.get("error") or result.get(FAILED)]
     if not wrong:
         return None

@@ -14,17 +14,17 @@ from edgeseg.base.files import atomic_path, write_text
 from edgeseg.base.progress import Note, Progress
 from edgeseg.bench.compare.candidates import OurModel, TuneOptions
 from edgeseg.bench.compare.choice import best_of, choice_sentences, choose
+from edgeseg.bench.compare.comparison_work import ComparisonWork
 from edgeseg.bench.compare.grid import grid_here
 from edgeseg.bench.compare.plan import ComparisonPlan
 from edgeseg.bench.compare.record import ComparedFile, Record
-from edgeseg.bench.compare.summary import exported_forms, write_summary
-from edgeseg.bench.compare.work import ComparisonWork
+from edgeseg.bench.compare.summary import forms_of, write_summary
 from edgeseg.bench.harness.accuracy import fingerprint
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report
-from edgeseg.bench.harness.units import Done, Result, Store, Unit, run_units
+from edgeseg.bench.harness.units import Result, Store, Unit, UnitResults, run_units
 from edgeseg.bench.latency.timing import timing_notes
-from edgeseg.bench.latency.turns import Candidate, measure_latency
+from edgeseg.bench.latency.turns import LatencyCandidate, measure_latency
 from edgeseg.data.datasets import Dataset
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
@@ -44,7 +44,7 @@ def search(
     note: Note,
     progress: Progress,
 ) -> tuple[Report, ComparedFile | None]:
-    """Write everything, best.onnx too; return the report and the best, if one is fast enough."""
+    """Search, write the report and best.onnx; return both, or no best if none is fast enough."""
     import torch
 
     torch.set_num_threads(options.session.thread_count)
@@ -99,7 +99,7 @@ def search(
 def glance_unit(
     options: TuneOptions, model: OurModel, dataset: Dataset, out: Path, *, backends: Sequence[str]
 ) -> Unit:
-    """The time of a model of few images: it depends on their number not at all."""
+    """Time a model fitted on few images: their number does not change its speed."""
 
     def run() -> Result:
         few = replace(dataset, train=dataset.train[:_GLANCE_IMAGES])
@@ -108,7 +108,7 @@ def glance_unit(
         path = out / "models" / f"{model.name}-glance.onnx"
         unverified = ExportOptions(verify=False, allow_random_weights=True)
         export_onnx(artefact, path, options=unverified, good=few)
-        candidates = [Candidate(name="glance", path=path, backend=name) for name in backends]
+        candidates = [LatencyCandidate(name="glance", path=path, backend=name) for name in backends]
         timings = measure_latency(candidates, schedule=options.glance, options=options.session)
         path.unlink()
         path.with_suffix(".json").unlink()
@@ -129,8 +129,8 @@ def glance_unit(
     return Unit(name=f"glance {model.name}", settings=settings, run=run, weight=1.0)
 
 
-def too_slow(glances: Done, *, budget_ms: float) -> dict[str, str]:
-    """Backbones that nothing brings within the budget, and a sentence on each."""
+def too_slow(glances: UnitResults, *, budget_ms: float) -> dict[str, str]:
+    """Find backbones that no precision brings within the budget, with a sentence on each."""
     fastest = {
         name.removeprefix("glance "): min(glance["ms"].values())
         for name, glance in glances.results.items()
@@ -144,23 +144,23 @@ def too_slow(glances: Done, *, budget_ms: float) -> dict[str, str]:
 
 
 def refusals(record: Record) -> list[str]:
-    """A sentence on each file that was refused, or not exported as it was asked for."""
+    """Write a sentence on each file that was refused, or exported in another form."""
     return [
         f"{each.model}: {each.form}, {each.why.rstrip('.')}."
         if each.form == "refused"
         else f"{each.model}: exported as {each.form}; refused before it: {each.why.rstrip('.')}."
-        for each in exported_forms(record)
+        for each in forms_of(record)
         if each.why
     ]
 
 
 def _keep(best: ComparedFile, work: ComparisonWork, out: Path) -> None:
-    """The chosen graph as best.onnx, with its sidecar."""
+    """Copy the chosen graph to best.onnx, with its sidecar."""
     (file,) = [
         work.path(graph)
         for graph in work.plan.first_graphs()
         if (graph.fit.model, graph.precision) == (best.settings, best.precision)
-        and best.backend in work.plan.timed_in(graph)
+        and best.backend in work.plan.backends_for(graph)
     ]
     for suffix in (".json", ".onnx"):
         with atomic_path((out / "best.onnx").with_suffix(suffix)) as temporary:

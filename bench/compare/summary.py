@@ -1,4 +1,4 @@
-"""The report of a comparison: one table of everything, by category, forms, and what it says."""
+"""The report of a comparison: a summary, tables by category and form, and findings."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from edgeseg.bench.harness.accuracy import COMPARED, LABELS, by_category
 from edgeseg.bench.harness.figures import pareto
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.bench.harness.units import Done, Result
+from edgeseg.bench.harness.units import Result, UnitResults
 from edgeseg.bench.latency.latency import speed_table
 from edgeseg.bench.latency.timing import timing_facts
 from edgeseg.runtime.backends.session_options import AUTO
@@ -66,7 +66,7 @@ def write_summary(
     notes: Sequence[str],
     findings: Sequence[str] = (),
     budget_ms: float | None = None,
-    others: Sequence[Done] = (),
+    others: Sequence[UnitResults] = (),
 ) -> Report:
     """Write the report of a record; `findings` come before those that every comparison has."""
     report = Report(
@@ -84,11 +84,11 @@ def write_summary(
 
 
 def tables_of(record: Record, rows: Sequence[ComparedFile]) -> Iterator[Table]:
-    """The summary, what the export made of the models, every metric by category, and the times."""
+    """Make the tables: the summary, exported forms, every metric by category, and times."""
     note = PLANTED_NOTE if record.plan.by_planted else NOTE
     measured = f" Measured on {', '.join(record.plan.categories)}; seeds: {record.plan.seeds}."
     yield table_of("Summary", rows, note=note + measured).without_empty_columns()
-    forms = list(exported_forms(record))
+    forms = list(forms_of(record))
     if forms:
         yield table_of("What the export made of it", forms)
     for key in by_category(record.metrics):
@@ -107,8 +107,8 @@ def _category_accuracies(record: Record, key: str) -> Iterator[CategoryAccuracy]
             yield CategoryAccuracy(model=model, compared=best, decided=plain)
 
 
-def exported_forms(record: Record) -> Iterator[ExportedForm]:
-    """All that was exported or refused."""
+def forms_of(record: Record) -> Iterator[ExportedForm]:
+    """List the form of every file that was exported or refused."""
     for graph in record.plan.first_graphs():
         own = "" if graph.session == AUTO else f" for {graph.session}"
         known = [each for results in record.files(graph).values() for each in results if each]

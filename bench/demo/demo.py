@@ -66,7 +66,7 @@ class Demo:
         self.plan = json.loads(printed)
 
     def compare(self, backbone: str) -> None:
-        """The published method beside ours, if there are labels to compare on."""
+        """Fit and export the published method too, if there are labels to compare on."""
         if not self.evaluated:
             return
         artefact, graph = self.out / "paper.edgeseg", self.out / "paper.onnx"

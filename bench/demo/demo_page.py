@@ -146,7 +146,7 @@ def _model_table(rows: list[ModelRow]) -> Table:
 
 
 def _pareto(rows: list[ModelRow], out: Path) -> tuple[Figure, ...]:
-    """Accuracy against time, where accuracy was measured."""
+    """Plot accuracy against time, where accuracy was measured."""
     dots = []
     for row in rows:
         group, name = row.model.split(", ")
@@ -183,7 +183,7 @@ def _stage_table(stream: dict[str, Any]) -> Table:
 
 
 def _figures(out: Path) -> tuple[Figure, ...]:
-    """One picture of some kinds of defect and of a good part, large enough for a phone."""
+    """Draw some kinds of defect and a good part in one picture, large enough for a phone."""
     folders = sorted(path for path in (out / "pictures").glob("*") if path.is_dir())
     defective = [folder for folder in folders if folder.name != "good"][:MOST_KINDS]
     shown = [*defective, *(folder for folder in folders if folder.name == "good")]

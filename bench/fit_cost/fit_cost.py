@@ -19,13 +19,14 @@ from edgeseg.bench.compare.peer_process import PeerRequest, run_peer
 from edgeseg.bench.fit_cost.fits import FitCostOptions
 from edgeseg.bench.fit_cost.inverse_time import inverse_unit
 from edgeseg.bench.harness.accuracy import fingerprint, open_limited
-from edgeseg.bench.harness.figures import Line, curves
-from edgeseg.bench.harness.fit_worker import fit_in_process
+from edgeseg.bench.harness.figures import Curve, curves
+from edgeseg.bench.harness.fit_worker import FitWorkerRequest, fit_in_process
 from edgeseg.bench.harness.machine import busy_warning, describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.staging import stage
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.bench.harness.units import FAILED, Done, Result, Store, Unit, run_units
+from edgeseg.bench.harness.units import FAILED, Result, Store, Unit, UnitResults, run_units
+from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.model.backbones import backbone_spec
 from edgeseg.model.weights import find_weights
@@ -46,7 +47,7 @@ class CountCost:
 
 @dataclass(frozen=True, kw_only=True)
 class FitRow:
-    """What one model costs by the number of images."""
+    """Cost of one model by the number of images."""
 
     model: str = field(metadata=column("model"))
     by_count: dict[str, CountCost]
@@ -111,7 +112,8 @@ def _units(options: FitCostOptions, dataset: Dataset, out: Path) -> Iterator[Uni
         for model in options.models:
             yield Unit(
                 name=f"{model.name} {count} images",
-                settings=common | {"config": _config(options, model), "weights": options.weights},
+                settings=common
+                | {"config": _config(options, model).to_dict(), "weights": options.weights},
                 run=partial(_our_fit, options, dataset, model, count, out),
                 weight=count,
             )
@@ -127,8 +129,8 @@ def _units(options: FitCostOptions, dataset: Dataset, out: Path) -> Iterator[Uni
             yield inverse_unit(k, method, threads=options.threads, machine=processor_name())
 
 
-def _config(options: FitCostOptions, model: OurModel) -> Result:
-    return replace(model.config, size_hw=options.size_hw).to_dict()
+def _config(options: FitCostOptions, model: OurModel) -> FitConfig:
+    return replace(model.config, size_hw=options.size_hw)
 
 
 def _our_fit(
@@ -136,13 +138,13 @@ def _our_fit(
 ) -> Result:
     staged = stage(dataset, out / "staged" / str(count), size_hw=options.size_hw, train=count)
     artefact = staged.root.parent / "model.edgeseg"
-    request = {
-        "data": str(staged.root),
-        "config": _config(options, model),
-        "weights": options.weights,
-        "threads": options.threads,
-        "artefact": str(artefact),
-    }
+    request = FitWorkerRequest(
+        data=staged.root,
+        config=_config(options, model),
+        weights=options.weights,
+        threads=options.threads,
+        artefact=artefact,
+    )
     figures = fit_in_process(request, staged.root.parent)
     artefact.unlink()
     return figures
@@ -167,8 +169,8 @@ def _their_fit(options: FitCostOptions, dataset: Dataset, count: int, out: Path)
     return result | failed
 
 
-def fit_row(done: Done, name: str, counts: tuple[int, ...]) -> FitRow:
-    """What was measured of one model; a fit that failed says so where its seconds would be."""
+def fit_row(done: UnitResults, name: str, counts: tuple[int, ...]) -> FitRow:
+    """Make the row of one model; a failed fit says so in place of its seconds."""
     by_count = {}
     for count in counts:
         result = done.results.get(f"{name} {count} images", {})
@@ -181,8 +183,8 @@ def fit_row(done: Done, name: str, counts: tuple[int, ...]) -> FitRow:
     return FitRow(model=name, by_count=by_count)
 
 
-def factor_row(done: Done, k: int) -> FactorRow:
-    """The factors of one size, by both methods."""
+def factor_row(done: UnitResults, k: int) -> FactorRow:
+    """Make the row of one size, with both methods."""
     cholesky, eigenvectors = (done.results[f"inverse k{k} {method}"] for method in METHODS)
     return FactorRow(
         k=k,
@@ -209,8 +211,8 @@ def _tables(fits: list[FitRow], factors: list[FactorRow]) -> Iterator[Table]:
 def _draw(factors: list[FactorRow], out: Path) -> None:
     sizes = [row.k for row in factors]
     lines = [
-        Line(name="Cholesky", x=sizes, y=[row.cholesky_s for row in factors]),
-        Line(name="eigenvectors", x=sizes, y=[row.eigenvectors_s for row in factors]),
+        Curve(name="Cholesky", x=sizes, y=[row.cholesky_s for row in factors]),
+        Curve(name="eigenvectors", x=sizes, y=[row.eigenvectors_s for row in factors]),
     ]
     curves(
         lines,
@@ -223,7 +225,7 @@ def _draw(factors: list[FactorRow], out: Path) -> None:
 
 
 def findings_of(fits: list[FitRow], factors: list[FactorRow]) -> Iterator[str]:
-    """What the numbers say."""
+    """Write what the numbers say."""
     for row in fits:
         costs = row.by_count.values()
         wrong = [cost.fit_s for cost in costs if not isinstance(cost.fit_s, float)]

@@ -14,7 +14,7 @@ _PRESETS = ("edge", "paper")
 
 @dataclass(frozen=True, kw_only=True)
 class FitCostOptions:
-    """The category, and who fits it."""
+    """The category, and the models that are fitted on it."""
 
     data: Path
     python: Path | None  # with anomalib; None leaves it out

@@ -15,7 +15,7 @@ _MOST_BYTES = 600_000_000  # of covariances at a time
 
 
 def inverse_unit(k: int, method: str, *, threads: int, machine: str) -> Unit:
-    """Time one size by one method."""
+    """Make the unit that times one size by one method."""
     # A batched SVD is what the paper timed; some hundred matrices tell its time per matrix.
     most = 128 if method == "svd" else LOCATIONS
     locations = min(most, _MOST_BYTES // (8 * k * k))
@@ -29,7 +29,7 @@ def inverse_unit(k: int, method: str, *, threads: int, machine: str) -> Unit:
 
 
 def measure_inverse(k: int, method: str, *, locations: int) -> Result:
-    """Seconds for `locations` matrices, and scaled to the whole grid (the work is linear)."""
+    """Time the inverse of `locations` matrices; scale it to the whole grid (work is linear)."""
     few = np.random.default_rng(0).normal(size=(8, 2 * k, k))
     covariance = np.tile(few.swapaxes(1, 2) @ few / (2 * k), (-(-locations // 8), 1, 1))[:locations]
     moments = Moments(count=np.ones(locations), mean=np.zeros((locations, k)), scatter=covariance)

@@ -33,7 +33,7 @@ Predict = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.fl
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """What one model reached on one test set."""
+    """Accuracy of one model on one test set."""
 
     figures: dict[str, float]  # by the keys of LABELS
     images: int
@@ -53,9 +53,9 @@ def accuracy_of(
     name: str,
     threshold: float = math.nan,
 ) -> Accuracy:
-    """The same metric code for every candidate, on maps as they are.
+    """Measure maps and scores, by the same code for every candidate.
 
-    Without a threshold nothing is said of decisions.
+    Without a threshold the metrics of decisions are left out.
     """
     evaluator = MapEvaluator()
     for map_hw, mask_hw in zip(maps, masks, strict=True):
@@ -99,28 +99,28 @@ def measure_accuracy(
 
 
 def metrics_in(results: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Keys of the metrics to show: results that were kept may be older than a metric."""
+    """Keys of the metrics to show; stored results may be older than a metric."""
     known = {key for result in results for key in result}
     return tuple(key for key in LABELS if key in known) or COMPARED
 
 
 def by_category(keys: Iterable[str]) -> tuple[str, ...]:
-    """Those for tables of single categories: the AUROC of pixels is near 1 whatever is missed."""
+    """Leave out metrics that say little of one category, such as pixel AUROC, which is near 1."""
     return tuple(key for key in keys if key not in ("pixel_auroc", "f1"))
 
 
-def compared(figures: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Those of a row that no threshold changes."""
+def ranking_figures(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Select the metrics that need no threshold."""
     return {key: value for key, value in figures.items() if key in COMPARED}
 
 
-def decided(figures: Mapping[str, float | None]) -> dict[str, float | None]:
-    """The others: what the shipped threshold makes of the scores."""
+def decision_figures(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Select the metrics of decisions at the shipped threshold."""
     return {key: value for key, value in figures.items() if key not in COMPARED}
 
 
 def over_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float | None]]:
-    """Mean and standard deviation over seeds of every metric that was measured."""
+    """Compute mean and standard deviation over seeds of every measured metric."""
     return {
         key: mean_std([float(result[key]) for result in results])
         for key in metrics_in(results)
@@ -129,7 +129,7 @@ def over_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, f
 
 
 def group_means(by_category: Mapping[str, float]) -> dict[str, float | None]:
-    """Means over textures, over objects and over all, of the categories that are there."""
+    """Average the present categories over textures, over objects and over all."""
     textures = [value for name, value in by_category.items() if name in TEXTURES]
     objects = [value for name, value in by_category.items() if name not in TEXTURES]
     return {
@@ -140,7 +140,7 @@ def group_means(by_category: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def categories_in(data: Path) -> list[Path]:
-    """The categories of an MVTec AD folder, or the path itself if it is one."""
+    """List the categories of an MVTec AD folder, or the path itself if it is one."""
     if (data / "train" / "good").is_dir():
         return [data]
     categories = [folder for folder in folders_in(data) if (folder / "train" / "good").is_dir()]
@@ -153,7 +153,7 @@ def categories_in(data: Path) -> list[Path]:
 
 
 def open_limited(path: Path, *, limit: int | None, fold: int | None = None) -> Dataset:
-    """A dataset, cut for a rehearsal to `limit` training images and `limit` of each test kind."""
+    """Open a dataset, cut for a rehearsal to `limit` training images and `limit` a test kind."""
     dataset = open_dataset(path, fold=fold)
     if not dataset.test:
         raise EdgesegError(f"{path}: no test images; accuracy needs a labelled test set")
@@ -167,7 +167,7 @@ def open_limited(path: Path, *, limit: int | None, fold: int | None = None) -> D
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """Changes when images are added, removed or replaced by ones of another size."""
+    """Hash that changes when images are added, removed or replaced by ones of another size."""
     digest = hashlib.sha256()
     for sample in (*dataset.train, *dataset.test):
         for path in (sample.image, sample.mask):

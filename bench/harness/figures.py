@@ -31,15 +31,15 @@ class Dot:
 def dot_of(
     *, name: str, group: str, ms: float | None, value: float | None, size_mb: float | None
 ) -> Dot | None:
-    """A model as a dot, or None if something of it was not measured."""
+    """Make the dot of a model; None if something of it was not measured."""
     if ms is None or value is None or size_mb is None:
         return None
     return Dot(name=name, group=group, ms=ms, value=value, size_mb=size_mb)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """One curve, with the spread of its points where they have one."""
+class Curve:
+    """One curve of a plot, with the spread of its points where they have one."""
 
     name: str
     x: Sequence[float]
@@ -77,7 +77,7 @@ def pareto(
     time_name: str = "p50",
     budget_ms: float | None = None,
 ) -> None:
-    """Accuracy against milliseconds, area of a dot by its megabytes, the front as a line.
+    """Plot accuracy against milliseconds; a dot's area is its megabytes, a line the front.
 
     Dots carry numbers and the names stand beside the plot, where they cannot overlap.
     """
@@ -107,7 +107,7 @@ def pareto(
 
 
 def _number(axes: Any, dots: Sequence[Dot]) -> None:
-    """A number beside each dot; where one stands already, the next goes higher."""
+    """Write a number beside each dot; where one stands already, the next goes higher."""
     axes.figure.canvas.draw()  # fixes the scale, which the places below depend on
     taken: list[tuple[float, float]] = []
     for number, dot in enumerate(dots, start=1):
@@ -155,7 +155,7 @@ def pareto_front(dots: Sequence[Dot]) -> list[Dot]:
 
 
 def curves(
-    lines: Sequence[Line],
+    lines: Sequence[Curve],
     target: Path,
     *,
     x_name: str,
@@ -187,7 +187,7 @@ def curves(
 
 
 def bars(names: Sequence[str], values: Sequence[float], target: Path, *, x_name: str) -> None:
-    """Horizontal bars, the first on top, each with its number."""
+    """Plot horizontal bars, the first on top, each with its number."""
     with _axes(target, size=(8.2, 1.2 + 0.38 * len(names))) as axes:
         places = range(len(names))
         axes.barh(places, values, color=COLOURS[0], height=0.62)

@@ -1,4 +1,4 @@
-"""Where, when and with what something was measured."""
+"""The machine, the time and the versions of a measurement."""
 
 import os
 import platform
@@ -26,7 +26,7 @@ _SOURCE = Path(__file__).resolve().parent.parent  # bench/
 
 
 def describe(*, threads: int, seeds: tuple[int, ...] = ()) -> dict[str, Any]:
-    """The facts that stand beside every result: machine, versions, commit, seeds and command."""
+    """Collect the facts beside every result: machine, versions, commit, seeds and command."""
     return {
         "processor": processor_name(),
         "cores": available_cores(),
@@ -44,7 +44,7 @@ def describe(*, threads: int, seeds: tuple[int, ...] = ()) -> dict[str, Any]:
 
 
 class CoreWatch:
-    """Who used the cores of this process meanwhile: `with CoreWatch() as cores: ...`.
+    """Measures how much of the cores others used meanwhile: `with CoreWatch() as cores: ...`.
 
     A load average would count this process too, and what it did in the minute before.
     """
@@ -64,12 +64,12 @@ class CoreWatch:
 
     @property
     def warning(self) -> str | None:
-        """A sentence about a machine that was too busy to time anything on, or None."""
+        """Sentence about a machine that was too busy for timing; None if it was not."""
         return disturbance(others=self.others, stolen=self.stolen)
 
 
 def disturbance(*, others: float, stolen: float) -> str | None:
-    """A sentence if too much of the cores was not ours, or None."""
+    """Say that others used too much of the cores; None if they did not."""
     if others + stolen < BUSY:
         return None
     return (
@@ -79,7 +79,7 @@ def disturbance(*, others: float, stolen: float) -> str | None:
 
 
 def busy_warning(*, seconds: float = 0.5) -> str | None:
-    """A sentence for a machine that is too busy to time anything on, or None; a short look."""
+    """Look shortly whether the machine is too busy for timing, and say so; None if it is not."""
     with CoreWatch() as cores:
         time.sleep(seconds)
     return cores.warning
@@ -87,7 +87,7 @@ def busy_warning(*, seconds: float = 0.5) -> str | None:
 
 @cache
 def commit() -> str:
-    """The commit of the code, marked if files differ from it; a release has only its version.
+    """Find the commit of the code, marked if files differ from it; a release has a version only.
 
     Asked once: the code of a running process does not change with its checkout.
     """
@@ -100,7 +100,7 @@ def commit() -> str:
 
 
 def command() -> str:
-    """What was typed: a command of ours, or a module by `python -m`."""
+    """The command line that was typed: `edgeseg ...`, or a module by `python -m`."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     module = "" if spec is None else spec.name.removesuffix(".__main__")
     ours = module.startswith(("edgeseg.", "tests."))
@@ -108,7 +108,7 @@ def command() -> str:
 
 
 def peak_mb() -> float:
-    """The largest resident size of this process so far, in megabytes."""
+    """Largest resident size of this process so far, in megabytes."""
     for line in _read(Path("/proc/self/status")).splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) * 1024 / 1e6

@@ -2,8 +2,10 @@
 
 import base64
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+
+from edgeseg.bench.harness.tabular import Table
 
 _STYLE = """
 :root { --ink: #1d2430; --soft: #5d6778; --line: #dfe4ec; --paper: #fff; --band: #f5f7fa;
@@ -45,9 +47,31 @@ section + section { margin-top: 4rem; border-top: 2px solid var(--line); padding
 """
 
 
-def render_page(sections: Sequence[dict[str, Any]]) -> str:
-    """Reports as one HTML document; figures are inside it."""
-    title = escape(sections[0]["title"]) if sections else "edgeseg"
+@dataclass(frozen=True, kw_only=True)
+class PagePicture:
+    """A PNG with its title and a note below it."""
+
+    title: str
+    note: str
+    png: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageSection:
+    """One report on a page."""
+
+    title: str
+    subtitle: str
+    findings: tuple[str, ...]
+    tables: tuple[Table, ...]
+    pictures: tuple[PagePicture, ...]
+    notes: tuple[str, ...]  # what is missing or not comparable
+    origin: tuple[str, ...]  # how it was made
+
+
+def render_page(sections: Sequence[PageSection]) -> str:
+    """Render reports as one HTML document; figures are inside it."""
+    title = escape(sections[0].title) if sections else "edgeseg"
     body = "\n".join(_section(section) for section in sections)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -57,50 +81,39 @@ def render_page(sections: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _section(section: dict[str, Any]) -> str:
-    facts = section["facts"]
+def _section(section: PageSection) -> str:
+    pictures = [_figure(picture) for picture in section.pictures]
     parts = [
         "<section>",
-        f"<h1>{escape(section['title'])}</h1>",
-        f'<p class="when">{escape(facts["date"])} · {escape(facts["processor"])} · '
-        f"{facts['threads']} threads</p>",
-        _list(section["findings"], css="findings"),
+        f"<h1>{escape(section.title)}</h1>",
+        f'<p class="when">{escape(section.subtitle)}</p>',
+        _list(section.findings, css="findings"),
+        *pictures[:1],  # the picture that tells most comes before the numbers
+        *map(_table, section.tables),
+        *pictures[1:],
     ]
-    figures = [
-        _figure(figure, png)
-        for figure, png in zip(section["figures"], section["pictures"], strict=True)
-    ]
-    parts += figures[:1]  # the picture that tells most comes before the numbers
+    if section.notes:
+        parts += ["<h2>What is missing or not comparable</h2>", _list(section.notes)]
     parts += [
-        _table(table, texts, best)
-        for table, texts, best in zip(
-            section["tables"], section["texts"], section["best"], strict=True
-        )
-    ]
-    parts += figures[1:]
-    if section["notes"]:
-        parts += ["<h2>What is missing or not comparable</h2>", _list(section["notes"])]
-    lines = [line.removeprefix("- ").replace("`", "") for line in section["fact_lines"]]
-    parts += [
-        f"<details><summary>How this was made</summary>{_list(lines)}</details>",
+        f"<details><summary>How this was made</summary>{_list(section.origin)}</details>",
         "</section>",
     ]
     return "\n".join(parts)
 
 
-def _table(table: dict[str, Any], texts: list[list[str]], best: set[tuple[int, int]]) -> str:
-    head = "".join(f"<th>{escape(column['name'])}</th>" for column in table["columns"])
-    rows = []
-    for row, cells in enumerate(texts):
+def _table(table: Table) -> str:
+    head = "".join(f"<th>{escape(column.name)}</th>" for column in table.columns)
+    rows, best = [], table.best()
+    for row, cells in enumerate(table.texts()):
         columns = [
             _cell(text, first=index == 0, best=(row, index) in best)
             for index, text in enumerate(cells)
         ]
         rows.append(f"<tr>{''.join(columns)}</tr>")
-    note = f'<p class="note">{escape(table["note"])}</p>' if table["note"] else ""
-    css = "scroll wide" if len(table["columns"]) > 9 else "scroll"
+    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
+    css = "scroll wide" if len(table.columns) > 9 else "scroll"
     return (
-        f'<h2>{escape(table["title"])}</h2>\n<div class="{css}"><table>\n'
+        f'<h2>{escape(table.title)}</h2>\n<div class="{css}"><table>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(rows) + "\n</tbody></table></div>"
         f"\n{note}"
     )
@@ -111,14 +124,12 @@ def _cell(text: str, *, first: bool, best: bool) -> str:
     return f'<td class="{css}">{escape(text)}</td>' if css else f"<td>{escape(text)}</td>"
 
 
-def _figure(figure: dict[str, Any], png: bytes) -> str:
-    data = base64.b64encode(png).decode("ascii")
-    note = (
-        f'<figcaption class="note">{escape(figure["note"])}</figcaption>' if figure["note"] else ""
-    )
+def _figure(picture: PagePicture) -> str:
+    data = base64.b64encode(picture.png).decode("ascii")
+    note = f'<figcaption class="note">{escape(picture.note)}</figcaption>' if picture.note else ""
     return (
-        f"<h2>{escape(figure['title'])}</h2>\n<figure>"
-        f'<img alt="{escape(figure["title"])}" src="data:image/png;base64,{data}">{note}</figure>'
+        f"<h2>{escape(picture.title)}</h2>\n<figure>"
+        f'<img alt="{escape(picture.title)}" src="data:image/png;base64,{data}">{note}</figure>'
     )
 
 

@@ -1,4 +1,4 @@
-"""One folder of results: report.md, report.json, PNG figures and one page to send on."""
+"""A folder of results: report.md, report.json, PNG figures and one page to share."""
 
 import json
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_json, write_text
-from edgeseg.bench.harness.page import render_page
+from edgeseg.bench.harness.page import PagePicture, PageSection, render_page
 from edgeseg.bench.harness.tabular import Table
 
 SCHEMA = 1
@@ -37,7 +37,7 @@ class Report:
     raw: dict[str, Any] = field(default_factory=dict)
 
     def markdown(self) -> str:
-        """The whole report as text, figures by their file names."""
+        """Write the whole report as Markdown, figures by their file names."""
         parts = [f"# {self.title}", "", *[f"- {line}" for line in self.findings], ""]
         for table in self.tables:
             parts += [table.markdown()]
@@ -91,22 +91,13 @@ def write_report(report: Report, folder: Path) -> Path:
 
 
 def write_page(parts: list[tuple[Report, Path]], target: Path) -> None:
-    """One self-contained page of one or several reports, each with the folder of its figures."""
-    sections = [
-        {
-            **report.to_dict(),
-            "texts": [table.texts() for table in report.tables],
-            "best": [table.best() for table in report.tables],
-            "pictures": [_png(folder / figure.file) for figure in report.figures],
-            "fact_lines": _fact_lines(report.facts),
-        }
-        for report, folder in parts
-    ]
+    """Write one self-contained page of reports, each with the folder of its figures."""
+    sections = [_section(report, folder) for report, folder in parts]
     write_text(target, render_page(sections))
 
 
 def read_report(folder: Path) -> Report:
-    """The report that a run left in a folder."""
+    """Read the report that a run left in a folder."""
     path = folder / "report.json"
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -117,6 +108,22 @@ def read_report(folder: Path) -> Report:
     if values.get("schema") != SCHEMA:
         raise UsageError(f"{path}: schema {values.get('schema')!r}, expected {SCHEMA}; run again")
     return Report.from_dict(values)
+
+
+def _section(report: Report, folder: Path) -> PageSection:
+    facts = report.facts
+    return PageSection(
+        title=report.title,
+        subtitle=f"{facts['date']} · {facts['processor']} · {facts['threads']} threads",
+        findings=report.findings,
+        tables=report.tables,
+        pictures=tuple(
+            PagePicture(title=figure.title, note=figure.note, png=_png(folder / figure.file))
+            for figure in report.figures
+        ),
+        notes=report.notes,
+        origin=tuple(line.removeprefix("- ").replace("`", "") for line in _fact_lines(facts)),
+    )
 
 
 def _png(path: Path) -> bytes:

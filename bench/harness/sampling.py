@@ -13,7 +13,7 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """How much longer one candidate takes than another, with a 95 % interval."""
+    """Time of one candidate divided by another's, with a 95 % interval."""
 
     value: float
     low: float
@@ -21,12 +21,12 @@ class Ratio:
 
     @property
     def text(self) -> str:
-        """As it stands in tables."""
+        """Text in tables."""
         return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
 def percentiles(samples: NDArray[np.float64]) -> dict[str, float]:
-    """p50, p95, p99 and mean of all samples of all rounds."""
+    """Compute p50, p95, p99 and mean of all samples of all rounds."""
     if samples.size == 0:
         raise UsageError("percentiles of no samples: expected at least one; run more rounds")
     p50, p95, p99 = np.percentile(samples, [50, 95, 99])
@@ -36,7 +36,9 @@ def percentiles(samples: NDArray[np.float64]) -> dict[str, float]:
 def ratio_of(
     rounds: NDArray[np.float64], reference: NDArray[np.float64], *, seed: int = 0
 ) -> Ratio:
-    """Median over rounds of the ratio of medians (R, n) / (R, n), bootstrapped over rounds.
+    """Compute the median over rounds of the ratio of medians, bootstrapped over rounds.
+
+    Both are (R, n): rounds and samples.
 
     Samples of one round share what the machine did at that moment, so rounds are resampled and
     not samples; each round compares both candidates at the same moment, so slow drift cancels.
@@ -53,7 +55,7 @@ def ratio_of(
 
 
 def mean_std(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean, and the standard deviation of the sample (n - 1); one value has none."""
+    """Compute the mean and the standard deviation of the sample (n - 1); one value has none."""
     if not values:
         raise UsageError("the mean of no values: expected at least one")
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else None

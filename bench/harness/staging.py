@@ -12,8 +12,8 @@ from edgeseg.vision.images import write_image
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staged:
-    """The folder, and its test images in the order in which results are compared."""
+class StagedDataset:
+    """The folder of the copy, and its test images in the order of the results."""
 
     root: Path
     test_images: tuple[Path, ...]
@@ -22,7 +22,7 @@ class Staged:
 
 def stage(
     dataset: Dataset, root: Path, *, size_hw: tuple[int, int], train: int | None = None
-) -> Staged:
+) -> StagedDataset:
     """Write PNGs at `size_hw`; `train` images to fit on, over again from the first if need be."""
     count = len(dataset.train) if train is None else train
     kinds = [sample.kind for sample in dataset.test]
@@ -30,7 +30,7 @@ def stage(
     images = tuple(
         root / "test" / kind / f"{place:04}.png" for kind, place in zip(kinds, places, strict=True)
     )
-    staged = Staged(
+    staged = StagedDataset(
         root=root, test_images=images, labels=tuple(sample.label for sample in dataset.test)
     )
     marker, stamp = root / "staged.txt", f"{fingerprint(dataset)} {size_hw} {count}\n"

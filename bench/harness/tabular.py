@@ -39,7 +39,7 @@ class Column:
             )
 
     def text(self, cell: Cell) -> str:
-        """A cell as it is printed; what was not measured is a dash."""
+        """Write a cell as it is printed; what was not measured is a dash."""
         if cell is None:
             return "-"
         if isinstance(cell, str):
@@ -57,7 +57,7 @@ def column(
     better: str = "",
     titles: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Metadata of a row's field: its column.
+    """Make the metadata of a row's field: its column.
 
     A field that holds a mapping has a column for every key, a mapping to further dataclasses all
     of their columns for every key. `{}` in a name is the key, by its title if it has one.
@@ -84,7 +84,7 @@ class Table:
                 )
 
     def best(self) -> set[tuple[int, int]]:
-        """Places (row, column) of the best numbers; a column with one number has none."""
+        """Find the places (row, column) of the best numbers; a column with one number has none."""
         places = set()
         for index, column in enumerate(self.columns):
             cells = [(row, cells[index]) for row, cells in enumerate(self.rows)]
@@ -99,7 +99,7 @@ class Table:
         return places
 
     def without_empty_columns(self) -> "Table":
-        """The same without columns in which nothing was measured."""
+        """Leave out columns in which nothing was measured."""
         kept = [
             index
             for index in range(len(self.columns))
@@ -112,14 +112,14 @@ class Table:
         )
 
     def texts(self) -> list[list[str]]:
-        """All cells as they are printed."""
+        """Write all cells as they are printed."""
         return [
             [column.text(cell) for column, cell in zip(self.columns, row, strict=True)]
             for row in self.rows
         ]
 
     def lines(self) -> list[str]:
-        """The table in Markdown, alone."""
+        """Write the table in Markdown, without title and note."""
         best = self.best()
         rows = [
             [f"**{text}**" if (row, index) in best else text for index, text in enumerate(texts)]
@@ -128,7 +128,7 @@ class Table:
         return markdown([column.name for column in self.columns], rows)
 
     def csv(self) -> str:
-        """The table for a spreadsheet: numbers as they were measured, nothing where none was."""
+        """Write the table for a spreadsheet: numbers in full, empty where none was measured."""
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")
         writer.writerow([column.name for column in self.columns])
@@ -136,7 +136,7 @@ class Table:
         return written.getvalue()
 
     def markdown(self) -> str:
-        """The table with its title and note."""
+        """Write the table in Markdown with its title and note."""
         note = ["", self.note] if self.note else []
         return "\n".join([f"### {self.title}", "", *self.lines(), *note]) + "\n"
 
@@ -156,7 +156,7 @@ class Table:
 
 
 def table_of(title: str, rows: Sequence[Any], *, note: str = "") -> Table:
-    """A table of rows that are dataclasses of one kind, under the columns of their fields."""
+    """Make a table of rows that are dataclasses of one kind, by the columns of their fields."""
     shown = [tuple(_cells(row)) for row in rows]
     columns = [tuple(column for column, _ in cells) for cells in shown]
     if len(set(columns)) > 1:
@@ -170,7 +170,7 @@ def table_of(title: str, rows: Sequence[Any], *, note: str = "") -> Table:
 
 
 def _cells(row: Any, key: str = "") -> Iterator[tuple[Column, Cell]]:
-    """The cells of a row, each with its column; fields without a column are not shown."""
+    """List the cells of a row with their columns; fields without a column are not shown."""
     for item in fields(row):
         value, titles = getattr(row, item.name), item.metadata.get(_TITLES, {})
         parts = value if isinstance(value, Mapping) else {key: value}
@@ -180,9 +180,9 @@ def _cells(row: Any, key: str = "") -> Iterator[tuple[Column, Cell]]:
                 yield from _cells(part, title)
             elif _COLUMN in item.metadata:
                 column: Column = item.metadata[_COLUMN]
-                yield replace(column, name=column.name.format(title)), _known(part)
+                yield replace(column, name=column.name.format(title)), _finite_cell(part)
 
 
-def _known(cell: Cell) -> Cell:
-    """A mean of nothing is no number, neither for people nor in JSON."""
+def _finite_cell(cell: Cell) -> Cell:
+    """Replace NaN, the mean of nothing, by None: JSON has no NaN."""
     return None if isinstance(cell, float) and math.isnan(cell) else cell

@@ -32,7 +32,7 @@ class Unit:
 
     @property
     def digest(self) -> str:
-        """Equal settings and version give an equal digest, and nothing else does."""
+        """Hash of name, settings and version: a result belongs to one digest."""
         values = {"name": self.name, "settings": self.settings, "version": __version__}
         text = json.dumps(values, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -54,7 +54,7 @@ class Store:
                 path.unlink()
 
     def get(self, unit: Unit) -> Result | None:
-        """The whole record of a finished unit."""
+        """Read the record of a finished unit; None if there is none."""
         try:
             record = json.loads(self._path(unit).read_text(encoding="utf-8"))
         except (OSError, json.JSONDecodeError):
@@ -81,7 +81,7 @@ class Store:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
+class UnitResults:
     """Results by the name of their unit, and the commits they were made with."""
 
     results: dict[str, Result]
@@ -89,8 +89,8 @@ class Done:
     seconds: float  # of all units, whether made now or before
 
 
-def run_units(units: Sequence[Unit], store: Store, *, note: Note) -> Done:
-    """Do what is not done yet, one line per unit with the time that is left."""
+def run_units(units: Sequence[Unit], store: Store, *, note: Note) -> UnitResults:
+    """Run the units that have no result yet, and print one line each with the time left."""
     _check_names(units)
     records = {unit.name: store.get(unit) for unit in units}
     todo = [unit for unit in units if records[unit.name] is None]
@@ -111,7 +111,7 @@ def run_units(units: Sequence[Unit], store: Store, *, note: Note) -> Done:
         outcome = f"failed: {result[FAILED]}" if FAILED in result else f"{seconds:.1f} s"
         note(f"[{number} of {len(todo)}] {unit.name}: {outcome}; about {remaining} left")
     finished = [record for record in records.values() if record is not None]
-    return Done(
+    return UnitResults(
         results={str(record["name"]): record["result"] for record in finished},
         commits=tuple(sorted({str(record["commit"]) for record in finished})),
         seconds=sum(float(record["seconds"]) for record in finished),
@@ -119,7 +119,7 @@ def run_units(units: Sequence[Unit], store: Store, *, note: Note) -> Done:
 
 
 def duration_text(seconds: float) -> str:
-    """Seconds as people say them."""
+    """Write seconds as s, min or h."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = seconds / 60

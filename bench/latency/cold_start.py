@@ -1,4 +1,4 @@
-"""A model in a fresh process: seconds to the first answer, and memory.
+"""Cold start of a model in a fresh process: seconds to the first answer, and memory.
 
 Run as `python -m edgeseg.bench.latency.cold_start MODEL BACKEND HEIGHT WIDTH THREADS SPIN`; prints
 JSON.

@@ -12,7 +12,7 @@ from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.sampling import Ratio
 from edgeseg.bench.harness.tabular import Table, column, table_of
-from edgeseg.bench.harness.units import Done, Result, Store, run_units
+from edgeseg.bench.harness.units import Result, Store, UnitResults, run_units
 from edgeseg.bench.latency.timing import (
     SPIN,
     timing_facts,
@@ -20,7 +20,7 @@ from edgeseg.bench.latency.timing import (
     timing_units,
     timings_of,
 )
-from edgeseg.bench.latency.turns import Candidate, Schedule
+from edgeseg.bench.latency.turns import LatencyCandidate, Schedule
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 NOTE = (
@@ -60,8 +60,8 @@ class FileSpeed:
     memory_mb: float = field(metadata=column("memory MB", digits=0, better="low"))
 
 
-def speed_table(done: Done) -> Table:
-    """All that was timed, in the order of the candidates."""
+def speed_table(done: UnitResults) -> Table:
+    """Make the table of all timed files, in the order of the candidates."""
     rows = [
         _speed_row(timing, done.results[f"cold start of {timing['key']}"])
         for timing in timings_of(done)
@@ -95,7 +95,7 @@ def _speed_row(timing: Result, cold: Result) -> FileSpeed:
 
 
 def run_latency(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[LatencyCandidate],
     out: Path,
     *,
     schedule: Schedule,
@@ -133,7 +133,7 @@ def run_latency(
 
 
 def _figures(timings: list[dict[str, Any]], out: Path) -> tuple[Figure, ...]:
-    """The bars, or nothing on a device that has no library to draw them."""
+    """Draw the bars; nothing on a device without matplotlib."""
     if importlib.util.find_spec("matplotlib") is None:
         return ()
     bars(

@@ -1,4 +1,4 @@
-"""Any model file behind one face for timing: our graphs, other people's ONNX, OpenVINO IR, plans.
+"""One interface to time any model file: our graphs, other people's ONNX, OpenVINO IR, plans.
 
 Nothing here knows what the outputs mean, so a graph without edgeseg metadata is timed like ours.
 Libraries are opened by the runtime's own functions: what is timed is what a stream runs.
@@ -43,10 +43,10 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self, feed: Feed) -> list[NDArray[Any]]:
-        """All outputs for one feed."""
+        """Compute all outputs of one feed."""
 
     def on_device(self, feed: Feed) -> "DeviceRun | None":
-        """A run whose buffers stay on the GPU, where there is one."""
+        """Make a run whose buffers stay on the GPU; None without a GPU."""
         return None
 
     @property
@@ -58,7 +58,7 @@ class Runner(ABC):
         raise UsageError(f"inputs {self.inputs}: none has four dimensions, expected an image")
 
     def prepare(self, frame_hwc: NDArray[np.uint8]) -> Feed:
-        """What the graph wants instead of a uint8 frame; ours want the frame itself."""
+        """Convert a uint8 frame to the inputs of the graph; ours take the frame itself."""
         return {
             name: _as_input(frame_hwc, shape, dtype) for name, (shape, dtype) in self.inputs.items()
         }
@@ -69,7 +69,7 @@ class DeviceRun(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """One frame without copies between host and device."""
+        """Run one frame without copies between host and device."""
 
 
 class OrtRunner(Runner):
@@ -82,23 +82,23 @@ class OrtRunner(Runner):
         self._session, self._device = session, device
         self.backend, self.spin = f"onnxruntime {device}", options.spin
         self.inputs = {
-            item.name: (_fixed(item.shape, size_hw), _ort_type(path, item.type))
+            item.name: (_fill_shape(item.shape, size_hw), _ort_type(path, item.type))
             for item in session.get_inputs()
         }
-        self.precision = _stated(onnxruntime_session.metadata_text(session))
+        self.precision = _precision_of(onnxruntime_session.metadata_text(session))
         self._outputs = [item.name for item in session.get_outputs()]
 
     def run(self, feed: Feed) -> list[NDArray[Any]]:
-        """All outputs, copied to the host."""
+        """Compute all outputs and copy them to the host."""
         outputs: list[NDArray[Any]] = self._session.run(self._outputs, feed)
         return outputs
 
-    def named(self, feed: Feed) -> dict[str, NDArray[Any]]:
-        """Outputs by name, for accuracy."""
+    def outputs_by_name(self, feed: Feed) -> dict[str, NDArray[Any]]:
+        """Compute the outputs by name, for accuracy."""
         return dict(zip(self._outputs, self.run(feed), strict=True))
 
     def on_device(self, feed: Feed) -> DeviceRun | None:
-        """Inputs and outputs bound to CUDA memory; None on a CPU."""
+        """Bind inputs and outputs to CUDA memory; None on a CPU."""
         if self._device != "cuda":
             return None
         return _CudaRun(self._session, feed, self._outputs)
@@ -118,7 +118,7 @@ class _CudaRun(DeviceRun):
             self._binding.bind_output(name, "cuda", 0)
 
     def run(self) -> None:
-        """One frame, waited for."""
+        """Run one frame and wait for it."""
         self._session.run_with_iobinding(self._binding)
         self._binding.synchronize_outputs()
 
@@ -130,7 +130,7 @@ class OpenVinoRunner(Runner):
         graph = openvino_session.read_openvino(path)
         self.inputs = {
             port.get_any_name(): (
-                _fixed([_dimension(d) for d in port.get_partial_shape()], size_hw),
+                _fill_shape([_dimension(d) for d in port.get_partial_shape()], size_hw),
                 np.dtype(port.get_element_type().to_dtype()).type,
             )
             for port in graph.inputs
@@ -143,11 +143,11 @@ class OpenVinoRunner(Runner):
         self._compiled = openvino_session.compile_openvino(graph, options, model=path)
         self._request = self._compiled.create_infer_request()
         self.backend = "openvino cpu"
-        self.precision = _stated(openvino_session.metadata_text(graph))
+        self.precision = _precision_of(openvino_session.metadata_text(graph))
         self.arithmetic = openvino_session.arithmetic(self._compiled)
 
     def run(self, feed: Feed) -> list[NDArray[Any]]:
-        """All outputs; they stay OpenVINO's memory until the next run."""
+        """Compute all outputs; they stay in OpenVINO's memory until the next run."""
         outputs = self._request.infer(feed, share_outputs=True)
         return [outputs[port] for port in self._compiled.outputs]
 
@@ -165,7 +165,7 @@ class SessionRunner(Runner):
         self.inputs = {"frames": ((1, *self._session.metadata.size_hw, 3), np.uint8)}
 
     def run(self, feed: Feed) -> list[NDArray[Any]]:
-        """The map of one frame."""
+        """Compute the map of one frame."""
         return [self._session.infer(feed["frames"])[0].map_hw]
 
 
@@ -185,12 +185,12 @@ def open_runner(
 
 
 def size_on_disk(path: Path) -> int:
-    """Bytes of a model with the files that belong to it: external tensors, OpenVINO's .bin."""
+    """Count the bytes of a model and its further files: external tensors, OpenVINO's .bin."""
     beside = [path.with_suffix(".bin")] if path.suffix == ".xml" else [Path(f"{path}.data")]
     return sum(part.stat().st_size for part in [path, *beside] if part.is_file())
 
 
-def _fixed(shape: list[Any], size_hw: tuple[int, int]) -> tuple[int, ...]:
+def _fill_shape(shape: list[Any], size_hw: tuple[int, int]) -> tuple[int, ...]:
     """Fill open dimensions: a batch of one frame, the given size of an image."""
     filled = [size if isinstance(size, int) and size > 0 else None for size in shape]
     if len(filled) == 4:
@@ -205,7 +205,7 @@ def _dimension(dimension: Any) -> int | None:
 
 
 def _as_input(frame_hwc: NDArray[np.uint8], shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """The frame in the layout and type of an input; an input that is no image gets zeros."""
+    """Convert a frame to the layout and type of an input; one that is no image gets zeros."""
     if len(shape) != 4 or 3 not in (shape[1], shape[3]):
         return np.zeros(shape, dtype)
     values = frame_hwc if np.issubdtype(dtype, np.integer) else frame_hwc.astype(dtype) / 255
@@ -221,5 +221,5 @@ def _ort_type(path: Path, name: str) -> Any:
     return _ORT_TYPES[name]
 
 
-def _stated(metadata: str | None) -> str:
+def _precision_of(metadata: str | None) -> str:
     return "not stated" if metadata is None else str(json.loads(metadata)["precision"])

@@ -12,16 +12,16 @@ from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import file_sha256
 from edgeseg.base.progress import Note, Progress, silent
 from edgeseg.bench.harness.machine import CoreWatch, disturbance
-from edgeseg.bench.harness.units import Done, Result, Unit
+from edgeseg.bench.harness.units import Result, Unit, UnitResults
 from edgeseg.bench.latency.cold_start import cold_start
-from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
+from edgeseg.bench.latency.turns import LatencyCandidate, Schedule, measure_latency
 from edgeseg.runtime.backends.session_options import SessionOptions
 
 SPIN = {True: "yes", False: "no", None: None}
 
 
-def candidates_of(models: Sequence[Path], backends: Sequence[str]) -> list[Candidate]:
-    """Every model on every backend that can run it; equal file names are told by their folder."""
+def candidates_of(models: Sequence[Path], backends: Sequence[str]) -> list[LatencyCandidate]:
+    """Pair every model with every backend that can run it; equal names get their folder."""
     if not models:
         raise UsageError("no models to time; give .onnx files, OpenVINO .xml or .plan files")
     for path in models:
@@ -36,16 +36,16 @@ def candidates_of(models: Sequence[Path], backends: Sequence[str]) -> list[Candi
     for path, title in zip(models, titles, strict=True):
         if path.suffix == ".onnx":
             candidates += [
-                Candidate(name=title, path=path, backend=backend) for backend in backends
+                LatencyCandidate(name=title, path=path, backend=backend) for backend in backends
             ]
         else:
             backend = "openvino" if path.suffix == ".xml" else "tensorrt"
-            candidates.append(Candidate(name=title, path=path, backend=backend))
+            candidates.append(LatencyCandidate(name=title, path=path, backend=backend))
     return candidates
 
 
 def timing_units(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[LatencyCandidate],
     *,
     schedule: Schedule,
     options: SessionOptions,
@@ -53,7 +53,7 @@ def timing_units(
     progress: Progress = silent,
     cold_starts: bool = True,
 ) -> list[Unit]:
-    """One unit for the interleaved rounds, one per candidate for its cold start."""
+    """Make one unit for the interleaved rounds, and one per candidate for its cold start."""
     common = {
         "machine": processor_name(),
         "threads": options.thread_count,
@@ -72,7 +72,7 @@ def timing_units(
             "cores": {"others": cores.others, "stolen": cores.stolen},
         }
 
-    def cold_start_unit(item: Candidate) -> Unit:
+    def cold_start_unit(item: LatencyCandidate) -> Unit:
         start = partial(cold_start, backend=item.backend, options=options, size_hw=size_hw)
         return Unit(
             name=f"cold start of {item.key}",
@@ -91,14 +91,14 @@ def timing_units(
     return [whole, *map(cold_start_unit, candidates if cold_starts else ())]
 
 
-def timings_of(done: Done) -> list[Result]:
-    """Every candidate of the rounds; none where nothing was timed."""
+def timings_of(done: UnitResults) -> list[Result]:
+    """Timings of every candidate; empty where nothing was timed."""
     timings: list[Result] = done.results.get("rounds", {}).get("timings", [])
     return timings
 
 
-def timing_notes(done: Done, *, note: Note) -> list[str]:
-    """What disturbed the rounds, if anything did; said at once and kept for the report."""
+def timing_notes(done: UnitResults, *, note: Note) -> list[str]:
+    """Say at once what disturbed the rounds, and return it for the report."""
     if "rounds" not in done.results:
         return []
     warning = disturbance(**done.results["rounds"]["cores"])
@@ -108,8 +108,8 @@ def timing_notes(done: Done, *, note: Note) -> list[str]:
     return [f"While timing, {warning}."]
 
 
-def timing_facts(timed: Done, *others: Done) -> dict[str, Any]:
-    """What a report says of how it was timed, with all else that was measured for it."""
+def timing_facts(timed: UnitResults, *others: UnitResults) -> dict[str, Any]:
+    """Facts of a report: cores taken while timing, commits, and seconds of all measurements."""
     parts = (timed, *others)
     taken = {"cores_taken": timed.results["rounds"]["cores"]} if "rounds" in timed.results else {}
     return taken | {
@@ -119,7 +119,7 @@ def timing_facts(timed: Done, *others: Done) -> dict[str, Any]:
 
 
 def runnable(backends: Sequence[str]) -> list[str]:
-    """Backends as asked for; `auto` is ONNX Runtime, and OpenVINO and CUDA where installed."""
+    """List the backends; `auto` is ONNX Runtime, and OpenVINO and CUDA where installed."""
     if "auto" not in backends:
         return list(dict.fromkeys(backends))
     installed = []

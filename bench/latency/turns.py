@@ -1,4 +1,4 @@
-"""How long one frame takes: all candidates in one process, in turns, with warm-up.
+"""Time one frame: all candidates in one process, in turns, with warm-up.
 
 Back to back, as a folder of images is scored, and streamed: between two frames of a camera threads
 fall asleep and caches are filled by others.
@@ -27,7 +27,7 @@ _UNCOUNTED_STREAMED = 1  # the candidate has just run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class LatencyCandidate:
     """A model file on a backend, under the name it has in tables."""
 
     name: str
@@ -36,13 +36,13 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """Unique among candidates."""
+        """Name that is unique among candidates."""
         return f"{self.name} on {self.backend}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How long to measure: rounds of one turn per candidate."""
+    """Number of rounds, each with one turn per candidate, and frames of a turn."""
 
     rounds: int = 30
     turn: int = 10  # counted runs in each turn
@@ -74,7 +74,7 @@ class Timing:
     device_ms: NDArray[np.float64] | None  # (rounds, turn): buffers stay on the GPU
 
     def to_dict(self, reference: "Timing") -> dict[str, Any]:
-        """Percentiles, the ratio to the reference and the raw samples, as plain JSON values."""
+        """Write percentiles, the ratio to the reference and the raw samples as JSON values."""
         host = percentiles(self.host_ms)
         device = None if self.device_ms is None else percentiles(self.device_ms)
         return {
@@ -98,7 +98,7 @@ class Timing:
 
 
 def measure_latency(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[LatencyCandidate],
     *,
     schedule: Schedule,
     options: SessionOptions,
@@ -124,7 +124,7 @@ class _Turns:
     """One candidate, loaded, with its samples so far."""
 
     def __init__(
-        self, candidate: Candidate, options: SessionOptions, *, size_hw: tuple[int, int]
+        self, candidate: LatencyCandidate, options: SessionOptions, *, size_hw: tuple[int, int]
     ) -> None:
         self._candidate = candidate
         self._runner: Runner = open_runner(
@@ -140,19 +140,21 @@ class _Turns:
         self._prepare: list[float] = []
 
     def warm_up(self, count: int) -> None:
-        _timed(self._run, count)
+        _time_calls(self._run, count)
 
     def take(self, schedule: Schedule) -> None:
-        """Some frames back to back, then some at the pace of a camera."""
-        self._host.append(_timed(self._run, schedule.turn, uncounted=UNCOUNTED))
+        """Run some frames back to back, then some at the pace of a camera."""
+        self._host.append(_time_calls(self._run, schedule.turn, uncounted=UNCOUNTED))
         pace = 1 / schedule.fps
         self._streamed.append(
-            _timed(self._run, schedule.streamed, uncounted=_UNCOUNTED_STREAMED, period_s=pace)
+            _time_calls(self._run, schedule.streamed, uncounted=_UNCOUNTED_STREAMED, period_s=pace)
         )
-        prepared = _timed(lambda: self._runner.prepare(self._frame_hwc), 3)
+        prepared = _time_calls(lambda: self._runner.prepare(self._frame_hwc), 3)
         self._prepare.append(float(np.median(prepared.ms)))
         if self._device is not None:
-            self._on_device.append(_timed(self._device.run, schedule.turn, uncounted=UNCOUNTED))
+            self._on_device.append(
+                _time_calls(self._device.run, schedule.turn, uncounted=UNCOUNTED)
+            )
 
     def timing(self) -> Timing:
         runner = self._runner
@@ -182,10 +184,10 @@ class _Samples(NamedTuple):
     processor_ms: float  # of all threads of this process, per call
 
 
-def _timed(
+def _time_calls(
     run: Callable[[], object], count: int, *, uncounted: int = 0, period_s: float = 0.0
 ) -> _Samples:
-    """Calls, one every `period_s` or as soon as the last is done."""
+    """Time calls, one every `period_s` or as soon as the last is done."""
     samples: list[float] = []
     busy_s = 0.0
     for number in range(uncounted + count):

@@ -46,7 +46,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """A name that tells variants apart."""
+        """Name of the variant, unique among variants."""
         first, last = self.sizes[0], self.sizes[-1]
         size = "all" if first >= FULL else f"k{first}" if first == last else f"k{first}-{last}"
         layers = "" if self.layers == (1, 2, 3) else f" layers {','.join(map(str, self.layers))}"
@@ -55,13 +55,13 @@ class Variant:
 
     @property
     def cost(self) -> float:
-        """Roughly the seconds it takes on two cores with ResNet-18 at 256 x 256."""
+        """Estimated seconds on two cores with ResNet-18 at 256 x 256."""
         k = min(self.sizes[-1], 448)
         seconds = 2 + 30 * (k / 448) ** 2
         return (100 if self.method == "eigen" else seconds) + 2 * len(self.sizes)
 
     def weight(self, bank: FeatureBank) -> Tensor:
-        """W (F, k): zero rows for layers that are left out."""
+        """Make W (F, k), with zero rows for layers that are left out."""
         chosen = _channels_of(bank, self.layers)
         inside = embedding_matrix(
             self.embedding, features=len(chosen), k=self.sizes[-1], seed=self.seed
@@ -71,7 +71,7 @@ class Variant:
         return weight
 
     def fitting(self, bank: FeatureBank) -> tuple[int, ...]:
-        """The sizes that exist: none is larger than the number of features."""
+        """List the sizes that exist: none is larger than the number of features."""
         largest = len(_channels_of(bank, self.layers))
         return tuple(dict.fromkeys(min(size, largest) for size in self.sizes))
 
@@ -82,7 +82,7 @@ class Variant:
 
 @torch.no_grad()
 def distance_grids(bank: FeatureBank, variant: Variant) -> dict[str, Tensor]:
-    """Distances (N, h, w) of the test images by size: "100", or "lower 100" and "higher 100"."""
+    """Compute distances (N, h, w) of test images by size: "100", or "lower 100", "higher 100"."""
     projector = Projector(
         bank, variant.weight(bank), stride=variant.stride, interpolation=variant.interpolation
     )
@@ -92,7 +92,7 @@ def distance_grids(bank: FeatureBank, variant: Variant) -> dict[str, Tensor]:
     if variant.method == "eigen":
         names = [f"{order} {size}" for order in ("lower", "higher") for size in sizes]
     grids = {name: torch.empty(bank.count("test"), height, width) for name in names}
-    shared = _shared_covariance(bank, projector) if variant.method == "global" else None
+    shared = _global_covariance(bank, projector) if variant.method == "global" else None
 
     def fill(start: int, stop: int) -> None:
         mean, covariance = _moments(projector.rows("train", start, stop), shared)
@@ -112,7 +112,7 @@ def distance_grids(bank: FeatureBank, variant: Variant) -> dict[str, Tensor]:
 def eigenvalues(
     bank: FeatureBank, variant: Variant, *, threshold: float, every: int = 1
 ) -> tuple[Tensor, float]:
-    """Eigenvalues of W'CW, falling, averaged over locations; and the share of all above a value.
+    """Compute the mean eigenvalues of W'CW over locations, falling, and the share above a value.
 
     `every` takes one row of the grid out of so many.
     """
@@ -167,8 +167,8 @@ def _eigen_distances(
     return [d2[:, :, size - 1].sqrt() for d2 in (lower, higher) for size in sizes]
 
 
-def _shared_covariance(bank: FeatureBank, projector: Projector) -> Tensor:
-    """One covariance (k, k) of the deviations of all locations from their own means."""
+def _global_covariance(bank: FeatureBank, projector: Projector) -> Tensor:
+    """Compute one covariance (k, k) of all locations' deviations from their own means."""
     parts: list[Tensor] = []
 
     def add(start: int, stop: int) -> None:
@@ -183,7 +183,7 @@ def _shared_covariance(bank: FeatureBank, projector: Projector) -> Tensor:
 
 
 def _by_rows(work: Callable[[int, int], None], bank: FeatureBank, projector: Projector) -> None:
-    """Cover all rows of the grid, one LAPACK thread for each of the cores."""
+    """Process all rows of the grid, one LAPACK thread for each of the cores."""
     (height, width), k = projector.grid_hw, projector.size
     images = max(bank.count("train"), bank.count("test"), k)
     step = max(1, min(height, _CHUNK_BYTES // (8 * width * k * images)))

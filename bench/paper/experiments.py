@@ -35,7 +35,7 @@ MSTC_RIDGE = 0.3  # the value in the authors' code for this dataset
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class PaperDataset:
     """A dataset at the size the paper used for it."""
 
     name: str
@@ -43,7 +43,7 @@ class Source:
     size_hw: tuple[int, int]
 
     def settings(self) -> Result:
-        """What decides the features, beside the backbone."""
+        """Settings that decide the features, beside the backbone."""
         return {
             "data": fingerprint(self.dataset),
             "size_hw": list(self.size_hw),
@@ -61,8 +61,8 @@ class Banks:
         self._weights, self._progress = weights, progress
         self._open: tuple[str, FeatureBank] | None = None
 
-    def of(self, source: Source, backbone: str) -> FeatureBank:
-        """The bank of a dataset, made if it is not there."""
+    def of(self, source: PaperDataset, backbone: str) -> FeatureBank:
+        """Open the bank of a dataset, and make it if it is missing."""
         text = f"{source.name} {backbone} {source.size_hw} {fingerprint(source.dataset)}"
         key = f"{source.name}-{backbone}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
         if self._open is not None and self._open[0] == key:
@@ -83,21 +83,21 @@ class Banks:
         return bank
 
     def close(self) -> None:
-        """Delete what is open."""
+        """Delete the features that are open, unless they are to be kept."""
         if self._open is not None and not self._keep:
             shutil.rmtree(self._open[1].folder)
         self._open = None
 
 
 def unit_name(source: str, backbone: str, label: str) -> str:
-    """How a result is found again."""
+    """Name of the unit of an experiment."""
     return f"{source} {backbone} {label}"
 
 
 def variant_unit(
-    banks: Banks, source: Source, backbone: str, variant: Variant, *, weights_sha256: str
+    banks: Banks, source: PaperDataset, backbone: str, variant: Variant, *, weights_sha256: str
 ) -> Unit:
-    """PRO and AUROC of a variant at each of its sizes."""
+    """Make the unit that measures PRO and AUROC of a variant at each of its sizes."""
 
     def run() -> Result:
         bank = banks.of(source, backbone)
@@ -115,14 +115,14 @@ def variant_unit(
 
 def eigen_unit(
     banks: Banks,
-    source: Source,
+    source: PaperDataset,
     backbone: str,
     variant: Variant,
     *,
     weights_sha256: str,
     every: int,
 ) -> Unit:
-    """Mean eigenvalues of W'CW over the grid and the share above 1e-4."""
+    """Make the unit of the mean eigenvalues of W'CW and their share above 1e-4."""
 
     def run() -> Result:
         mean, share = eigenvalues(
@@ -141,13 +141,13 @@ def eigen_unit(
 
 def picture_unit(
     banks: Banks,
-    source: Source,
+    source: PaperDataset,
     backbone: str,
     *,
     weights_sha256: str,
-    draw: Callable[[Source, dict[str, Tensor]], Path],
+    draw: Callable[[PaperDataset, dict[str, Tensor]], Path],
 ) -> Unit:
-    """Maps of sampled features and of ours, drawn for some defective images."""
+    """Make the unit that draws maps of sampled features and ours for defective images."""
     variants = {
         kind: Variant(embedding=kind, sizes=(PAPER.k,)) for kind in ("sampled", "semi_orthogonal")
     }
@@ -169,7 +169,7 @@ def picture_unit(
 
 
 def to_maps(grid_nhw: Tensor, size_hw: tuple[int, int]) -> Tensor:
-    """Grids (N, h, w) to blurred maps (N, H, W), as the model does it."""
+    """Turn grids (N, h, w) into blurred maps (N, H, W), as the model does."""
     rows, columns = (
         torch.from_numpy(upsampling_operator(size, cells, sigma=PAPER.sigma)).to(torch.float32)
         for size, cells in zip(size_hw, grid_nhw.shape[1:], strict=True)
@@ -178,7 +178,7 @@ def to_maps(grid_nhw: Tensor, size_hw: tuple[int, int]) -> Tensor:
 
 
 def grid_accuracy(bank: FeatureBank, grid_nhw: Tensor) -> Accuracy:
-    """PRO and AUROC of the test images; an image scores as its highest pixel, as in the paper."""
+    """Measure PRO and AUROC; an image scores as its highest pixel, as in the paper."""
     maps = to_maps(grid_nhw, bank.size_hw).numpy()
     scores = maps.reshape(len(maps), -1).max(axis=1).astype(np.float64)
     return accuracy_of(maps, bank.masks(), scores.tolist(), bank.labels, name=bank.folder.name)
@@ -186,14 +186,14 @@ def grid_accuracy(bank: FeatureBank, grid_nhw: Tensor) -> Accuracy:
 
 def kolektor_sources(
     kolektor: Path | None, kolektor2: Path | None, *, limit: int | None
-) -> tuple[list[Source], list[str]]:
-    """The folds and the second dataset, as far as they are here, and notes on the rest."""
+) -> tuple[list[PaperDataset], list[str]]:
+    """List the folds and the second dataset that are here, and notes on the rest."""
     sources, notes = [], []
     if kolektor is None:
         notes.append("KolektorSDD is absent: give its folder with --kolektor.")
     else:
         sources += [
-            Source(
+            PaperDataset(
                 name=f"kolektor-fold{fold + 1}",
                 dataset=open_limited(kolektor, limit=limit, fold=fold),
                 size_hw=KOLEKTOR_HW,
@@ -208,7 +208,7 @@ def kolektor_sources(
         notes.append("KolektorSDD2 is absent: give its folder with --kolektor2.")
     else:
         dataset = open_limited(kolektor2, limit=limit)
-        sources.append(Source(name="kolektor2", dataset=dataset, size_hw=KOLEKTOR_HW))
+        sources.append(PaperDataset(name="kolektor2", dataset=dataset, size_hw=KOLEKTOR_HW))
         if len(dataset.test) < 1004:
             notes.append(
                 f"KolektorSDD2: {len(dataset.train)} good images to fit on and "
@@ -218,7 +218,7 @@ def kolektor_sources(
 
 
 def mstc_units(mstc: Path | None, *, weights: str | None) -> tuple[list[Unit], list[str]]:
-    """mSTC by the ordinary fit: its 43 000 test frames are too many to keep features of."""
+    """Make the units of mSTC by an ordinary fit: its 43 000 test frames are too many to keep."""
     if mstc is None:
         return [], ["mSTC is absent: give its folder with --mstc."]
     dataset = open_dataset(mstc)

@@ -39,22 +39,22 @@ class FeatureBank:
     labels: tuple[int, ...]
 
     def maps(self, split: str, tap: int) -> NDArray[np.float32]:
-        """All images of a split at one tap."""
+        """Open the maps of all images of a split at one tap."""
         array: NDArray[np.float32] = np.load(self.folder / f"{split}-{tap}.npy", mmap_mode="r")
         return array
 
     def masks(self) -> NDArray[np.bool_]:
-        """Ground truth (N, H, W) of the test images."""
+        """Open the ground truth (N, H, W) of the test images."""
         array: NDArray[np.bool_] = np.load(self.folder / "masks.npy", mmap_mode="r")
         return array
 
     @property
     def features(self) -> int:
-        """The paper's F."""
+        """Number of features, the paper's F."""
         return sum(tap.channels for tap in self.taps)
 
     def count(self, split: str) -> int:
-        """Images of a split."""
+        """Number of images of a split."""
         return len(self.maps(split, 0))
 
 
@@ -143,7 +143,7 @@ def _settings(folder: Path) -> dict[str, Any] | None:
 class Projector:
     """W'x on whole rows of the grid, from maps at their own resolution.
 
-    The same as GridEmbedding, a few rows at a time: resizing is a matrix per
+    It computes what GridEmbedding does, a few rows at a time: resizing is a matrix per
     axis, so a row of the grid needs only the rows of a map that its matrix touches.
     """
 
@@ -168,7 +168,7 @@ class Projector:
         )
 
     def rows(self, split: str, start: int, stop: int) -> Tensor:
-        """Embeddings (P', N, k) in float64 of the cells in rows start to stop of the grid."""
+        """Compute embeddings (P', N, k) in float64 of the cells in rows start to stop."""
         total: Tensor | None = None
         for number, part in enumerate(self._parts):
             if not bool(part.any()):  # a layer that the embedding leaves out
@@ -187,7 +187,7 @@ class Projector:
 
 
 def _apply(matrix: Tensor, values: Tensor) -> Tensor:
-    """A matrix along the first axis; one that only picks or repeats rows is not multiplied."""
+    """Apply a matrix along the first axis; one that only picks rows is not multiplied."""
     picked = matrix.argmax(dim=1)
     if bool((matrix.sum(dim=1) == 1).all()) and bool((matrix.count_nonzero(dim=1) == 1).all()):
         return values[picked]
@@ -196,7 +196,7 @@ def _apply(matrix: Tensor, values: Tensor) -> Tensor:
 
 
 def resize_matrix(size: int, cells: int, interpolation: str) -> Tensor:
-    """The matrix (cells, size) by which one axis of a map reaches the grid."""
+    """Make the matrix (cells, size) that resizes one axis of a map to the grid."""
     identity = torch.eye(size)[:, None]  # (size, 1, size): one signal per unit vector
     if cells < size:
         return functional.avg_pool1d(identity, size // cells)[:, 0].t().contiguous()

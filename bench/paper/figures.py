@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgeseg.bench.harness.figures import Line, curves
+from edgeseg.bench.harness.figures import Curve, curves
 from edgeseg.bench.harness.report import Figure
 from edgeseg.bench.paper.distances_over_k import Variant
 from edgeseg.bench.paper.experiments import unit_name
@@ -37,7 +37,7 @@ def _curve(findings: Findings, folder: Path) -> Iterator[Figure]:
         known = [(size, point) for size, point in points if point is not None]
         if known:
             lines.append(
-                Line(
+                Curve(
                     name=name,
                     x=[size for size, _ in known],
                     y=[mean for _, (mean, _) in known],
@@ -49,7 +49,7 @@ def _curve(findings: Findings, folder: Path) -> Iterator[Figure]:
     best = findings.overall("Full-rank (local)")
     if best is not None:
         ends = [lines[0].x[0], lines[0].x[-1]]
-        lines.append(Line(name="full rank (local)", x=ends, y=[best, best], dashed=True))
+        lines.append(Curve(name="full rank (local)", x=ends, y=[best, best], dashed=True))
     curves(lines, folder / "pro_over_k.png", x_name="k", y_name="mean PRO", log_x=True)
     yield Figure(
         title="PRO over the size of the embedding",
@@ -66,7 +66,7 @@ def _eigenvalues(findings: Findings, folder: Path) -> Iterator[Figure]:
         for kind, name in KIND_NAMES.items():
             values = findings.eigenvalues(category, Variant(embedding=kind, sizes=(100,)))
             if values is not None:
-                lines.append(Line(name=name, x=list(range(1, len(values) + 1)), y=values))
+                lines.append(Curve(name=name, x=list(range(1, len(values) + 1)), y=values))
         everything = findings.eigenvalues(category, ABLATION["Full-rank (local)"])
         if not lines:
             continue
@@ -74,7 +74,7 @@ def _eigenvalues(findings: Findings, folder: Path) -> Iterator[Figure]:
         if everything is not None:
             smallest = everything[-len(lines[0].x) :]
             if smallest[0] > NOTHING:
-                lines.append(Line(name="k smallest of C", x=lines[0].x, y=smallest, dashed=True))
+                lines.append(Curve(name="k smallest of C", x=lines[0].x, y=smallest, dashed=True))
                 note += " k smallest of C: every eighth row of the grid."
             else:
                 note += " The k smallest of C are zero: it has more features than images."
@@ -91,7 +91,7 @@ def _inverse(findings: Findings, folder: Path) -> Iterator[Figure]:
     names = {"cholesky": "Cholesky", "eigenvectors": "eigenvectors", "svd": "SVD"}
     timed = {name: findings.inverse_seconds(method) for method, name in names.items()}
     lines = [
-        Line(name=name, x=list(seconds), y=list(seconds.values()))
+        Curve(name=name, x=list(seconds), y=list(seconds.values()))
         for name, seconds in timed.items()
         if seconds
     ]

@@ -1,4 +1,4 @@
-"""`edgeseg bench paper`: every experiment of the paper on whatever data is present.
+"""`edgeseg bench paper`: the experiments of the paper on the data that is present.
 
 options, the data that is here -> plan: units of work, and notes on what is absent
 a category -> feature maps on disk, once -> every embedding, size and method of it   (units)
@@ -18,11 +18,11 @@ from edgeseg.bench.harness.accuracy import categories_in, open_limited
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report, write_report
 from edgeseg.bench.harness.units import Store, Unit, run_units
-from edgeseg.bench.harness.weights import available, left_out
+from edgeseg.bench.harness.weights import available, missing_weights_sentence
 from edgeseg.bench.paper.distances_over_k import FULL, Variant
 from edgeseg.bench.paper.experiments import (
     Banks,
-    Source,
+    PaperDataset,
     eigen_unit,
     kolektor_sources,
     mstc_units,
@@ -42,9 +42,9 @@ K = 100
 
 @dataclass
 class PaperPlan:
-    """What will be done, and what cannot be."""
+    """Units of work, and notes on what cannot be done."""
 
-    sources: list[Source]
+    sources: list[PaperDataset]
     weights: dict[str, str]  # backbone -> hash
     units: list[Unit] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class PaperPlan:
 def run_paper(
     options: PaperOptions, out: Path, *, fresh: bool, note: Note, progress: Progress = silent
 ) -> Report:
-    """Do all that can be done here, and write the report."""
+    """Run all experiments whose data is here, and write the report."""
     import torch
 
     torch.set_num_threads(options.threads)
@@ -85,7 +85,7 @@ def run_paper(
 def make_plan(options: PaperOptions, out: Path, banks: Banks) -> PaperPlan:
     """List all units, ordered so that the features of a dataset are made once."""
     sources = [
-        Source(
+        PaperDataset(
             name=path.resolve().name,
             dataset=open_limited(path, limit=options.limit),
             size_hw=options.size_hw,
@@ -101,7 +101,7 @@ def make_plan(options: PaperOptions, out: Path, banks: Banks) -> PaperPlan:
     for backbone in options.backbones:
         sha256 = available(backbone, weights=options.weights)
         if sha256 is None:
-            plan.notes.append(left_out(backbone))
+            plan.notes.append(missing_weights_sentence(backbone))
         else:
             plan.weights[backbone] = sha256
     for source in sources:
@@ -111,7 +111,7 @@ def make_plan(options: PaperOptions, out: Path, banks: Banks) -> PaperPlan:
                     variant_unit(banks, source, backbone, variant, weights_sha256=sha256)
                 )
             if backbone == "resnet18":
-                plan.units += _looks_inside(options, out, banks, source, sha256)
+                plan.units += _inspection_units(options, out, banks, source, sha256)
     _add_other_datasets(plan, options, banks)
     if "inverse" in options.parts:
         plan.units += [
@@ -123,7 +123,7 @@ def make_plan(options: PaperOptions, out: Path, banks: Banks) -> PaperPlan:
 
 
 def variants_of(options: PaperOptions, backbone: str) -> Iterator[Variant]:
-    """What the tables and the curve need of one backbone."""
+    """List the variants of one backbone that the tables and the curve need."""
     tables = bool({"categories", "ablation"} & set(options.parts))
     semi_sizes = {"wide_resnet50_2": (K, 300)}.get(backbone, (K,))
     sampled = {"resnet18": K, "wide_resnet50_2": 550}.get(backbone)
@@ -149,8 +149,8 @@ def variants_of(options: PaperOptions, backbone: str) -> Iterator[Variant]:
                 yield Variant(embedding=kind, sizes=options.curve_sizes, seed=seed)
 
 
-def _looks_inside(
-    options: PaperOptions, out: Path, banks: Banks, source: Source, sha256: str
+def _inspection_units(
+    options: PaperOptions, out: Path, banks: Banks, source: PaperDataset, sha256: str
 ) -> Iterator[Unit]:
     if "eigenvalues" in options.parts:
         for kind in KINDS:
@@ -170,7 +170,7 @@ def _looks_inside(
 
 
 def _add_other_datasets(plan: PaperPlan, options: PaperOptions, banks: Banks) -> None:
-    """KolektorSDD, KolektorSDD2 and mSTC, or a note that they are not here."""
+    """Add KolektorSDD, KolektorSDD2 and mSTC, or a note that they are not here."""
     if "kolektor" in options.parts and "resnet18" in plan.weights:
         sources, notes = kolektor_sources(options.kolektor, options.kolektor2, limit=options.limit)
         plan.notes += notes

@@ -18,7 +18,7 @@ PARTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PaperOptions:
-    """Which data there is, and how much of the work to do."""
+    """Data sets, and the experiments to run on them."""
 
     mvtec: Path
     kolektor: Path | None = typed(None, "KolektorSDD.", kind=_DATA)

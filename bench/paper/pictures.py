@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgeseg.bench.paper.experiments import Source
+from edgeseg.bench.paper.experiments import PaperDataset
 from edgeseg.data.datasets import Sample, read_sample
 from edgeseg.evaluation.panels import TRUTH, heat
 from edgeseg.vision.images import write_image
@@ -18,8 +18,8 @@ _SIDE = 192
 _MOST = 3
 
 
-def chosen(samples: tuple[Sample, ...]) -> list[int]:
-    """The first image of each of some kinds of defect."""
+def example_images(samples: tuple[Sample, ...]) -> list[int]:
+    """Choose the first image of some kinds of defect."""
     kinds: dict[str, int] = {}
     for index, sample in enumerate(samples):
         if sample.label:
@@ -27,17 +27,17 @@ def chosen(samples: tuple[Sample, ...]) -> list[int]:
     return list(kinds.values())[:_MOST]
 
 
-def draw_examples(source: Source, maps: dict[str, Tensor], folder: Path) -> Path:
-    """One row per image: input, every map clamped to 0..10, input with the true outline."""
+def draw_examples(source: PaperDataset, maps: dict[str, Tensor], folder: Path) -> Path:
+    """Draw one row per image: input, maps clamped to 0..10, and the true outline."""
     rows = []
-    for index in chosen(source.dataset.test):
+    for index in example_images(source.dataset.test):
         sample = source.dataset.test[index]
         frame, mask = read_sample(sample, source.size_hw)
         tiles = [frame]
         tiles += [heat(each[index].numpy(), value_range=VALUE_RANGE) for each in maps.values()]
-        tiles.append(_outlined(frame, mask))
+        tiles.append(_draw_outline(frame, mask))
         titles = [sample.kind, *(name.replace("_", "-") for name in maps), "ground truth"]
-        row = [_titled(_small(tile), title) for tile, title in zip(tiles, titles, strict=True)]
+        row = [_add_title(_small(tile), title) for tile, title in zip(tiles, titles, strict=True)]
         rows.append(np.hstack(row))
     target = folder / f"examples-{source.name}.png"
     write_image(target, np.vstack(rows))
@@ -51,7 +51,7 @@ def _small(picture: Picture) -> Picture:
     return np.asarray(resized, dtype=np.uint8)
 
 
-def _outlined(frame_hwc: Picture, mask_hw: NDArray[np.bool_]) -> Picture:
+def _draw_outline(frame_hwc: Picture, mask_hw: NDArray[np.bool_]) -> Picture:
     picture: Picture = frame_hwc.copy()
     contours, _ = cv2.findContours(
         mask_hw.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE
@@ -60,7 +60,7 @@ def _outlined(frame_hwc: Picture, mask_hw: NDArray[np.bool_]) -> Picture:
     return picture
 
 
-def _titled(tile: Picture, title: str) -> Picture:
+def _add_title(tile: Picture, title: str) -> Picture:
     framed = np.full((tile.shape[0] + 26, tile.shape[1] + 6, 3), 255, np.uint8)
     framed[22:-4, 3:-3] = tile
     cv2.putText(

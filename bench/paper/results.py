@@ -1,4 +1,4 @@
-"""Looking up what was measured: means over seeds and categories, and what they say."""
+"""Results of the paper's experiments: means over seeds and categories, and findings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from edgeseg.bench.fit_cost.fits import SIZES
 from edgeseg.bench.fit_cost.inverse_time import LOCATIONS
 from edgeseg.bench.harness.accuracy import group_means
 from edgeseg.bench.harness.sampling import mean_std
-from edgeseg.bench.harness.units import Done, Result
+from edgeseg.bench.harness.units import Result, UnitResults
 from edgeseg.bench.paper.distances_over_k import FULL, Variant
 from edgeseg.bench.paper.experiments import unit_name
 from edgeseg.bench.paper.parts import PaperOptions
@@ -49,21 +49,21 @@ RANDOM_ROWS = ("Gaussian", "Sampled features", "Semi-orthogonal")
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """All results of a run, asked for by what they mean."""
+    """All results of a run, by experiment."""
 
-    done: Done
+    done: UnitResults
     options: PaperOptions
     categories: Sequence[str]
     weights: dict[str, str]
 
     def variant(self, source: str, backbone: str, variant: Variant) -> Result | None:
-        """Everything that was measured of a variant, by size."""
+        """Look up the results of a variant, by size."""
         return self.done.results.get(unit_name(source, backbone, variant.label))
 
     def seeds(
         self, source: str, backbone: str, embedding: str, k: int, metric: str = "pro"
     ) -> list[float]:
-        """A metric for every seed that was run."""
+        """Look up a metric for every seed that was run."""
         values = []
         for seed in range(self.options.seeds):
             variant = Variant(embedding=embedding, sizes=(k,), seed=seed)
@@ -73,13 +73,13 @@ class Findings:
         return values
 
     def model(self, name: str, metric: str = "pro") -> dict[str, tuple[float, float | None]]:
-        """Mean and standard deviation over seeds, by category, of a model of the tables."""
+        """Compute mean and standard deviation over seeds of a model, by category."""
         backbone, embedding, k = MODELS[name]
         by_category = {c: self.seeds(c, backbone, embedding, k, metric) for c in self.categories}
         return {c: mean_std(values) for c, values in by_category.items() if values}
 
     def ablation(self, row: str) -> dict[str, tuple[float, float | None]]:
-        """PRO of a row of the ablation, by category; rows without chance have no deviation."""
+        """Look up PRO of an ablation row, by category; rows without chance have no deviation."""
         variant = ABLATION[row]
         if row in RANDOM_ROWS:
             seeds = {c: self.seeds(c, "resnet18", variant.embedding, 100) for c in self.categories}
@@ -94,7 +94,7 @@ class Findings:
         return values
 
     def curve(self, embedding: str, size: int) -> tuple[float, float | None] | None:
-        """Mean PRO over categories and seeds, and the mean of the categories' deviations."""
+        """Average PRO over categories and seeds, and the deviations over categories."""
         means, spreads = [], []
         for category in self.categories:
             values = list(self._curve_values(category, embedding, size))
@@ -115,7 +115,7 @@ class Findings:
                 yield float(by_size[str(size)]["pro"])
 
     def shares(self, category: str, embedding: str) -> list[float]:
-        """Shares of eigenvalues above 1e-4, for every seed."""
+        """Look up the share of eigenvalues above 1e-4 for every seed."""
         labels = (
             Variant(embedding=embedding, sizes=(100,), seed=seed).label
             for seed in range(self.options.seeds)
@@ -124,22 +124,22 @@ class Findings:
         return [self.done.results[n]["share"] for n in names if n in self.done.results]
 
     def eigenvalues(self, category: str, variant: Variant) -> list[float] | None:
-        """Mean eigenvalues over the grid, falling."""
+        """Look up the mean eigenvalues over the grid, falling."""
         name = unit_name(category, "resnet18", f"eigenvalues {variant.label}")
         result = self.done.results.get(name)
         return None if result is None else [float(value) for value in result["eigenvalues"]]
 
     def inverse(self, k: int, method: str) -> Result | None:
-        """The timing of the batched inverse of one size by one method."""
+        """Look up the timing of the batched inverse of one size by one method."""
         return self.done.results.get(f"inverse k{k} {method}")
 
     def inverse_seconds(self, method: str) -> dict[int, float]:
-        """Seconds for the whole grid by size, of the sizes that were timed."""
+        """Look up the seconds for the whole grid, by the sizes that were timed."""
         timed = {k: self.inverse(k, method) for k in SIZES}
         return {k: float(r["grid_seconds"]) for k, r in timed.items() if r is not None}
 
     def factor_cost(self, row: str) -> tuple[float | None, float]:
-        """Seconds and megabytes of the factors of a row of the ablation."""
+        """Estimate seconds and megabytes of the factors of a row of the ablation."""
         variant = ABLATION[row]
         size = {"Layer 1": 64, "Layer 2": 128, "Layer 3": 256}.get(row, 448)
         kept = 100 if variant.sizes == (100,) else size
@@ -158,15 +158,15 @@ class Findings:
         return seconds * locations / LOCATIONS, megabytes
 
     def mstc(self, embedding: str) -> Result | None:
-        """What was measured on mSTC."""
+        """Look up the result on mSTC."""
         return self.done.results.get(unit_name("mstc", "resnet18", embedding))
 
     def overall(self, row: str) -> float | None:
-        """Mean PRO of a row of the ablation over the categories that are here."""
+        """Average PRO of a row of the ablation over the categories that are here."""
         return group_means({c: mean for c, (mean, _) in self.ablation(row).items()})["overall"]
 
     def sentences(self) -> Iterator[str]:
-        """What the numbers say, in the order of importance."""
+        """Write what the numbers say, the most important first."""
         ours = self.model("R18-100")
         common = [c for c in ours if c in CATEGORIES]
         if common:
@@ -177,9 +177,9 @@ class Findings:
                 f"{theirs:.3f} for the same categories ({mean - theirs:+.3f})."
             )
         rows = ("Semi-orthogonal", "Sampled features", "Gaussian")
-        yield from self._ordered(rows)
-        yield from self._ordered(("Eigenvectors (lower)", "Eigenvectors (higher)"))
-        yield from self._ordered(("Full-rank (local)", "Full-rank (global)"))
+        yield from self._order_sentence(rows)
+        yield from self._order_sentence(("Eigenvectors (lower)", "Eigenvectors (higher)"))
+        yield from self._order_sentence(("Full-rank (local)", "Full-rank (global)"))
         yield from self._best_over_k()
         for category in self.categories:
             sampled = self.shares(category, "sampled")
@@ -190,7 +190,7 @@ class Findings:
                     f"of sampled features exceed 1e-4, {mean_std(semi)[0]:.1%} of semi-orthogonal."
                 )
 
-    def _ordered(self, rows: Sequence[str]) -> Iterator[str]:
+    def _order_sentence(self, rows: Sequence[str]) -> Iterator[str]:
         values = [self.overall(row) for row in rows]
         known = [value for value in values if value is not None]
         if len(known) < len(rows):
@@ -204,7 +204,7 @@ class Findings:
             yield f"Not as published: expected, in mean PRO, {order}."
 
     def _best_over_k(self) -> Iterator[str]:
-        """The published curve of semi-orthogonal embeddings is the highest at every k."""
+        """Say whether semi-orthogonal embeddings are best at every k, as published."""
         beaten = []
         for size in self.options.curve_sizes:
             ours = self.curve("semi_orthogonal", size)
@@ -221,7 +221,7 @@ class Findings:
             yield "Over k, as published: nothing is above semi-orthogonal at any size."
 
     def notes(self) -> list[str]:
-        """What keeps ours and the published numbers from being the same measurement."""
+        """Say how our measurement differs from the published one."""
         return [
             "PRO here is MVTec AD's definition, every distinct score a threshold; the authors' "
             "code differs, so equality is not expected everywhere.",

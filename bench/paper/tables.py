@@ -16,7 +16,7 @@ MeanStd = tuple[float | None, float | None]
 
 
 def tables_of(findings: Findings) -> Iterator[Table]:
-    """Every table for which something was measured."""
+    """Make every table for which something was measured."""
     for make in TABLES:
         table = make(findings)
         if table.rows:
@@ -313,14 +313,14 @@ def _kolektor(findings: Findings) -> Table:
     rows = []
     for name, theirs in published.KOLEKTOR.items():
 
-        def reached(source: str, embedding: str = ABLATION[name].embedding) -> MeanStd:
+        def mean_auroc(source: str, embedding: str = ABLATION[name].embedding) -> MeanStd:
             values = findings.seeds(source, "resnet18", embedding, 100, "pixel_auroc")
             return mean_std(values) if values else (None, None)
 
-        folds = {str(number): reached(f"kolektor-fold{number}")[0] for number in (1, 2, 3)}
+        folds = {str(number): mean_auroc(f"kolektor-fold{number}")[0] for number in (1, 2, 3)}
         known = [mean for mean in folds.values() if mean is not None]
         mean, std = mean_std(known) if known else (None, None)
-        second, second_std = reached("kolektor2")
+        second, second_std = mean_auroc("kolektor2")
         if mean is None and second is None:
             continue
         rows.append(

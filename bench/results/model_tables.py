@@ -36,12 +36,12 @@ ModelCells = dict[str, Cell]  # by the names of columns
 
 
 def all_models(summary: Table) -> str:
-    """Markdown of every model and every column."""
+    """Write every model and every column in Markdown."""
     return _markdown(summary, list(_models(summary)), ALL)
 
 
 def few_models(summary: Table) -> str:
-    """Markdown of five rows for a first look: the default, the fastest of ours, and the peers."""
+    """Write a short table in Markdown: the default, the fastest of ours, and the peers."""
     models = list(_models(summary))
     judged = [model for model in models if model["PRO"] is not None]
     ours = [model for model in judged if str(model["model"]).startswith("edgeseg ")]
@@ -57,7 +57,7 @@ def _backbone(model: ModelCells) -> str:
 
 
 def _models(summary: Table) -> Iterator[ModelCells]:
-    """A row for every model in every precision."""
+    """Make a row for every model in every precision."""
     names = [column.name for column in summary.columns]
     by_model: dict[str, list[ModelCells]] = {}
     for cells in summary.rows:
@@ -69,7 +69,7 @@ def _models(summary: Table) -> Iterator[ModelCells]:
 
 
 def _one_row(label: str, rows: Sequence[ModelCells]) -> ModelCells:
-    """The first backend's row, with the other's milliseconds."""
+    """Join the rows of a model: the first backend's, with the other's milliseconds."""
     by_backend = {row["backend"]: row for row in rows}
     arithmetics = {row["arithmetic"] for row in rows}
     if len(arithmetics) > 1:

@@ -1,4 +1,4 @@
-"""Makes the tables of README.md and docs/ from the reports: no figure is typed by hand.
+"""Make the tables of README.md and docs/ from the reports: no figure is typed by hand.
 
     python -m edgeseg.bench.results.tables [FOLDER ...]
 
@@ -29,13 +29,13 @@ BLOCKS: dict[str, Callable[[Path], str]] = {
 
 
 def documents(root: Path) -> Iterator[Path]:
-    """Pages that may have tables."""
+    """List the pages that may have tables."""
     yield root / "README.md"
     yield from sorted((root / "docs").glob("*.md"))
 
 
 def with_tables(text: str, results: Path) -> str:
-    """The text of a page with all its tables made anew."""
+    """Return the text of a page with all its tables made anew."""
     for name, make in BLOCKS.items():
         before, begin, rest = text.partition(f"<!-- {name}: begin -->\n")
         _, end, after = rest.partition(f"<!-- {name}: end -->\n")
@@ -47,7 +47,7 @@ def with_tables(text: str, results: Path) -> str:
 @click.command()
 @click.argument("folders", nargs=-1, type=FOLDER)
 def main(folders: tuple[Path, ...]) -> None:
-    """Take reports in, and write all tables anew."""
+    """Copy new reports, and write all tables anew."""
     for folder in folders:
         for path in sorted(folder.iterdir()):
             if path.stem in ROWS and path.suffix in (".json", ".md"):

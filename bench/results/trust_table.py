@@ -98,7 +98,7 @@ def soak(report: dict[str, Any]) -> TrustRow:
 
 
 def _losses(rows: Sequence[dict[str, Any]]) -> str:
-    """How many entries the lists of all rows have, in words: what is lost is a list."""
+    """Count in words the entries of all lists in the rows: a list holds what was lost."""
     keys = [key for key, value in rows[0].items() if isinstance(value, list)]
     counts = {key: sum(len(row[key]) for row in rows) for key in keys}
     words = [f"{count} {key.replace('_', ' ')}" for key, count in counts.items() if count]
@@ -128,7 +128,7 @@ def _rows(folder: Path) -> Iterator[TrustRow]:
 
 
 def trust_table(folder: Path) -> str:
-    """Markdown of the reports in a folder."""
+    """Write the table of the reports in a folder in Markdown."""
     heads = [name.replace("_", " ") for name in TrustRow._fields]
     lines = [heads, ["---"] * len(heads), *_rows(folder)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

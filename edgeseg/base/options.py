@@ -101,23 +101,25 @@ class Shared:
 
     trust: tuple[Path, ...] = typed(
         (),
-        "Public key: refuse what was not signed by one of these; see `edgeseg sign`.",
+        "Public key (.pub): refuse files that none of these keys has signed; see `edgeseg sign`. "
+        "May be repeated.",
         kind=FILE,
         envvar="EDGESEG_TRUST",
     )
     group_by: str = typed(
         "auto",
-        "Which pictures show one part: auto (near-copies are found by the pictures), none (each "
-        "another one), folder, name:SIGN (alike before the last SIGN: part7_1.png by name:_) or "
-        "match:REGEX (the same text in the name).",
+        "Which pictures show the same part. auto: those that look nearly alike. none: every "
+        "picture shows another part. folder: those of one folder. name:SIGN: those with the same "
+        "name before the last SIGN, such as part7_1.png with name:_. match:REGEX: those with the "
+        "same text where REGEX matches.",
         group="the threshold",
     )
-    quiet: bool = typed(False, "No progress, no notes.", flags=("--quiet", "-q"))
+    quiet: bool = typed(False, "Print no progress and no notes.", flags=("--quiet", "-q"))
     as_json: bool = typed(False, "Print JSON.", flags=("--json",))
     backbone_graph: Path | None = typed(
         None,
-        "A file of `edgeseg export-backbone`: go through it, without torch.  "
-        "[default: one at hand, where torch is not installed]",
+        "File of `edgeseg export-backbone` to compute with, instead of torch.  "
+        "[default: the one at hand, where torch is not installed]",
         kind=FILE,
         flags=("--graph",),
         group="the method",

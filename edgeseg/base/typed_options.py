@@ -193,6 +193,17 @@ class GroupedCommand(click.Command):
 class NearestGroup(click.Group):
     """A group that suggests its nearest command when the typed one does not exist."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """List the names of the commands in the order in which they were added."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of every command, whole."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, each.get_short_help_str(limit=200)) for name, each in found if each]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

@@ -17,7 +17,11 @@ from edgeseg.runtime.settings.options import StreamOptions
 @click.command()
 @click.argument("model", type=FILE)
 @click.argument("good_images", type=PATH)
-@click.option("--rate", type=float, help="False-alarm rate; default: the stored one.")
+@click.option(
+    "--rate",
+    type=float,
+    help="Share of good parts that may be called defective.  [default: the stored one]",
+)
 @option_of(StreamOptions, "max_pixels")
 @group_by_option
 @opening_options

@@ -1,4 +1,4 @@
-"""`edgeseg cameras`: what there is to look with, and how a source is written for it."""
+"""`edgeseg cameras`: the cameras of this computer, and the source text of each."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -25,8 +25,8 @@ class CameraRow:
     address: str = ""
 
 
-def plugged_in(devices: Path = _V4L) -> list[CameraRow]:
-    """What Linux itself sees as video devices."""
+def video_devices(devices: Path = _V4L) -> list[CameraRow]:
+    """List the video devices of Linux."""
     if not devices.is_dir():
         return []
     return [
@@ -36,8 +36,8 @@ def plugged_in(devices: Path = _V4L) -> list[CameraRow]:
     ]
 
 
-def answering() -> list[CameraRow]:
-    """GigE and USB3 Vision cameras; an EdgesegError without the library for them."""
+def vision_cameras() -> list[CameraRow]:
+    """Discover GigE and USB3 Vision cameras; an EdgesegError without the library for them."""
     from edgeseg.runtime.capture.aravis.discovery import discover
 
     return [
@@ -61,9 +61,9 @@ def cameras(as_json: bool) -> None:
     edgeseg cameras
     edgeseg stream --model part.onnx --source aravis:GV01
     """
-    rows = plugged_in()
+    rows = video_devices()
     try:
-        rows += answering()
+        rows += vision_cameras()
     except EdgesegError as error:
         note(str(error))
     if as_json:

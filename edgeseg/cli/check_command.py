@@ -1,4 +1,4 @@
-"""`edgeseg check`: is the station still what was approved?"""
+"""`edgeseg check`: compare a recipe with what was approved."""
 
 import json
 from pathlib import Path
@@ -17,8 +17,8 @@ from edgeseg.runtime.settings.opening_options import opening_options
 
 @click.command()
 @click.argument("recipe", type=FOLDER)
-@click.option("--source", help="A camera with the master part before it, as of the stream.")
-@click.option("--json", "as_json", is_flag=True, help="Print the record.")
+@click.option("--source", help="Camera with the master part before it, as for `edgeseg stream`.")
+@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @opening_options
 @quiet_option
 @click.pass_context
@@ -52,7 +52,7 @@ def check(
 
 
 def check_text(record: CheckRecord) -> str:
-    """A check as people read it."""
+    """Write a check as text for people."""
     lines = [f"{record.recipe}: {'passed' if record.passed else 'FAILED'}, {record.summary}"]
     if not record.passed:
         lines += [f"  {problem}" for problem in record.problems]

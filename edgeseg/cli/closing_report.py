@@ -1,4 +1,4 @@
-"""What a fit says at its end: what each rate of false alarms costs, and which images decide it."""
+"""The report at the end of a fit: what each false-alarm rate costs, and which images decide."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.files import write_text
 from edgeseg.cli.threshold_evidence import Evidence
-from edgeseg.cli.threshold_report import deciding_lines, stored_lines, table_lines
+from edgeseg.cli.threshold_report import choice_lines, deciding_lines, table_lines
 from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.decision.deciding_images import DecidingImage
 from edgeseg.evaluation.panels import contact_sheet, render_panel
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 def closing_lines(artefact: "Artefact") -> Iterator[str]:
-    """The table of rates, what decides and what marks, then the images behind the threshold."""
+    """Lines of the report: the table of rates, the stored choice, the images that decide it."""
     if artefact.calibration.answered_rate >= 1:  # of images that were fitted on themselves
         return
     evidence = evidence_of(artefact)
     yield from table_lines(evidence)
-    yield from stored_lines(evidence.chosen, count=len(evidence.scores))
+    yield from choice_lines(evidence.chosen, count=len(evidence.scores))
     yield from deciding_lines(evidence)
 
 
 def evidence_of(artefact: "Artefact") -> Evidence:
-    """What its threshold rests on, with the paths of the images while the fit knows them."""
+    """Collect the scores behind a threshold, with the paths of the images if they are known."""
     good, planted = artefact.calibration.good, artefact.planted
     of_parts = good.of_parts
     return Evidence(
@@ -48,7 +48,7 @@ def evidence_of(artefact: "Artefact") -> Evidence:
 def write_report(
     artefact: "Artefact", dataset: Dataset, folder: Path, *, predict: "Predictor"
 ) -> list[Path]:
-    """The same lines as a file, and a picture of the images that decide."""
+    """Write the report as a text file, and a picture of the images that decide."""
     text, sheet = folder / "fit.txt", folder / "highest.png"
     write_text(text, "\n".join([*closing_lines(artefact), ""]))
     images = evidence_of(artefact).deciding
@@ -65,7 +65,7 @@ def write_report(
 def _panel(
     artefact: "Artefact", row: DecidingImage, sample: Sample, predict: "Predictor"
 ) -> NDArray[np.uint8]:
-    """An image, and where the fitted model finds it odd."""
+    """Draw an image and where the fitted model finds it odd."""
     config, pixel = artefact.config, artefact.calibration.pixel_threshold
     frame_hwc, _ = read_sample(sample, config.image_hw, config.geometry)
     maps, _ = predict(frame_hwc[None])

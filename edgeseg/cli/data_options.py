@@ -1,4 +1,4 @@
-"""Options of the commands that go through a dataset, and what a fit takes from them."""
+"""Options of the commands that read a dataset, and the settings of a fit that follow from them."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,21 +18,23 @@ FIT_GROUPS = (LOOK, THRESHOLD, METHOD, RUN, STUDIES)  # of the help of a fit, in
 
 @dataclass(frozen=True, kw_only=True)
 class ImageOptions:
-    """How a command reads images."""
+    """Options of a command that reads images."""
 
     max_bad: int = typed(
         FitOptions.max_bad,
-        "Unreadable images to skip before stopping.",
+        "Unreadable images to skip; one more is an error.",
         kind=click.IntRange(0),
         group=LOOK,
     )
     max_pixels: int = typed(
         FitOptions.max_pixels,
-        "Of a picture by its header; a larger one is not decoded.",
+        "Most pixels of a picture, as its header says; a larger one is not decoded.",
         kind=click.IntRange(1),
         group=LOOK,
     )
-    batch_size: int = typed(FitOptions.batch_size, "Images at a time.", kind=click.IntRange(1))
+    batch_size: int = typed(
+        FitOptions.batch_size, "Images that are processed at a time.", kind=click.IntRange(1)
+    )
     quiet: bool = same_as(Shared, "quiet")
 
     def fit_options(self) -> FitOptions:
@@ -49,11 +51,11 @@ class ImageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutOptions(ImageOptions):
-    """How a command reads the images of a dataset."""
+    """Options of a command that reads the images of a dataset."""
 
     layout: str | None = typed(
         None,
-        "Force the layout of DATA instead of recognising it.",
+        "Layout of DATA, where it is not recognised.  [default: recognised by its folders]",
         kind=RegistryName(LAYOUTS),
         flags=("--dataset",),
         group=LOOK,
@@ -68,10 +70,12 @@ class LayoutOptions(ImageOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class FittedImageOptions(ImageOptions):
-    """How a command reads images that a model is fitted on."""
+    """Options of a command that fits a model on images."""
 
     device: str = typed(
-        "auto", "auto: a GPU where there is one.", kind=click.Choice(("auto", "cpu"))
+        "auto",
+        "Where torch computes. auto: on a GPU where there is one.",
+        kind=click.Choice(("auto", "cpu")),
     )
     group_by: str = same_as(Shared, "group_by")
 
@@ -83,15 +87,15 @@ class FittedImageOptions(ImageOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PassOptions(LayoutOptions, FittedImageOptions):
-    """How a command goes through all images of a dataset once."""
+    """Options of a command that passes once through all images of a dataset."""
 
     resume: bool = typed(False, "Go on from the checkpoints that a stopped run left in OUT.parts.")
     checkpoint_seconds: float = typed(
-        Checkpoints.seconds, "Time between checkpoints.", kind=click.FloatRange(0)
+        Checkpoints.seconds, "Seconds between checkpoints.", kind=click.FloatRange(0)
     )
 
     def checkpoints(self, folder: Path) -> Checkpoints:
-        """Where the pass leaves them, and whether it goes on from those that are there."""
+        """Folder of the checkpoints, their interval, and whether the pass resumes from them."""
         return Checkpoints(folder=folder, resume=self.resume, seconds=self.checkpoint_seconds)
 
 

@@ -1,4 +1,4 @@
-"""Many datasets below one folder: which they are, and what became of each."""
+"""Many datasets below one folder: finding them, and the table of their fits."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,12 +21,12 @@ class DatasetJob:
     name: str  # its path below the folder
     data: Path
     model: Path
-    layout: str | None  # None: not known, which opening it will say
+    layout: str | None  # None: not recognised; opening the dataset explains why
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitOutcome:
-    """What became of one dataset: a model, or the reason why there is none."""
+    """Result of the fit on one dataset: a model, or the reason why there is none."""
 
     name: str
     model: str | None = None  # its file
@@ -35,12 +35,12 @@ class FitOutcome:
     threshold: float | None = None
     false_alarm_rate: float | None = None
     size_bytes: int | None = None
-    suspects: tuple[str, ...] | None = None  # None: nobody asked
+    suspects: tuple[str, ...] | None = None  # None: --robust was not typed
     error: str | None = None
 
     @classmethod
     def of(cls, header: dict[str, Any], model: Path, *, name: str) -> "FitOutcome":
-        """What the file of a model says of itself."""
+        """Read the outcome from the header of a model."""
         calibration = header["calibration"]
         return cls(
             name=name,
@@ -56,7 +56,7 @@ class FitOutcome:
         return asdict(self) | {"suspects": None if self.suspects is None else list(self.suspects)}
 
     def cells(self) -> tuple[str, ...]:
-        """A row of the table."""
+        """Cells of its row in the table."""
         if self.error is not None:
             return (self.name, "", "", "", "", "", f"failed: {self.error}")
         remark = "kept as it was" if self.seconds is None else ""
@@ -74,9 +74,9 @@ class FitOutcome:
 
 
 def datasets_below(root: Path, models: Path, *, layout: str | None = None) -> list[DatasetJob]:
-    """Every folder in `root` is a dataset of a known layout or a plain folder of good images.
+    """Find the datasets in `root`: folders of a known layout, or plain folders of good images.
 
-    A folder that holds datasets of a known layout itself is looked into.
+    A folder that holds datasets of a known layout is searched too.
     """
     if not root.is_dir():
         raise DatasetError(f"{root}: no such folder")
@@ -96,7 +96,7 @@ def datasets_below(root: Path, models: Path, *, layout: str | None = None) -> li
 
 
 def table(outcomes: Sequence[FitOutcome]) -> str:
-    """What became of all, as text in columns; the last one is as long as it needs to be."""
+    """Table of all results as text; its last column is as wide as its content."""
     rows = [HEAD, *(outcome.cells() for outcome in outcomes)]
     return "\n".join(align_columns(rows, last_left=True))
 

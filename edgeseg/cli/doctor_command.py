@@ -1,4 +1,4 @@
-"""`edgeseg doctor`: what is here, what is missing, and the command that helps."""
+"""`edgeseg doctor`: what this computer has, what is missing, and the command that helps."""
 
 import json
 import os

@@ -113,7 +113,7 @@ def _give(
     csv_path: Path | None,
     note: Note,
 ) -> None:
-    """Figures and mistakes, to the terminal and to files."""
+    """Print figures and mistakes, and write them to files."""
     from edgeseg.evaluation.mistakes import limit_sentence, mistakes, mistakes_csv
 
     good_scores = model.artefact.calibration.good.of_parts.scores
@@ -157,7 +157,7 @@ def _print_table(values: dict[str, Any]) -> None:
 
 
 def _print_mistakes(wrong: Sequence["Mistake"]) -> None:
-    """The worst few; all of them are in the files."""
+    """Print the worst mistakes; the files have all of them."""
     if not wrong:
         return
     rows = [

@@ -33,7 +33,7 @@ def export_backbone(out: Path, settings: FitSettings, file: Path | None, quiet: 
     note, _ = listeners(quiet=quiet)
     if out.suffix != ".onnx":
         raise UsageError(f"{out}: expected a name ending in .onnx")
-    config = settings.config() if file is None else _stored(file)
+    config = settings.config() if file is None else _read_settings(file)
     check_writable(out)
 
     from edgeseg.export.backbone_export import export_backbone as write
@@ -47,7 +47,7 @@ def export_backbone(out: Path, settings: FitSettings, file: Path | None, quiet: 
     )
 
 
-def _stored(path: Path) -> FitConfig:
+def _read_settings(path: Path) -> FitConfig:
     try:
         return FitConfig.from_dict(parse_object(read_bounded(path)))
     except (OSError, Malformed) as error:

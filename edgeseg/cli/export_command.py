@@ -41,8 +41,8 @@ _EXISTING = click.Path(path_type=Path, exists=True, file_okay=False)
 _WITH_IMAGES = " and ".join(p.name for p in PRECISIONS.values() if p.needs_images)
 
 
-class Batch(Numbers):
-    """min,opt,max."""
+class BatchRange(Numbers):
+    """The option's type for three batch sizes: min,opt,max."""
 
     def __init__(self) -> None:
         super().__init__("MIN,OPT,MAX", sign=",", counts=(3,), expected="min,opt,max such as 1,4,8")
@@ -50,7 +50,7 @@ class Batch(Numbers):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, int, int]:
-        """A text to three numbers in order."""
+        """Convert a text to three numbers in order."""
         low, likely, high = super().convert(value, param, ctx)
         if not 1 <= low <= likely <= high:
             self.fail(f"{value!r}: expected 1 <= min <= opt <= max", param, ctx)
@@ -59,24 +59,28 @@ class Batch(Numbers):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportWishes:
-    """What `edgeseg export` is told beside the kinds of graph and plan."""
+    """Options of `edgeseg export` that are not settings of the graph or the plan."""
 
     out: Path | None = typed(
         None,
-        "The ONNX file; the default is ARTEFACT's name with .onnx.",
+        "Where to write the ONNX file.  [default: ARTEFACT's name with .onnx]",
         kind=FILE,
         flags=("--out", "-o"),
     )
     backbone_graph: Path | None = same_as(Shared, "backbone_graph", group=GRAPH)
     fixed_batch: int = typed(
         ExportOptions.batch[1],
-        "Fixed batch size.",
+        "Frames in a batch.",
         kind=click.IntRange(1),
         flags=("--batch",),
         group=GRAPH,
     )
     batch: tuple[int, int, int] | None = typed(
-        None, "Any size between.", kind=Batch(), flags=("--dynamic-batch",), group=GRAPH
+        None,
+        "Let a batch have any size from MIN to MAX, and be fastest at OPT, such as 1,4,8.",
+        kind=BatchRange(),
+        flags=("--dynamic-batch",),
+        group=GRAPH,
     )
     calibrate: Path | None = typed(
         None,
@@ -86,7 +90,7 @@ class ExportWishes:
     )
     data: Path | None = typed(
         None,
-        "Labelled data set: measure PRO before and after, and keep it in the metadata.",
+        "Labelled data set: measure PRO before and after the export, and store it in the graph.",
         kind=_EXISTING,
         group=IMAGES,
     )
@@ -94,12 +98,14 @@ class ExportWishes:
     triton: Path | None = typed(
         None, "Also write a model repository for NVIDIA Triton into this folder.", kind=FOLDER
     )
-    as_json: bool = typed(False, "Print what was made as JSON.", flags=("--json",))
+    as_json: bool = typed(
+        False, "Print the files and the figures of the export as JSON.", flags=("--json",)
+    )
     trust: tuple[Path, ...] = same_as(Shared, "trust")
     quiet: bool = same_as(Shared, "quiet")
 
     def graph(self, options: ExportOptions) -> ExportOptions:
-        """The kind of graph with its batch, and in the form that a plan is built from."""
+        """Add to the settings of the graph its batch, and TensorRT's form where a plan is built."""
         if self.batch and was_typed("fixed_batch"):
             raise UsageError(
                 Setting("fixed_batch"), " and ", Setting("batch"), ": give one of them"
@@ -110,8 +116,8 @@ class ExportWishes:
         return replace(options, batch=self.batch or fixed)
 
 
-def _engine(**values: Any) -> EngineOptions | None:
-    """What is asked of the builder; None: no plan."""
+def _engine_options(**values: Any) -> EngineOptions | None:
+    """Settings of the TensorRT builder; None without --trt."""
     if click.get_current_context().params["trt"]:
         return EngineOptions(**values)
     lost = next(filter(was_typed, values), None)
@@ -127,13 +133,16 @@ def _engine(**values: Any) -> EngineOptions | None:
 
 @click.command(cls=GroupedCommand, groups=GROUPS)
 @click.argument("artefact", type=PATH)
-@takes("wishes", ExportWishes, group=RUN)
 @takes("graph", ExportOptions, group=GRAPH)
-@takes("engine", EngineOptions, made=_engine, group=PLAN)
+@takes("wishes", ExportWishes, group=RUN)
+@takes("engine", EngineOptions, made=_engine_options, group=PLAN)
 def export(
     artefact: Path, wishes: ExportWishes, graph: ExportOptions, engine: EngineOptions | None
 ) -> None:
     """Turn ARTEFACT into one graph for the device.
+
+    The graph takes frames as the camera gives them, and holds the backbone, the Gaussians and the
+    score. It is compared with the fitted model before it is written.
 
     \b
     edgeseg export bottle.edgeseg --out bottle.onnx
@@ -160,8 +169,8 @@ def export(
     )
     check_writable(out)
     if wishes.backbone_graph is not None or find_spec("torch") is None:
-        _check_alone(graph, good, labelled, engine, wishes.triton)
-        exported = _written(artefact, out, wishes.backbone_graph, graph, note=note)
+        _check_plain(graph, good, labelled, engine, wishes.triton)
+        exported = _write_into_graph(artefact, out, wishes.backbone_graph, graph, note=note)
     else:
         exported = _export(artefact, out, graph, good, labelled, note=note, progress=progress)
     facts = _facts(exported) | _build(exported, engine, wishes.triton)
@@ -178,8 +187,8 @@ def export(
     )
 
 
-def _check_alone(graph: ExportOptions, *others: object) -> None:
-    """Refuse what only a new graph could have."""
+def _check_plain(graph: ExportOptions, *others: object) -> None:
+    """Refuse options that a backbone's graph cannot follow."""
     plain = ExportOptions(allow_random_weights=graph.allow_random_weights)
     if graph != plain or any(other is not None for other in others):
         raise UsageError(
@@ -189,10 +198,10 @@ def _check_alone(graph: ExportOptions, *others: object) -> None:
         )
 
 
-def _written(
+def _write_into_graph(
     artefact: Path, out: Path, graph: Path | None, options: ExportOptions, *, note: Note
 ) -> "Exported":
-    """The model in a backbone's graph: neither torch nor onnx is needed."""
+    """Write the model into a backbone's graph; neither torch nor onnx is needed."""
     from edgeseg.export.exported import Exported
     from edgeseg.fitting.graph.model_writing import write_model_of_file
 
@@ -217,7 +226,7 @@ def _export(
     note: Note,
     progress: Progress,
 ) -> "Exported":
-    """Write the verified graph, which knows its accuracy on labelled images."""
+    """Trace, verify and write the graph, with its accuracy on labelled images."""
     from edgeseg.export.onnx_export import export_onnx
     from edgeseg.model.artefact import load_artefact
 
@@ -235,11 +244,11 @@ def _export(
     )
     note(f"precision: {exported.report['precision']}")
     if "calibrated_in" in exported.report:
-        note(_calibrated(exported.report["calibrated_in"]))
+        note(_calibration_sentence(exported.report["calibrated_in"]))
     return exported
 
 
-def _calibrated(backend: str) -> str:
+def _calibration_sentence(backend: str) -> str:
     from edgeseg.export.sessions import NAMES
 
     return (
@@ -249,7 +258,7 @@ def _calibrated(backend: str) -> str:
 
 
 def _backend(exported: "Exported") -> str:
-    """What a stream has to be told: `auto` never takes OpenVINO."""
+    """Option that `edgeseg stream` needs: `auto` never takes OpenVINO."""
     return " --backend openvino" if exported.metadata.calibrated_in == "openvino" else ""
 
 
@@ -265,7 +274,7 @@ def _facts(exported: "Exported") -> dict[str, Any]:
 def _build(
     exported: "Exported", engine: EngineOptions | None, triton: Path | None
 ) -> dict[str, Any]:
-    """The plan and Triton's repository, as far as they were asked for."""
+    """Build the plan and Triton's repository, where they were asked for."""
     facts: dict[str, Any] = {}
     served: tuple[Path, ModelMetadata] = (exported.path, exported.metadata)
     if engine is not None:

@@ -1,4 +1,4 @@
-"""`edgeseg fit --all`: every dataset below a folder, and a table of what became of them."""
+"""`edgeseg fit --all`: every dataset below a folder, and a table of the results."""
 
 import json
 import traceback
@@ -53,7 +53,9 @@ def _run_all(
     for number, dataset in enumerate(datasets, start=1):
         note(f"{dataset.name} ({number} of {len(datasets)})")
         try:
-            outcome = _kept(dataset) if skip_existing and dataset.model.exists() else None
+            outcome = (
+                _outcome_of_existing(dataset) if skip_existing and dataset.model.exists() else None
+            )
             if outcome is None:
                 plan = job.plan(
                     dataset.data,
@@ -76,8 +78,8 @@ def _has_folds(dataset: DatasetJob) -> bool:
     return dataset.layout is not None and LAYOUTS[dataset.layout].folds > 0
 
 
-def _kept(dataset: DatasetJob) -> FitOutcome | None:
-    """What a model that is there already says of itself; None if it cannot be read."""
+def _outcome_of_existing(dataset: DatasetJob) -> FitOutcome | None:
+    """Read the outcome of a model that exists already; None if its file cannot be read."""
     try:
         header = read_header(dataset.model)
     except ArtefactError:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FitWishes:
-    """What `edgeseg fit` is told beside the settings of the model and the images."""
+    """Options of `edgeseg fit` that are not settings of the model or of reading images."""
 
     out: Path = typed(
         REQUIRED,
@@ -45,41 +45,48 @@ class FitWishes:
         "Fit on every dataset below DATA, go on after a failure, and print a table.",
         flags=("--all",),
     )
-    skip_existing: bool = typed(False, "With --all: keep the models that are there.")
+    skip_existing: bool = typed(False, "With --all: skip a dataset whose model exists.")
     as_json: bool = typed(
-        False, "Print what became of it as JSON, with --all of each.", flags=("--json",)
+        False,
+        "Print the result as JSON; with --all, the result of every dataset.",
+        flags=("--json",),
     )
     robust: Literal["list", "drop"] | None = typed(
         None,
-        "Compare all images with each other and list those that do not belong, with pictures; "
-        "drop: leave them out of the fit.",
+        "Compare all images with each other. list: name those that do not belong, with pictures; "
+        "also the meaning of --robust alone. drop: leave them out of the fit as well.",
         alone="list",
         group=LOOK,
     )
     backbone_graph: Path | None = same_as(Shared, "backbone_graph")
     anomalies: Path | None = typed(
         None,
-        "Folder of defective images: choose the threshold by F1 instead.",
+        "Folder of defective images: choose the threshold with the best F1 on them, instead of by "
+        "--false-alarm-rate.",
         kind=click.Path(path_type=Path, exists=True, file_okay=False),
         group=THRESHOLD,
     )
     keep_moments: bool = typed(
-        True, "Smaller file that cannot be updated later.", flags=("--no-moments",)
+        True,
+        "Leave out what `edgeseg update` and `edgeseg merge` need: a smaller file.",
+        flags=("--no-moments",),
     )
     planted: int = typed(
         FitOptions.planted,
-        "Most planted defects to try the threshold on; they are no part of the fit. 0: none.",
+        "Artificial defects, at most, that are planted on copies of good images to try the "
+        "threshold on; the fit does not see them. 0: none.",
         kind=click.IntRange(0),
         group=THRESHOLD,
     )
     report: Path | None = typed(
         None,
-        "Folder for what the fit says at its end, with pictures of the images that decide.",
+        "Folder for the report that ends the fit, with pictures of the images that decide the "
+        "threshold.",
         kind=FOLDER,
     )
 
     def check(self, data: Path, *, processes: int) -> None:
-        """Refuse what does not go together, and a result in the wrong place."""
+        """Refuse options that exclude each other, and an output path that cannot work."""
         if self.skip_existing and not self.every:
             raise UsageError("--skip-existing is for many datasets; add --all")
         if self.report is not None and self.every:
@@ -105,14 +112,15 @@ class FitWishes:
 
 @click.command(cls=GroupedCommand, groups=FIT_GROUPS)
 @click.argument("data", type=PATH)
-@takes("wishes", FitWishes, group=RUN)
 @settings_options
+@takes("wishes", FitWishes, group=RUN)
 @pass_options
 def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOptions) -> None:
     """Fit a model on the good images in DATA.
 
-    It ends with what false-alarm rates cost in planted defects, and with the good images whose
-    scores decide the threshold.
+    DATA is a folder of pictures of good parts, or a data set of a known layout. At the end the
+    command prints what each false-alarm rate costs in planted defects, and the good images whose
+    scores decide the threshold. Most users need --out alone.
 
     \b
     edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
@@ -158,7 +166,7 @@ def _fit_one(job: FitJob, data: Path, out: Path, *, as_json: bool) -> None:
 
 @contextmanager
 def _together() -> Iterator[ProcessGroup]:
-    """The processes that torchrun has started, or this one alone; one of them says what failed."""
+    """Join the processes that torchrun has started, or run alone; one process reports a failure."""
     if "WORLD_SIZE" not in os.environ:  # torchrun sets it; to ask it would load torch
         yield ALONE
         return

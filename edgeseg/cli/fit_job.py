@@ -1,4 +1,4 @@
-"""A fit as the command line asks for it: one dataset, its model, and images that do not belong."""
+"""One fit of the command line: a dataset, its model, and images that do not belong."""
 
 import time
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FitJob:
-    """All that was asked for, apart from where the images are and where the model goes."""
+    """Everything that `edgeseg fit` was told, except the folder of images and the model's path."""
 
     settings: FitSettings
     images: PassOptions
@@ -37,7 +37,7 @@ class FitJob:
     graph: Path | None = None  # of a backbone, to go through instead of torch
 
     def plan(self, data: Path, out: Path, *, layout: str | None, fold: int | None) -> FitPlan:
-        """Look at what was asked for; a graph brings settings of its own."""
+        """Check settings and paths before the fit begins; a graph brings settings of its own."""
         base = None
         if self.graph is not None:
             from edgeseg.fitting.graph.backbone_graph import read_facts
@@ -46,7 +46,7 @@ class FitJob:
         return self.settings.plan(data, out, layout=layout, fold=fold, base=base)
 
     def options(self) -> FitOptions:
-        """For the library."""
+        """Options of the fit, as the library takes them."""
         return replace(
             self.images.fit_options(),
             weights=self.settings.weights,
@@ -92,7 +92,7 @@ class FitJob:
         )
 
     def _close(self, artefact: "Artefact", dataset: "Dataset", options: FitOptions) -> None:
-        """Say what a user would want to know before relying on the model."""
+        """Print and write the report of the fit, where it was asked for."""
         from edgeseg.cli.closing_report import closing_lines, write_report
         from edgeseg.fitting.fitting import head_predictor
         from edgeseg.fitting.spaces import space_of
@@ -108,7 +108,7 @@ class FitJob:
     def _screen(
         self, plan: FitPlan, space: "FeatureSpace", options: FitOptions, *, note: Note
     ) -> "tuple[Screening, tuple[str, ...]]":
-        """List images that do not belong, with pictures; their names."""
+        """List images that do not belong, draw them, and return their names."""
         from edgeseg.fitting.screening.listing import lines, name_of, write_suspects
         from edgeseg.fitting.screening.screen import FEWEST, MOST_SHARE, screen_in
 

@@ -12,7 +12,7 @@ from edgeseg.base.messages import Setting
 from edgeseg.base.options import FILE, SIZE, Numbers, RegistryName
 from edgeseg.base.typed_options import takes, typed
 from edgeseg.cli.data_options import LOOK, METHOD, STUDIES, THRESHOLD
-from edgeseg.config import AUTO, CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
+from edgeseg.config import AUTO, CHOICES, DEFAULT_PRESET, ODD, PRESETS, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.samples import sample_size
 from edgeseg.model.backbones import BACKBONES
@@ -24,13 +24,30 @@ LAYERS = Numbers("N,N", sign=",", counts=range(1, 100), expected="layer numbers 
 _NO_DOWNLOAD = [spec.name for spec in BACKBONES.values() if spec.package is not None]
 
 
+def _default(name: str) -> str:
+    """Write the default of a setting as the help shows it, with that of presets that differ."""
+    texts = {preset: _text(name, getattr(config, name)) for preset, config in PRESETS.items()}
+    usual = texts.pop(DEFAULT_PRESET)
+    others = [f"; {preset}: {text}" for preset, text in texts.items() if text != usual]
+    return f"  [default: {usual}{''.join(others)}]"
+
+
+def _text(name: str, value: Any) -> str:
+    """Write the value of a setting as it is typed."""
+    if name in ODD and value == AUTO:
+        return "auto"
+    if isinstance(value, tuple):
+        return SIZE.text(value) if name == "size_hw" else LAYERS.text(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 class NumberOrAuto(click.ParamType):  # type: ignore[type-arg]  # generic in later versions alone
     """A whole number, or auto."""
 
     name = "N|auto"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """A text to the number of FitConfig."""
+        """Convert a text to the number that FitConfig has."""
         if str(value) == "auto":
             return AUTO
         if not str(value).isdecimal():
@@ -40,7 +57,7 @@ class NumberOrAuto(click.ParamType):  # type: ignore[type-arg]  # generic in lat
 
 @dataclass(frozen=True, kw_only=True)
 class FitPlan:
-    """A fit that can begin: what it may be wrong about was looked at."""
+    """A fit that can begin: settings, dataset and output path are checked."""
 
     config: FitConfig
     dataset: Dataset
@@ -49,51 +66,61 @@ class FitPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class FitSettings:
-    """What was said of a fit; None: not said, and the preset's or the graph's own."""
+    """Settings of a fit as they were typed; None is the value of the preset or of the graph."""
 
     preset: str = typed(
         DEFAULT_PRESET,
-        "edge: fast and accurate. paper: the published method. Options below override.",
+        "edge: fast and accurate. paper: the published method. Other options override its values.",
         kind=RegistryName(PRESETS),
         group=METHOD,
     )
     backbone: str | None = typed(
         None,
-        f"{', '.join(_NO_DOWNLOAD)}: no download.  [default: {FitConfig.backbone}]",
+        f"Network to use. Without a download: {', '.join(_NO_DOWNLOAD)}.{_default('backbone')}",
         kind=RegistryName(BACKBONES),
         group=METHOD,
     )
     weights: str | None = typed(
-        None, "A .pth file of the backbone, or `random` for experiments.", group=METHOD
+        None,
+        "A .pth file for the backbone, or `random` for experiments.  [default: published ones]",
+        group=METHOD,
     )
     size_hw: tuple[int, int] | None = typed(
-        None, "Size the images are brought to.", kind=SIZE, flags=("--size",), group=LOOK
+        None,
+        f"Size that images are resized to, such as 704x256 or 256.{_default('size_hw')}",
+        kind=SIZE,
+        flags=("--size",),
+        group=LOOK,
     )
     roi: str | None = typed(
-        None, "Look only at this part of the images, here and later.", metavar="X,Y,W,H", group=LOOK
+        None,
+        "Look only at this rectangle of the images, in the fit and later, such as 200,80,900,700.",
+        metavar="X,Y,W,H",
+        group=LOOK,
     )
     ignore: Path | None = typed(
         None,
-        "Regions that do not matter: JSON of polygons, or a picture that is white there.",
+        "Regions to ignore: a JSON file of polygons, or a picture that is white there.",
         kind=FILE,
         group=LOOK,
     )
     locate: str | None = typed(
         None,
-        "Parts lie anywhere: blob finds them by their outline and leaves out what they lie on "
-        "(blob,background=yes: looks there too), anchor:X,Y,W,H[,angles=10] finds a rectangle of "
-        "the first image that all have.",
+        "Find the part first, where parts lie anywhere. blob: by its outline; the background is "
+        "left out (blob,background=yes: it counts too). anchor:X,Y,W,H[,angles=10]: by this "
+        "rectangle of the first image, which all images must show.",
         metavar="HOW",
         group=LOOK,
     )
     tile: tuple[int, int] | None = typed(
         None,
-        "Fit one model on tiles of the images, cut at --size or at their own size.",
+        "Cut images, of --size or of their own size, into tiles, and fit one model on all tiles; "
+        "for large images. Example: 512.",
         kind=SIZE,
         group=LOOK,
     )
     overlap: int | None = typed(
-        None, "Pixels that tiles share.  [default: an eighth of the tile]", group=LOOK
+        None, "Pixels that neighbouring tiles share.  [default: an eighth of the tile]", group=LOOK
     )
     tiles: Literal["shared", "own"] | None = typed(
         None,
@@ -102,65 +129,97 @@ class FitSettings:
         group=LOOK,
     )
     false_alarm_rate: float | None = typed(
-        None, "Good images that may be flagged.", group=THRESHOLD
+        None,
+        "Share of good parts that may be called defective; it chooses the threshold."
+        f"{_default('false_alarm_rate')}",
+        group=THRESHOLD,
     )
     calibration: str | None = typed(
         None,
-        "cross: every image is fitted and calibrated on. holdout: some are set aside.",
+        "cross: every image serves the fit and the threshold, by cross-validation. holdout: some "
+        f"images are set aside for the threshold.{_default('calibration')}",
         kind=click.Choice(CHOICES["calibration"]),
         group=THRESHOLD,
     )
     holdout: float | None = typed(
-        None, "Share of images set aside with --calibration holdout.", group=THRESHOLD
+        None,
+        f"Share of images set aside with --calibration holdout.{_default('holdout')}",
+        group=THRESHOLD,
     )
-    folds: int | None = typed(None, "Folds of --calibration cross.", group=THRESHOLD)
+    folds: int | None = typed(
+        None, f"Folds of --calibration cross.{_default('folds')}", group=THRESHOLD
+    )
     layers: tuple[int, ...] | None = typed(
-        None, "Layers of the backbone to use, such as 1,2,3.", kind=LAYERS
+        None, f"Layers of the backbone to use.{_default('layers')}", kind=LAYERS
     )
-    stride: int | None = typed(None, "Pixels per grid cell: 4 is finer, 8 is faster.")
+    stride: int | None = typed(
+        None, f"Pixels per grid cell: 4 is finer, 8 is faster.{_default('stride')}"
+    )
     interpolation: str | None = typed(
-        None, "How layers reach the grid.", kind=click.Choice(CHOICES["interpolation"])
+        None,
+        f"How coarser layers are brought to the grid.{_default('interpolation')}",
+        kind=click.Choice(CHOICES["interpolation"]),
     )
     context: int | None = typed(
         None,
-        "Beside every feature its mean over N x N cells of its layer; 1: none, auto: what the "
-        "backbone is best with.",
+        "Add to every feature its mean over N x N cells of its layer. 1: none. auto: the N that "
+        f"suits the backbone.{_default('context')}",
         kind=NumberOrAuto(),
     )
     embedding: str | None = typed(
         None,
-        "How F features become k; identity "
-        "with --rank and --directions keeps the eigenvectors of every location.",
+        "How the features are reduced to k; identity keeps all, for --rank and --directions to "
+        f"choose among the eigenvectors of every location.{_default('embedding')}",
         kind=click.Choice(CHOICES["embedding"]),
     )
-    k: int | None = typed(None, "Size of the embedding.", flags=("-k", "--k"))
+    k: int | None = typed(
+        None, f"Features after the embedding.{_default('k')}", flags=("-k", "--k")
+    )
     rank: float | None = typed(
-        None, "Directions kept per location: a share of k, a number, or 0 for all."
+        None,
+        "Directions kept at every location: a share of k, a number, or 0 for all."
+        f"{_default('rank')}",
     )
     directions: str | None = typed(
-        None, "Of smallest variance or largest.", kind=click.Choice(CHOICES["directions"])
+        None,
+        "Which directions --rank keeps. lower: of smallest variance. higher: of largest."
+        f"{_default('directions')}",
+        kind=click.Choice(CHOICES["directions"]),
     )
     covariance: str | None = typed(
-        None, "Per location, or one for all.", kind=click.Choice(CHOICES["covariance"])
+        None,
+        f"local: one covariance at every location. global: one for all.{_default('covariance')}",
+        kind=click.Choice(CHOICES["covariance"]),
     )
     pool: int | None = typed(
         None,
-        "Pool statistics with N x N neighbours; auto: as the good images ask for.",
+        "Pool the statistics of N x N neighbours. auto: the N that suits the good images."
+        f"{_default('pool')}",
         kind=NumberOrAuto(),
     )
-    share: int | None = typed(None, "N x N cells use one Gaussian: smaller and faster.")
-    ridge: float | None = typed(None, "Added to every variance before inversion.")
+    share: int | None = typed(
+        None, f"N x N cells use one Gaussian: smaller and faster.{_default('share')}"
+    )
+    ridge: float | None = typed(
+        None, f"Number added to every variance before inversion.{_default('ridge')}"
+    )
     ridge_unit: str | None = typed(
         None,
-        "Of --ridge: the mean square of the embedded features, or 1.",
+        "Unit of --ridge. mean_square: that of the embedded features. absolute: 1."
+        f"{_default('ridge_unit')}",
         kind=click.Choice(CHOICES["ridge_unit"]),
     )
-    sigma: float | None = typed(None, "Blur of the map in pixels.")
-    top: int | None = typed(None, "Score: mean of the N highest cells; 1: maximum of the map.")
-    seed: int | None = typed(None, "Of the embedding and the choice of calibration images.")
+    sigma: float | None = typed(None, f"Gaussian blur of the map, in pixels.{_default('sigma')}")
+    top: int | None = typed(
+        None,
+        f"The score is the mean of the N highest cells; 1: the map's maximum.{_default('top')}",
+    )
+    seed: int | None = typed(
+        None, f"Seed of the embedding and of the choice of calibration images.{_default('seed')}"
+    )
 
     def config(self, base: FitConfig | None = None) -> FitConfig:
-        """The preset with what was said beside it; tiles wait for the images, see `plan`.
+        """Settings of the fit: the preset's, and those that were typed. `plan` adds the tiles.
 
         `base` has the settings of a backbone's graph, which take the place of a preset.
         """
@@ -196,9 +255,9 @@ class FitSettings:
         fold: int | None,
         base: FitConfig | None = None,
     ) -> FitPlan:
-        """Look at settings, files and the place of the result before torch is loaded.
+        """Check settings, files and output path before torch is loaded.
 
-        What a fit learns of where parts lie it says itself: see `settle_geometry`.
+        Where parts lie is learned later, by the fit itself: see `settle_geometry`.
         """
         config = self.config(base)
         dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)
@@ -206,7 +265,7 @@ class FitSettings:
         return FitPlan(config=self._cut_into_tiles(config, dataset), dataset=dataset, out=out)
 
     def _cut_into_tiles(self, config: FitConfig, dataset: Dataset) -> FitConfig:
-        """For tiles, if --tile was given: of frames of --size, or of the first image's."""
+        """Add the tiles of --tile, cut from frames of --size or of the first image's size."""
         tile, overlap = self.tile, self.overlap
         if tile is None:
             return config

@@ -79,10 +79,10 @@ COMMANDS = {
 
 
 class LazyGroup(NearestGroup):
-    """Finds its commands by name and turns our errors into one line and an exit code."""
+    """A group that imports a command when it is used, and prints errors in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which people need them."""
+        """List the names of the commands in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -136,7 +136,7 @@ class LazyGroup(NearestGroup):
 
 
 def _origin(error: BaseException) -> str:
-    """The first line of what began it."""
+    """First line of the error that caused this one."""
     if error.__cause__ is not None:
         return _origin(error.__cause__)
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
@@ -149,7 +149,7 @@ def _stop(ctx: click.Context, reason: str, *, exit_code: int = 1) -> NoReturn:
 
 
 def _params(command: click.Command | None) -> Iterator[click.Parameter]:
-    """Those of a command, and of all commands in it: which of them ran is forgotten by now."""
+    """Parameters of a command and of all commands in it: click no longer knows which one ran."""
     if command is not None:
         yield from command.params
     if isinstance(command, click.Group):

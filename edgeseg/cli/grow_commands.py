@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
 SHARD = Numbers("INDEX/COUNT", sign="/", counts=(2,), expected="INDEX/COUNT such as 0/8")
 _out_option = click.option(
-    "--out", "-o", cls=Option, type=FILE, required=True, help="Where to write it.", group=RUN
+    "--out", "-o", cls=Option, type=FILE, required=True, help="File to write.", group=RUN
 )
 _calibrate_option = click.option(
-    "--calibrate", type=FOLDER, help="Good images that were not fitted: take the threshold here."
+    "--calibrate",
+    type=FOLDER,
+    help="Good images that were not fitted: choose the threshold from their scores.",
 )
 
 
@@ -113,14 +115,14 @@ def merge(
 
     started = time.perf_counter()
     options = images.fit_options()
-    save_artefact(_merged(parts, apart, backbone_graph, options), out)
+    save_artefact(_merge(parts, apart, backbone_graph, options), out)
     options.note(
         f"wrote {out} ({size_text(out.stat().st_size)}) in {time.perf_counter() - started:.1f} s; "
         f"next: edgeseg info {out}"
     )
 
 
-def _merged(
+def _merge(
     parts: tuple[Path, ...], apart: Dataset | None, graph: Path | None, options: FitOptions
 ) -> "Artefact":
     from edgeseg.fitting.parallel.shards import is_shard, merge_shards
@@ -146,15 +148,17 @@ def _merged(
 @click.command()
 @click.argument("model", type=PATH)
 @click.argument("more", required=False, type=FOLDER)
-@click.option("--forget", type=FOLDER, help="Fitted images that turned out to be bad.")
+@click.option(
+    "--forget", type=FOLDER, help="Take these fitted images out again: they turned out to be bad."
+)
 @click.option(
     "--decay",
     type=float,
     default=Changes.decay,
     show_default=True,
-    help="What every earlier image counts for afterwards, for slow drift.",
+    help="Weight of every earlier image afterwards, such as 0.95 to follow slow drift.",
 )
-@click.option("--out", "-o", type=FILE, help="Where to write it.  [default: MODEL itself]")
+@click.option("--out", "-o", type=FILE, help="File to write.  [default: MODEL itself]")
 @_calibrate_option
 @graph_option
 @takes("images", FittedImageOptions)

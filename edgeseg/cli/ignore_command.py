@@ -26,12 +26,25 @@ from edgeseg.vision.ignored import parse_region, read_regions
     "regions",
     metavar="X,Y,W,H",
     multiple=True,
-    help="A rectangle, or the corners X,Y,X,Y,X,Y of a polygon. May be given several times.",
+    help="Rectangle to ignore, or the corners X,Y,X,Y,X,Y of a polygon. May be repeated.",
 )
-@click.option("--mask", type=FILE, help="JSON of polygons, or a picture that is white there.")
-@click.option("--clear", is_flag=True, help="Forget the regions that were named since the fit.")
-@click.option("--camera", "camera_hw", type=SIZE, help="Size of the pictures, if it is not known.")
-@click.option("--good", type=PATH, help="Good images to take the threshold from, not fitted on.")
+@click.option(
+    "--mask",
+    type=FILE,
+    help="Regions to ignore: a JSON file of polygons, or a picture that is white there.",
+)
+@click.option("--clear", is_flag=True, help="Remove the regions that this command has added.")
+@click.option(
+    "--camera",
+    "camera_hw",
+    type=SIZE,
+    help="Size of the camera's pictures, if the model does not know it.",
+)
+@click.option(
+    "--good",
+    type=PATH,
+    help="Good images that were not fitted: choose the threshold from their scores.",
+)
 @click.option("--out", "-o", type=FILE, help="Write the model here instead.")
 @trust_option
 @quiet_option
@@ -124,7 +137,7 @@ def _in_artefact(
 
 
 def _tell_kept(regions: tuple[Polygon, ...], note: Note, *, how: str) -> None:
-    """--clear forgets what this command has named, not what the model was made with."""
+    """Say which regions stay: --clear removes those of this command, not those of the fit."""
     if regions:
         note(f"{len(regions)} regions that it was made with stay ignored; to look there, {how}")
 
@@ -137,7 +150,7 @@ def _in_sidecar(
     camera_hw: tuple[int, int] | None,
     note: Note,
 ) -> Path:
-    """On the device: beside what the graph itself leaves out."""
+    """Store the regions in the sidecar, beside those that the graph itself leaves out."""
     metadata = file_metadata(model)
     if "grid" not in metadata.outputs or metadata.tiles is not None:
         raise RuntimeFailure(

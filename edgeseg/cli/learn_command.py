@@ -1,4 +1,4 @@
-"""`edgeseg learn`: what people marked becomes the next version, shown before it is done."""
+"""`edgeseg learn`: make the next version from people's marks, with a preview."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ import click
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.options import PATH, listeners, quiet_option, trust_option
-from edgeseg.cli.teach_command import followed, opened_service
+from edgeseg.cli.teach_command import follow, open_service
 from edgeseg.modelfile.signature import note_stale
 
 if TYPE_CHECKING:
@@ -26,10 +26,16 @@ if TYPE_CHECKING:
     help="What is learned: alarms that were marked as good, or as places to ignore.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what it would learn, and change nothing.")
-@click.option("--rollback", is_flag=True, help="Let the version of before run again instead.")
-@click.option("--force", is_flag=True, help="Learn also what loses many of the defects found now.")
-@click.option("--marks", is_flag=True, help="List what is marked, and change nothing.")
-@click.option("--withdraw", metavar="ALARM", help="Take back all marks of an alarm instead.")
+@click.option(
+    "--rollback", is_flag=True, help="Go back to the version before, instead of learning."
+)
+@click.option(
+    "--force", is_flag=True, help="Learn even if many of the planted defects found now are lost."
+)
+@click.option("--marks", is_flag=True, help="List the marks, and change nothing.")
+@click.option(
+    "--withdraw", metavar="ALARM", help="Take back all marks of this alarm, instead of learning."
+)
 @trust_option
 @quiet_option
 def learn(
@@ -68,8 +74,8 @@ def learn(
     from edgeseg.teach.project import Project
 
     note = listeners(quiet=quiet)[0]
-    project = Project.opened(folder)
-    with opened_service(project, note=note, trust=trust) as service:
+    project = Project.open(folder)
+    with open_service(project, note=note, trust=trust) as service:
         if rollback:
             back = service.rollback(who="supervisor")
             note(f"version {back['version']} runs again, threshold {back['threshold']:.4f}")
@@ -79,7 +85,7 @@ def learn(
             return
         preview = service.learn_preview()
         if preview["state"] == "running":
-            followed(service, "learn", note=note)
+            follow(service, "learn", note=note)
             preview = service.learn_preview()
         click.echo("\n".join(preview_lines(preview)))
         if dry_run:
@@ -88,13 +94,13 @@ def learn(
         if preview["loss"] is not None and preview["loss"]["asks"] and not force:
             note(f"if the parts are really good: edgeseg learn {folder} --force")
         service.learn(who="supervisor", force=force)
-        followed(service, "learn", note=note)
+        follow(service, "learn", note=note)
         note_stale(project.recipe / "model.onnx", note)
         note(f"wrote {project.recipe}; go back with: edgeseg learn {folder} --rollback")
 
 
 def _marks_lines(service: "TeachService", withdraw: str | None) -> Iterator[str]:
-    """What is marked; or what is left of it after all marks of an alarm were taken back."""
+    """List the marks; with `withdraw`, those left after an alarm's marks are taken back."""
     if withdraw is not None:
         from edgeseg.teach.feedback import Author
 
@@ -110,7 +116,7 @@ def _marks_lines(service: "TeachService", withdraw: str | None) -> Iterator[str]
 
 
 def preview_lines(preview: dict[str, Any]) -> Iterator[str]:
-    """What would be learned and what not, and what that changes."""
+    """Lines of a preview: what is learned, what is held back, and what that changes."""
     for item in preview["would_learn"]:
         word = "learn" if item["ignored"] is None else "ignore"
         yield f"{word:<10} {item['name']}  score {item['score']:.4f}  {item['why']}"

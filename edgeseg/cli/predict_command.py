@@ -1,4 +1,4 @@
-"""`edgeseg predict`: what a model says of pictures, as lines, as a table, and drawn."""
+"""`edgeseg predict`: verdicts on pictures, as lines, as a table and as drawings."""
 
 import csv
 import io
@@ -50,11 +50,11 @@ COLUMNS = ("path", "score", "threshold", "p_value", "verdict", "regions", "error
 
 
 class Judge(Protocol):
-    """A fitted model or an exported one."""
+    """A model that scores pictures, fitted or exported."""
 
     @property
     def fitted_colour(self) -> Colour | None:
-        """What the pictures of its fit were."""
+        """Colour of the pictures that it was fitted on."""
         ...
 
     def predict(self, frame_hwc: NDArray[np.uint8]) -> JudgedPrediction:
@@ -63,8 +63,8 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """What became of one picture."""
+class PredictionRow:
+    """Result of one picture."""
 
     path: Path
     verdict: str
@@ -77,8 +77,8 @@ class Row:
     doubt: Doubt | None = None  # why it is invalid or not_found
 
     @classmethod
-    def of(cls, path: Path, result: JudgedPrediction, *, picture: Path | None) -> "Row":
-        """From a prediction."""
+    def of(cls, path: Path, result: JudgedPrediction, *, picture: Path | None) -> "PredictionRow":
+        """Make the row of a prediction."""
         return cls(
             path=path,
             verdict=result.verdict,
@@ -92,11 +92,11 @@ class Row:
 
     @property
     def oddness(self) -> float:
-        """For the order: what has no score comes first."""
+        """Score to sort by; a picture without a score comes first."""
         return math.inf if self.score is None else self.score
 
     def text(self) -> str:
-        """For people."""
+        """One line of text for people."""
         if self.error is not None:
             return f"{self.path}: invalid ({self.error})"
         score = "no number" if self.score is None else f"{self.score:.3f}"
@@ -124,7 +124,7 @@ class Row:
         return facts
 
     def cells(self) -> list[Any]:
-        """Of the table, in the order of COLUMNS; regions are x y width height, strongest first."""
+        """Cells in the order of COLUMNS; regions are x y width height, strongest first."""
         boxes = "; ".join(" ".join(map(str, region.box_xywh)) for region in self.regions)
         numbers = [self.score, self.threshold, self.p_value]
         return [self.path, *numbers, self.verdict, boxes, self.error or self.doubt]
@@ -158,9 +158,13 @@ class Drawings:
 @click.command()
 @click.argument("model", type=PATH)
 @click.argument("images", nargs=-1, required=True, type=PATH)
-@click.option("--out", "-o", type=FOLDER, help="Folder for pictures of where they are wrong.")
-@click.option("--csv", "table", type=FILE, help="Write a table of all images here.")
-@click.option("--sort", "worst_first", is_flag=True, help="The worst first, when all are scored.")
+@click.option(
+    "--out", "-o", type=FOLDER, help="Folder for pictures that show where the images are wrong."
+)
+@click.option("--csv", "table", type=FILE, help="Write a table of all images to this file.")
+@click.option(
+    "--sort", "worst_first", is_flag=True, help="Print the worst first, after all are scored."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per image.")
 @max_pixels_option
 @opening_options
@@ -194,12 +198,12 @@ def predict(
             check_writable(target)
     note, progress = listeners(quiet=quiet)
     started = time.perf_counter()
-    with opened_judge(model, opening, note=note) as judge:
+    with open_judge(model, opening, note=note) as judge:
         drawings = None if out is None else Drawings(out)
         kinds = PictureKinds()
         judged = (_judge(judge, path, drawings, kinds, max_pixels=max_pixels) for path in paths)
         scored = progress(judged, length=len(paths), label="Scoring")
-        rows = _printed(scored, worst_first=worst_first, as_json=as_json)
+        rows = _print_rows(scored, worst_first=worst_first, as_json=as_json)
         for sentence in kinds.sentences(judge.fitted_colour):
             note(sentence)
     if table is not None:
@@ -214,7 +218,7 @@ def predict(
 
 
 def pictures_in(given: Sequence[Path]) -> list[Path]:
-    """Pictures as they were named, and all below folders by name; a wrong path is an error."""
+    """List pictures and all pictures below folders, by name; a wrong path is an error."""
     paths: list[Path] = []
     for path in given:
         if path.is_dir():
@@ -230,7 +234,7 @@ def pictures_in(given: Sequence[Path]) -> list[Path]:
 
 
 def _check_fitted(model: Path, opening: SessionOptions) -> None:
-    """Whether a fitted model may be used here, as it was asked for."""
+    """Refuse options that are for exported models alone, and a file without a trusted signature."""
     typed = next(filter(was_typed, ("backend", "threads", "spin")), None)
     if typed is not None:
         raise UsageError(
@@ -244,8 +248,8 @@ def _check_fitted(model: Path, opening: SessionOptions) -> None:
 
 
 @contextmanager
-def opened_judge(model: Path, opening: SessionOptions, *, note: Note) -> Iterator[Judge]:
-    """A model of any kind, ready to predict."""
+def open_judge(model: Path, opening: SessionOptions, *, note: Note) -> Iterator[Judge]:
+    """Open a model of any kind, ready to predict."""
     if model.suffix not in MODEL_SUFFIXES:
         from edgeseg.api import load
 
@@ -257,19 +261,23 @@ def opened_judge(model: Path, opening: SessionOptions, *, note: Note) -> Iterato
 
 def _judge(
     judge: Judge, path: Path, drawings: Drawings | None, kinds: PictureKinds, *, max_pixels: int
-) -> Row:
+) -> PredictionRow:
     try:
         image_hwc, used_bits = read_with_bits(path, max_pixels=max_pixels)
     except DatasetError as error:
-        return Row(path=path, verdict="invalid", error=str(error).removeprefix(f"{path}: "))
+        return PredictionRow(
+            path=path, verdict="invalid", error=str(error).removeprefix(f"{path}: ")
+        )
     kinds.add(grey=is_grey(image_hwc), used_bits=used_bits)
     result = judge.predict(image_hwc)
     picture = None if drawings is None else drawings.draw(path, image_hwc, result)
-    return Row.of(path, result, picture=picture)
+    return PredictionRow.of(path, result, picture=picture)
 
 
-def _printed(scored: Iterator[Row], *, worst_first: bool, as_json: bool) -> list[Row]:
-    """Print each row as soon as its turn has come."""
+def _print_rows(
+    scored: Iterator[PredictionRow], *, worst_first: bool, as_json: bool
+) -> list[PredictionRow]:
+    """Print each row as soon as its turn has come, and return all of them."""
     rows = []
     ordered = sorted(scored, key=lambda row: -row.oddness) if worst_first else scored
     for row in ordered:
@@ -278,7 +286,7 @@ def _printed(scored: Iterator[Row], *, worst_first: bool, as_json: bool) -> list
     return rows
 
 
-def _csv(rows: Sequence[Row]) -> str:
+def _csv(rows: Sequence[PredictionRow]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
@@ -286,7 +294,7 @@ def _csv(rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def _summary(rows: Sequence[Row], table: Path | None, *, seconds: float) -> str:
+def _summary(rows: Sequence[PredictionRow], table: Path | None, *, seconds: float) -> str:
     counts = Counter(row.verdict for row in rows)
     verdicts = ", ".join(
         f"{counts[verdict]} {verdict}"

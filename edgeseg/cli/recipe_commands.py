@@ -69,9 +69,11 @@ def recipe() -> None:
 @recipe.command()
 @click.argument("folder", type=PATH)
 @click.option("--model", type=FILE, required=True, help="A .onnx or .plan file, which is copied.")
-@click.option("--number", type=int, help="By which a PLC loads it; default: the next free one.")
-@click.option("--roi", metavar="X,Y,W,H", help="Look only at this part of the frame.")
-@click.option("--threshold", type=float, help="Instead of the model's own.")
+@click.option(
+    "--number", type=int, help="Number by which a PLC loads it.  [default: the next free one]"
+)
+@click.option("--roi", metavar="X,Y,W,H", help="Look only at this rectangle of the frame.")
+@click.option("--threshold", type=float, help="Threshold of the score, instead of the model's own.")
 @trust_option
 def new(
     folder: Path,
@@ -172,7 +174,7 @@ def add_golden(
     item, added = read_recipe(recipe_folder, trust=opening.trust), []
     try:
         for path in image_paths(pictures):
-            added.append(_copied(path, item.golden / label))
+            added.append(_copy_in(path, item.golden / label))
         _approve(item, opening, quiet=quiet)
     except EdgesegError:
         _remove(added)  # the set stays as it was approved
@@ -181,7 +183,7 @@ def add_golden(
 
 @recipe.command("add-master")
 @click.argument("recipe_folder", metavar="RECIPE", type=FOLDER)
-@click.option("--source", required=True, help="A camera, as of the stream.")
+@click.option("--source", required=True, help="Camera, as for `edgeseg stream`.")
 @opening_options
 @quiet_option
 def add_master(recipe_folder: Path, source: str, opening: SessionOptions, quiet: bool) -> None:
@@ -256,7 +258,7 @@ def rollback(recipe_folder: Path, trust: tuple[Path, ...]) -> None:
 
 
 def _approve(item: Recipe, opening: SessionOptions, *, quiet: bool) -> None:
-    """The golden set as it lies there now, by the model and the settings that were read."""
+    """Approve the golden pictures on disk, with the model and settings that were read."""
     note_to: Note = listeners(quiet=quiet)[0]
     with open_judge(item, opening, note=note_to) as judge:
         now = RecipeJudge(replace(item, files=DISK), judge.session)
@@ -265,8 +267,8 @@ def _approve(item: Recipe, opening: SessionOptions, *, quiet: bool) -> None:
     note(f"wrote {path}; check with: edgeseg check {item.folder}")
 
 
-def _copied(path: Path, folder: Path) -> Path:
-    """A copy under its own name, or beside a picture that has it already."""
+def _copy_in(path: Path, folder: Path) -> Path:
+    """Copy a picture into a folder; a number is added to a name that is taken."""
     target, number = folder / path.name, 1
     while target.exists():
         target = folder / f"{path.stem}-{number}{path.suffix}"

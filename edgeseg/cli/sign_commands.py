@@ -43,7 +43,7 @@ def keygen(key: Path) -> None:
 @click.option(
     "--version",
     type=click.IntRange(1, LARGEST_VERSION),
-    help="Of what is signed; default: the one after the last signature here, or 1.",
+    help="Version that is signed.  [default: one more than the last signature here, or 1]",
 )
 def sign_files(files: tuple[Path, ...], key: Path, version: int | None) -> None:
     """Sign FILES: models with their sidecars, or all that is in the folder of a recipe.
@@ -109,7 +109,7 @@ def verify_signature(files: tuple[Path, ...], trust: tuple[Path, ...], as_json: 
 
 
 def chain_of(path: Path) -> dict[str, str]:
-    """Hashes of what a model was made from, by what it says itself; of a recipe, of its models."""
+    """Hashes of what a model says it was made from; for a recipe, those of its models."""
     if path.is_dir():
         models = [each for each in sorted(path.iterdir()) if each.suffix in MODEL_SUFFIXES]
         return {name: digest for each in models for name, digest in chain_of(each).items()}
@@ -123,19 +123,19 @@ def chain_of(path: Path) -> dict[str, str]:
 
 
 def _links(statements: dict[Path, Statement]) -> dict[Path, list[Path]]:
-    """Which of the files each was made from; one that says so and is not is an error."""
+    """Find which of the files each one was made from; a false claim is an error."""
     hashes = {path: file_sha256(path) for path in statements if path.is_file()}
     links: dict[Path, list[Path]] = {}
     for path, statement in statements.items():
         for suffix in (".edgeseg", *MODEL_SUFFIXES):
-            _check_origin(path, suffix, _named(path, statement, suffix), hashes)
+            _check_origin(path, suffix, _origin_hashes(path, statement, suffix), hashes)
         named = {*statement.chain.values(), *(statement.files.values() if path.is_dir() else ())}
         links[path] = [each for each in hashes if each != path and hashes[each] in named]
     return links
 
 
-def _named(path: Path, statement: Statement, suffix: str) -> set[str]:
-    """Hashes of files of a kind that something was made from; a recipe holds copies of them."""
+def _origin_hashes(path: Path, statement: Statement, suffix: str) -> set[str]:
+    """Hashes of the files with `suffix` that a file was made from, or that a recipe holds."""
     chain = statement.chain.get(_CHAIN.get(suffix, ""))
     named = set() if chain is None else {chain}
     if path.is_dir():
@@ -144,7 +144,7 @@ def _named(path: Path, statement: Statement, suffix: str) -> set[str]:
 
 
 def _check_origin(path: Path, suffix: str, named: set[str], hashes: dict[Path, str]) -> None:
-    """Refuse when none of the files that it should have been made from is the one it names.
+    """Refuse a file that was made from another file than those given beside it.
 
     A file has the stem of what it was made from; a recipe may have any name.
     """

@@ -38,10 +38,10 @@ edgeseg stream --station line3.toml
 
 
 class StreamCommand(GroupedCommand):
-    """Has the options of every sink, trigger and adapter, and passes on one checked value."""
+    """The command with the options of every sink, trigger and adapter."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """How it is told, then all that it can be told."""
+        """Parameters: its own, then those of the stream."""
         *own, help_option = super().get_params(ctx)
         return [*own, *stream_options(), help_option]
 
@@ -60,7 +60,7 @@ class StreamCommand(GroupedCommand):
 
 
 def _read_station(ctx: click.Context, option: click.Parameter, path: Path | None) -> None:
-    """Let the file's values stand where none is typed."""
+    """Take the station file's values as defaults of the options."""
     if path is None:
         return
     try:

@@ -10,10 +10,14 @@ from edgeseg.config import FitConfig
 
 @click.command(context_settings={"show_default": True})
 @click.argument("out", type=FOLDER)
-@click.option("--size", "size_hw", type=SIZE, default=SIZE.text(FitConfig.size_hw))
+@click.option(
+    "--size", "size_hw", type=SIZE, default=SIZE.text(FitConfig.size_hw), help="Image size."
+)
 @click.option("--train", type=click.IntRange(1), default=40, help="Good images to fit on.")
 @click.option("--test-good", type=click.IntRange(0), default=10, help="Good images to test on.")
-@click.option("--test-defective", type=click.IntRange(0), default=5, help="Per kind of defect.")
+@click.option(
+    "--test-defective", type=click.IntRange(0), default=5, help="Images of each kind of defect."
+)
 @click.option("--seed", type=click.IntRange(0), default=0, help="Another seed, another part.")
 def synthesize(
     out: Path, size_hw: tuple[int, int], train: int, test_good: int, test_defective: int, seed: int

@@ -43,38 +43,47 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class TeachWishes:
-    """What a project is from now on; None: as it was."""
+    """Settings of a project that were typed; None leaves the stored one."""
 
-    source: str | None = typed(None, "Camera, folder or address, as of `edgeseg stream`.")
+    source: str | None = typed(None, "Camera, folder or address, as for `edgeseg stream`.")
     trigger: Literal["free", "part", "hardware"] | None = typed(
         None, "What makes a frame a part when it runs.  [default: free]"
     )
-    rate: float | None = typed(None, "False alarms, a share of good ones.  [default: 0.02]")
-    roi: str | None = typed(None, "Look only at this part of the pictures.", metavar="X,Y,W,H")
+    rate: float | None = typed(
+        None, "Share of good parts that may be called defective.  [default: 0.02]"
+    )
+    roi: str | None = typed(None, "Look only at this rectangle of the pictures.", metavar="X,Y,W,H")
     ignore: Path | None = same_as(FitSettings, "ignore")
     locate: str | None = typed(
         None,
-        "Parts lie anywhere: blob, or anchor:X,Y,W,H[,angles=10], as of `edgeseg fit`.",
+        "Find the part first: blob, or anchor:X,Y,W,H[,angles=10], as for `edgeseg fit`.",
         metavar="HOW",
     )
     backbone: str | None = typed(
-        None, "Network.  [default: efficientnet_lite0]", kind=RegistryName(BACKBONES)
+        None, "Network to use.  [default: efficientnet_lite0]", kind=RegistryName(BACKBONES)
     )
-    graph: Path | None = typed(None, "Its graph, where it is not at hand by itself.", kind=FILE)
+    graph: Path | None = typed(
+        None,
+        "File of `edgeseg export-backbone` to compute with.  [default: one at hand]",
+        kind=FILE,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageWish:
-    """Where the page is served, and to whom; no port: no page."""
+    """Options of the page: address and tokens. Without a port there is no page."""
 
     serve: int | None = typed(
         None, "Port of the page, such as 8080.", kind=click.IntRange(0, 65535)
     )
     host: str = typed("127.0.0.1", "Address of the page.")
-    token_file: Path | None = typed(None, "For operators: watch, capture and mark.", kind=FILE)
+    token_file: Path | None = typed(
+        None, "File with the token of operators, who may watch, capture and mark.", kind=FILE
+    )
     supervisor_token_file: Path | None = typed(
         None,
-        "For supervisors: all that changes a decision. Without it operators may do that too.",
+        "File with the token of supervisors, who may do all that changes a decision. Without it "
+        "operators may do that too.",
         kind=FILE,
     )
 
@@ -90,9 +99,11 @@ class PageWish:
 
 @click.command()
 @click.argument("folder", metavar="[PROJECT]", type=PATH, required=False)
-@click.option("--project", type=PATH, help="The project's folder, instead of typing it first.")
+@click.option("--project", type=PATH, help="Folder of the project, instead of PROJECT.")
 @click.option("--good", type=PATH, help="Pictures of good parts: a folder, or a pattern.")
-@click.option("--bad", type=PATH, help="Pictures of bad parts, to see what is found of them.")
+@click.option(
+    "--bad", type=PATH, help="Pictures of bad parts: they show what is found, and are not fitted."
+)
 @takes("wishes", TeachWishes)
 @takes("page", PageWish)
 @click.option(
@@ -100,7 +111,7 @@ class PageWish:
     type=click.IntRange(1, MAX_PIXELS),
     default=Limits.pixels,
     show_default=True,
-    help="Of a picture by its header; a larger one is not taken.",
+    help="Most pixels of a picture, as its header says; a larger one is not taken.",
 )
 @trust_option
 @quiet_option
@@ -136,25 +147,25 @@ def teach(
     from edgeseg.teach.project import Project
 
     note = listeners(quiet=quiet)[0]
-    begun = Project.begun(where)
+    begun = Project.open_or_create(where)
     _store(begun, wishes)
-    with opened_service(begun, note=note, trust=trust, max_pixels=max_pixels) as service:
+    with open_service(begun, note=note, trust=trust, max_pixels=max_pixels) as service:
         for kind, pictures in (("good", good), ("bad", bad)):
             if pictures is not None:
-                note(_collected(service, pictures, kind))
+                note(_collect(service, pictures, kind))
         if page.serve is None:
-            _taught(service, note)
+            _teach(service, note)
             _say_unsigned(begun, trust, note)
         else:
-            _served(service, page, note)
+            _serve_page(service, page, note)
 
 
-def _taught(service: "TeachService", note: Note) -> None:
-    """Fit, judge and make the recipe, here and now."""
+def _teach(service: "TeachService", note: Note) -> None:
+    """Fit, judge and make the recipe."""
     _say_flags(service, note)
     service.start_fit({})
-    note(followed(service, "fit", note=note))
-    click.echo("\n".join(judged_lines(service.judge())))
+    note(follow(service, "fit", note=note))
+    click.echo("\n".join(judgement_lines(service.judge())))
     made, project = service.install(), service.project
     note(f"golden pictures: {made['golden']}")
     source = shlex.quote(project.settings().source or "0")
@@ -165,15 +176,15 @@ def _taught(service: "TeachService", note: Note) -> None:
 
 
 def _say_unsigned(project: "Project", trust: tuple[Path, ...], note: Note) -> None:
-    """What stands between the recipe and a station that asks for signatures."""
+    """Say why a station that asks for signatures would refuse the recipe."""
     try:
         admit(project.recipe, trust)
     except RuntimeFailure as error:
         note(f"it does not run here yet: {error}")
 
 
-def _served(service: "TeachService", page: PageWish, note: Note) -> None:
-    """Let a browser do it, until somebody ends this."""
+def _serve_page(service: "TeachService", page: PageWish, note: Note) -> None:
+    """Serve the page until the process is stopped."""
     from edgeseg.runtime.web.access import Access, token_in
     from edgeseg.teach.web import serve
 
@@ -200,14 +211,14 @@ def _served(service: "TeachService", page: PageWish, note: Note) -> None:
 
 
 @contextmanager
-def opened_service(
+def open_service(
     project: "Project",
     *,
     note: Note,
     trust: tuple[Path, ...] = (),
     max_pixels: int = Limits.pixels,
 ) -> "Iterator[TeachService]":
-    """The calls that a page makes, for a shell; what is under way ends with it."""
+    """Open the service that the page calls too; work under way ends when it closes."""
     from edgeseg.teach.service import TeachService
 
     service = TeachService(project, note=note, limits=Limits(pixels=max_pixels), trust=trust)
@@ -217,8 +228,8 @@ def opened_service(
         service.close()
 
 
-def followed(service: "TeachService", work: str, *, note: Note) -> str:
-    """Wait for a fit or a learning; its last sentence, or its failure."""
+def follow(service: "TeachService", work: str, *, note: Note) -> str:
+    """Wait for a fit or for learning; return its last sentence, or raise its failure."""
     said, told_s = "", time.monotonic()
     while (now := service.state()[work])["state"] == "running":
         if now["sentence"] != said and time.monotonic() - told_s > 2:
@@ -231,7 +242,7 @@ def followed(service: "TeachService", work: str, *, note: Note) -> str:
 
 
 def _store(project: "Project", wishes: TeachWishes) -> None:
-    """What was typed is what the project is from now on."""
+    """Store the typed settings in the project."""
     said = {name: value for name, value in asdict(wishes).items() if value is not None}
     settings = project.settings()
     region = {name: said.pop(name) for name in ("roi", "ignore", "locate") if name in said}
@@ -244,8 +255,8 @@ def _store(project: "Project", wishes: TeachWishes) -> None:
         project.store(changed)
 
 
-def _collected(service: "TeachService", pictures: Path, kind: Any) -> str:
-    """Copy pictures into the project; not those that are there already or were removed."""
+def _collect(service: "TeachService", pictures: Path, kind: Any) -> str:
+    """Copy pictures into the project, except those that it has or that were removed from it."""
     from edgeseg.runtime.capture.image_files import image_paths
     from edgeseg.teach.pictures import StaysOutError
 
@@ -273,8 +284,8 @@ def _say_flags(service: "TeachService", note: Note) -> None:
             note(f"good/{item['name']}: {flag}")
 
 
-def judged_lines(judged: dict[str, Any]) -> Iterator[str]:
-    """What each rate promises and costs, the worst good pictures, and what is found of bad ones."""
+def judgement_lines(judged: dict[str, Any]) -> Iterator[str]:
+    """Write what each rate costs, the worst good pictures, and which bad ones are found."""
     rows = [("of 1000", "threshold", "promised", "planted found", "bad found")]
     for row in judged["table"]:
         chosen = row["per_thousand"] == judged["chosen"]

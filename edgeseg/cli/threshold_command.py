@@ -50,10 +50,13 @@ from edgeseg.runtime.backends.session_options import SessionOptions
 @click.option(
     "--defects",
     type=PATH,
-    help="Pictures of known defects: show how many of them each rate finds. They choose nothing.",
+    help="Pictures of known defects: show how many of them each rate finds. "
+    "The threshold does not depend on them.",
 )
 @max_pixels_option
-@click.option("--out", "-o", type=FOLDER, help="Folder for a picture and a page of the same.")
+@click.option(
+    "--out", "-o", type=FOLDER, help="Folder for a page with the table and a picture of the scores."
+)
 @json_option
 @trust_option
 @quiet_option
@@ -101,14 +104,14 @@ def threshold(
 def _scores_of(
     model: Path, defects: Path, trust: tuple[Path, ...], *, max_pixels: int, quiet: bool
 ) -> tuple[float, ...]:
-    """What the model itself says of pictures of known defects."""
-    from edgeseg.cli.predict_command import opened_judge, pictures_in  # the device may lack both
+    """Score pictures of known defects with the model."""
+    from edgeseg.cli.predict_command import open_judge, pictures_in  # the device may lack both
     from edgeseg.vision.images import read_image
 
     paths = pictures_in([defects])
     tell, progress = listeners(quiet=quiet)
     opening = SessionOptions(trust=trust, allow_random_weights=True)
-    with opened_judge(model, opening, note=tell) as judge:
+    with open_judge(model, opening, note=tell) as judge:
         scored = progress(paths, length=len(paths), label="Scoring defects")
         frames = (read_image(path, max_pixels=max_pixels) for path in scored)
         return tuple(judge.predict(frame_hwc).score for frame_hwc in frames)
@@ -122,7 +125,7 @@ def _choose(
     value: float | None,
     unsure_rate: float | None,
 ) -> Evidence:
-    """Make the choice, store it in the file and say so."""
+    """Choose the threshold, store it in the file and say so."""
     before = chosen = stored.chosen
     if rate is not None:
         point = operating_point(stored.scores, stored.peaks, rate=rate, pictures=stored.pictures)

@@ -1,4 +1,4 @@
-"""What a threshold rests on, as a fitted model, a graph or a plan keeps it."""
+"""The scores behind a threshold, as a fitted model, a graph or a plan stores them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ from edgeseg.vision.part_groups import highest_of_parts
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The stored choice, and the scores that this and every other one rests on."""
+    """The stored threshold, and the scores from which every threshold is chosen."""
 
     name: str
     chosen: Thresholds
@@ -31,11 +31,11 @@ class Evidence:
     planted: tuple[float, ...] = ()  # scores of planted defects
     earlier: bool = False  # the planted ones were scored before the good images of this computer
     labelled: tuple[float, ...] = ()  # scores of known defects
-    pictures: int | None = None  # good images behind the scores; None: one a part
+    pictures: int | None = None  # good images behind the scores; None: one image a part
 
     @cached_property
     def points(self) -> tuple[OperatingPoint, ...]:
-        """What usual rates and the stored one promise and cost."""
+        """Operating points of the usual rates and of the stored one."""
         return tuple(
             operating_point(
                 self.scores,
@@ -49,7 +49,7 @@ class Evidence:
 
     @cached_property
     def deciding(self) -> tuple[DecidingImage, ...]:
-        """Good images that set the threshold; none where it was not chosen by its rate."""
+        """Good images that decide the threshold; none where it was not chosen by a rate."""
         rate = self.chosen.requested_rate
         if not 0 < rate < 1:
             return ()
@@ -59,7 +59,7 @@ class Evidence:
 
 
 def read_evidence(model: Path) -> Evidence:
-    """Of an .edgeseg, .onnx or .plan file."""
+    """Read the evidence from an .edgeseg, .onnx or .plan file."""
     return _of_graph(model) if model.suffix in MODEL_SUFFIXES else _of_artefact(model)
 
 

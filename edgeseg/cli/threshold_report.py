@@ -36,7 +36,7 @@ _DOUBT: Colour = (214, 142, 18)
 
 
 def table_of(evidence: Evidence) -> list[list[str]]:
-    """A head and one row a rate, as words."""
+    """Rows of the table as text: a head, then one row a rate."""
     about = "about " * evidence.earlier
     rows = [
         [
@@ -52,17 +52,17 @@ def table_of(evidence: Evidence) -> list[list[str]]:
     ]
     if not evidence.labelled:
         return [list(HEAD), *rows]
-    shares = [f"{share:.0%}" for share in _found(evidence)]
+    shares = [f"{share:.0%}" for share in _recall_of_labelled(evidence)]
     return [[*row, last] for row, last in zip([HEAD, *rows], ["of yours", *shares], strict=True)]
 
 
 def table_lines(evidence: Evidence) -> list[str]:
-    """What every rate promises and costs."""
+    """Lines of the table of rates, and what its columns mean."""
     return [*align_columns(table_of(evidence)), *_meanings(evidence)]
 
 
 def _meanings(evidence: Evidence) -> list[str]:
-    """Of the columns that tell what is found."""
+    """Explain the columns that tell what is found."""
     lines = [f"found: no planted defects were scored for this model; try yours: {_TRY}"]
     if evidence.planted:
         lines = ["found: share of planted defects above the threshold", UNDERSTATES]
@@ -73,21 +73,21 @@ def _meanings(evidence: Evidence) -> list[str]:
     return lines
 
 
-def _found(evidence: Evidence) -> list[float]:
+def _recall_of_labelled(evidence: Evidence) -> list[float]:
     scores = np.asarray(evidence.labelled, np.float64)
     return [float(np.mean(above(scores, point.score))) for point in evidence.points]
 
 
 def text_of(evidence: Evidence) -> list[str]:
-    """The stored choice, what is known of its promise, and where it lies among the scores."""
+    """Lines about the stored choice, the images that decide it, and a histogram."""
     chosen = evidence.chosen
     histogram = histogram_lines(evidence.scores, chosen)
-    stored = stored_lines(chosen, count=len(evidence.scores))
+    stored = choice_lines(chosen, count=len(evidence.scores))
     return [*stored, *deciding_lines(evidence), "", *histogram]
 
 
 def deciding_lines(evidence: Evidence) -> list[str]:
-    """Good images that set the threshold; nothing where nobody knows them."""
+    """List the good images that decide the threshold; empty where they are not known."""
     if not evidence.deciding:
         return []
     title = "good images with the highest scores decide it:"
@@ -103,13 +103,13 @@ def _deciding_table(evidence: Evidence) -> list[tuple[str, ...]]:
 
 
 def facts_of(evidence: Evidence) -> dict[str, Any]:
-    """The table for programs."""
+    """Values of the table, for JSON."""
     rates = [
         asdict(point) | {"kept": point.kept, "one_fit_in_ten": point.unlucky}
         for point in evidence.points
     ]
     if evidence.labelled:
-        for rate, share in zip(rates, _found(evidence), strict=True):
+        for rate, share in zip(rates, _recall_of_labelled(evidence), strict=True):
             rate["labelled_recall"] = share
     return {
         "images": evidence.pictures or len(evidence.scores),
@@ -121,7 +121,7 @@ def facts_of(evidence: Evidence) -> dict[str, Any]:
 
 
 def histogram_lines(scores: Sequence[float], chosen: Thresholds) -> list[str]:
-    """Bars of good scores from low to high, with the thresholds between them."""
+    """Draw a histogram of good scores as text, with the thresholds between its bars."""
     marks = [(chosen.score, f"threshold {chosen.score:.4f}")]
     if chosen.unsure is not None:
         marks.insert(0, (chosen.unsure, f"unsure above {chosen.unsure:.4f}"))
@@ -136,7 +136,7 @@ def histogram_lines(scores: Sequence[float], chosen: Thresholds) -> list[str]:
 
 
 def write_page(folder: Path, evidence: Evidence) -> tuple[Path, Path]:
-    """A picture, and a page that shows it with the table."""
+    """Write a picture, and a page that shows it with the table."""
     picture, page = folder / "threshold.png", folder / "threshold.html"
     write_image(picture, draw(evidence))
     write_text(page, _page(evidence, picture.name))
@@ -144,7 +144,7 @@ def write_page(folder: Path, evidence: Evidence) -> tuple[Path, Path]:
 
 
 def draw(evidence: Evidence, *, width: int = 900) -> NDArray[np.uint8]:
-    """Good scores, before them those of planted and known defects, and the thresholds; RGB."""
+    """Draw good scores, those of planted and known defects, and the thresholds, in RGB."""
     chosen = evidence.chosen
     good = np.asarray(evidence.scores, np.float64)
     # Defects far away must not squeeze the good scores into one bar.
@@ -188,7 +188,7 @@ class _Kind:
 
 
 def _kinds(evidence: Evidence) -> list[_Kind]:
-    """What there is to draw, the widest bars first: narrow ones stay visible before them."""
+    """Kinds of scores to draw, the widest bars first: narrow ones stay visible before them."""
     kinds = [
         _Kind(words="Blue: good images", scores=evidence.scores, colour=_GOOD, width=0.9),
         _Kind(words="brown: planted defects", scores=evidence.planted, colour=_PLANTED, width=0.45),
@@ -205,8 +205,8 @@ def _is_stored(point: OperatingPoint, chosen: Thresholds) -> bool:
     return point.requested_rate == chosen.requested_rate and point.score == chosen.score
 
 
-def stored_lines(chosen: Thresholds, *, count: int = 0) -> list[str]:
-    """Which threshold decides, which marks, and what is known of the promise of `count` parts."""
+def choice_lines(chosen: Thresholds, *, count: int = 0) -> list[str]:
+    """Lines about the stored thresholds, and what `count` good parts can promise."""
     lines = [
         f"stored: score {chosen.score:.4f} decides, pixel {chosen.pixel:.4f} marks "
         f"({chosen.method})",
@@ -220,7 +220,7 @@ def stored_lines(chosen: Thresholds, *, count: int = 0) -> list[str]:
 
 
 def _page(evidence: Evidence, picture_name: str) -> str:
-    lines = stored_lines(evidence.chosen, count=len(evidence.scores))
+    lines = choice_lines(evidence.chosen, count=len(evidence.scores))
     stored, meanings = map(_paragraphs, (lines, _meanings(evidence)))
     colours = ", ".join(kind.words for kind in _kinds(evidence))
     deciding = ""
@@ -251,7 +251,7 @@ def _paragraphs(lines: Sequence[str]) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    """The first row is its head."""
+    """Write rows as an HTML table; the first row is its head."""
 
     def row(tag: str, cells: Sequence[str]) -> str:
         return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"

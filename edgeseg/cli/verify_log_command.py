@@ -1,4 +1,4 @@
-"""`edgeseg verify-log`: whether a chained event log is as it was written."""
+"""`edgeseg verify-log`: check that a chained event log is as it was written."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ _SHOWN = 20
 
 @click.command("verify-log")
 @click.argument("logs", type=FILE, nargs=-1, required=True)
-@click.option("--head", type=FILE, help="A copy of the head; default: LOG.head, if it is there.")
+@click.option("--head", type=FILE, help="Copy of the head file.  [default: LOG.head, if it exists]")
 @click.pass_context
 def verify_log(ctx: click.Context, logs: tuple[Path, ...], head: Path | None) -> None:
     """Say whether a chained event log was altered, cut or reordered, and where.

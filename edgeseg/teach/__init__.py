@@ -1,1 +1,1 @@
-"""From the first picture to a running station: collect, region, fit, judge, run, learn."""
+"""A project from its first picture to a running station: collect, fit, judge, run, learn."""

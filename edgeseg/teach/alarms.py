@@ -1,4 +1,4 @@
-"""What the station stopped: the camera's whole picture and its facts, the newest ones kept.
+"""The alarms of the station: the camera's whole picture and its facts; the newest are kept.
 
 alarms/ID.png, ID.json    written by a thread of its own; when it is behind, alarms are counted
                           and not kept, and the station goes on
@@ -22,7 +22,7 @@ from edgeseg.base.progress import Note
 from edgeseg.base.utc import utc_time
 from edgeseg.decision.judgement import is_alarming
 from edgeseg.runtime.events.records import FrameResult
-from edgeseg.teach.folder_list import Entry, FolderList
+from edgeseg.teach.folder_list import FileEntry, FolderList
 from edgeseg.teach.project import Box, check_picture_name
 from edgeseg.vision.images import read_image, write_image
 
@@ -47,7 +47,7 @@ class Alarm:
 
 
 def alarm_of(result: FrameResult) -> Alarm | None:
-    """Of a frame, if it is to be shown to people.
+    """Make the alarm of a frame; None if it is not to be shown to people.
 
     A camera that runs freely sees a bad part in many frames: the first is shown. A triggered frame
     and a file are parts of their own.
@@ -81,19 +81,19 @@ def _is_alarm(name: str) -> bool:
 
 
 class Alarms:
-    """The folder; may be called from any thread."""
+    """The folder of alarms; may be called from any thread."""
 
     def __init__(self, folder: Path, *, note: Note) -> None:
         self._folder, self._note = folder, note
         self._queue: queue.Queue[tuple[Alarm, NDArray[np.uint8]] | None] = queue.Queue(_WAITING)
         self.lost = 0
         self._list = FolderList(folder, is_ours=_is_alarm)
-        self._known: dict[Entry, Alarm] = {}
+        self._known: dict[FileEntry, Alarm] = {}
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
         self._thread.start()
 
     def offer(self, result: FrameResult) -> None:
-        """From the scoring thread: never waits."""
+        """Queue the alarm of a result; called by the scoring thread, so it never waits."""
         alarm = alarm_of(result)
         if alarm is None:
             return
@@ -104,8 +104,8 @@ class Alarms:
             self.lost += 1
 
     def after(self, alarm_id: str, *, most: int = KEPT) -> list[Alarm]:
-        """Those behind an id, the newest first; a file that was read once is not read again."""
-        entries = [each for each in self._list.listed().entries if each.name[:-5] > alarm_id]
+        """List the alarms after an id, the newest first; a file is read once."""
+        entries = [each for each in self._list.listing().entries if each.name[:-5] > alarm_id]
         wanted, found = entries[-most:][::-1], {}
         for entry in wanted:
             with suppress(UsageError):  # a newer one may just have taken its place
@@ -114,7 +114,7 @@ class Alarms:
         return list(found.values())
 
     def find(self, alarm_id: str) -> Alarm:
-        """One by its id."""
+        """Read an alarm by its id."""
         path = self._folder / f"{check_picture_name(alarm_id)}.json"
         try:
             return record(Alarm, parse_json(read_bounded(path)))
@@ -122,12 +122,12 @@ class Alarms:
             raise UsageError(Message("alarm_gone", name=alarm_id, n=KEPT)) from None
 
     def path(self, alarm_id: str) -> Path:
-        """Its picture."""
+        """Path of an alarm's picture."""
         self.find(alarm_id)
         return self._folder / f"{alarm_id}.png"
 
     def picture(self, alarm_id: str) -> NDArray[np.uint8]:
-        """All that the camera saw, RGB."""
+        """Read the camera's whole picture, RGB."""
         return read_image(self.path(alarm_id))
 
     def settle(self) -> None:
@@ -155,7 +155,7 @@ class Alarms:
         self._queue.task_done()
 
     def _forget_old(self) -> None:
-        for entry in self._list.listed().entries[:-KEPT]:
+        for entry in self._list.listing().entries[:-KEPT]:
             path = self._folder / entry.name
             path.unlink(missing_ok=True)
             path.with_suffix(".png").unlink(missing_ok=True)

@@ -34,8 +34,8 @@ _PART_AREA = 0.03  # of the view
 _CAPTURE_S = 5.0
 
 
-class Repeated:
-    """Files as if a camera showed them: paced, and from the beginning after the end."""
+class RepeatingFiles:
+    """Files shown as by a camera: paced, and from the beginning after the end."""
 
     fps = FILES_FPS
 
@@ -47,7 +47,7 @@ class Repeated:
         self._capture = self._open()
 
     def read(self) -> Grab | None:
-        """The next file; None when the run is ending, or there is none at all."""
+        """Read the next file; None when the run is ending, or there is no file at all."""
         if self._pace.ending():
             return None
         grab = self._capture.read()
@@ -60,19 +60,19 @@ class Repeated:
         return grab._replace(grabbed_ns=time.monotonic_ns(), wall_s=time.time())
 
     def close(self) -> None:
-        """Of the round that is under way."""
+        """Close the capture of the present round."""
         self._capture.close()
 
 
 def open_as_camera(spec: SourceSpec, *, wait: Wait, timeout_s: float) -> Capture:
-    """How teaching opens every source: what has an end begins again."""
+    """Open a source as teaching does: files begin again after their end."""
     if spec.live:
         return open_capture(spec, wait=wait, timeout_s=timeout_s)
-    return Repeated(spec, wait=wait, timeout_s=timeout_s)
+    return RepeatingFiles(spec, wait=wait, timeout_s=timeout_s)
 
 
 def rgb(frame: Frame) -> Image:
-    """As people and fits take it."""
+    """Return the picture of a frame in RGB."""
     image_hwc = frame.image_hwc
     return image_hwc if frame.channels == "rgb" else np.ascontiguousarray(image_hwc[:, :, ::-1])
 
@@ -112,7 +112,7 @@ class Camera:
 
     @property
     def mode(self) -> Capturing:
-        """Which frames become pictures by themselves."""
+        """The frames that become pictures by themselves."""
         return self._mode
 
     def set_mode(self, mode: Capturing) -> None:
@@ -125,7 +125,7 @@ class Camera:
             self._mode, self._parts = mode, parts if mode == "parts" else None
 
     def put(self, frame: Frame) -> None:
-        """From the reader's thread."""
+        """Take the next frame; called by the reader's thread."""
         now_s = time.monotonic()
         if now_s - self._metered_s >= _METERS_S:
             self._metered_s = now_s
@@ -140,15 +140,15 @@ class Camera:
             parts.put(frame)
 
     def count_unread(self, source_index: int, cause: str) -> None:
-        """A frame that did not arrive whole is no picture."""
+        """Ignore a frame that did not arrive whole."""
 
     def finish(self, source_index: int) -> None:
-        """The source has ended."""
+        """Wake those who wait: the source has ended."""
         with self._changed:
             self._changed.notify_all()
 
     def capture(self) -> Image:
-        """The first frame that was exposed from now on; of a camera on a line, the newest one."""
+        """Return the first frame exposed from now on; of a hardware trigger, the newest frame."""
         asked_ns, newest = time.monotonic_ns(), self._newest
         if self.spec.trigger == "software":
             self._reader.fire()
@@ -161,11 +161,11 @@ class Camera:
 
     @property
     def newest_index(self) -> int:
-        """Of the newest frame; -1 before the first."""
+        """Index of the newest frame; -1 before the first."""
         return -1 if self._newest is None else self._newest.frame_index
 
     def next(self, *, after: int, timeout_s: float = _CAPTURE_S) -> Frame | None:
-        """The first frame behind that number; None: none came."""
+        """Wait for the first frame after an index; None if none came in time."""
         return self._first(lambda frame: frame.frame_index > after, timeout_s=timeout_s)
 
     def _first(
@@ -181,7 +181,7 @@ class Camera:
             return self._newest if is_there() else None
 
     def facts(self) -> dict[str, object]:
-        """For `state`."""
+        """Facts of the camera for `state`."""
         self._reader.check_stall(time.monotonic())
         newest, ok = self._newest, self._reader.connected
         height, width = (0, 0) if newest is None else newest.image_hwc.shape[:2]
@@ -194,7 +194,7 @@ class Camera:
         }
 
     def meters(self) -> dict[str, object]:
-        """Of the newest frames; empty before the first."""
+        """Meters of the newest frames; empty before the first."""
         return self._meters.facts()
 
     def _sentence(self, ok: bool) -> Words:

@@ -1,4 +1,4 @@
-"""The long work of a project, in its child process: fit, update, ignore, and the graph that runs.
+"""Fit, update and ignore for a project, in its child process, and write the graph that runs.
 
 All of it goes through a backbone's graph in the session of this computer, without torch and onnx.
 Where no graph is named and none is at hand, one is made, if torch is installed. Only the child

@@ -1,4 +1,4 @@
-"""What people said of alarms: kept apart from the good pictures until it may be believed.
+"""The marks of people on alarms, kept apart from the good pictures until they are agreed.
 
 feedback/ID.png, ID.json    the picture, what the model said, and every mark with who made it
 
@@ -36,20 +36,20 @@ _LONGEST_NAME = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Author:
-    """Whose word a mark is: the role comes from the access of a request, the name is typed."""
+    """The author of a mark: the role comes from the token of a request, the name is typed."""
 
     who: Who
     name: str
 
     @property
     def key(self) -> tuple[Who, str]:
-        """By which two of them are told apart."""
+        """Key that identifies an author."""
         return self.who, person(self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """What one person said."""
+    """The mark of one person."""
 
     mark: MarkWord
     who: Who
@@ -58,20 +58,20 @@ class Mark:
 
     @property
     def author(self) -> Author:
-        """Whose word it is."""
+        """Author of the mark."""
         return Author(who=self.who, name=self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marked:
-    """An alarm and all that was said of it."""
+class MarkedAlarm:
+    """An alarm and all its marks."""
 
     alarm: Alarm
     marks: tuple[Mark, ...] = ()
 
     @property
     def said(self) -> Said:
-        """What counts: what supervisors agree on, else what two operators or more agree on."""
+        """The mark that counts: that of the supervisors, else one of two operators or more."""
         words = {mark.mark for mark in self._counting}
         if len(words) > 1:
             return "contested"
@@ -85,29 +85,29 @@ class Marked:
 
     @property
     def decided_above(self) -> bool:
-        """Whether a supervisor has spoken."""
+        """Whether a supervisor has marked it."""
         return any(mark.who == "supervisor" for mark in self.marks)
 
     @property
     def _counting(self) -> list[Mark]:
-        """The latest word of each supervisor; of each operator where no supervisor has spoken."""
+        """Latest mark of each supervisor, or of each operator where no supervisor has marked."""
         role: Who = "supervisor" if self.decided_above else "operator"
         last = {mark.author.key: mark for mark in self.marks if mark.who == role}
         return list(last.values())
 
 
 class Feedback:
-    """The folder; may be called from any thread."""
+    """The folder of marked alarms; may be called from any thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._lock = folder, threading.Lock()
         self._list = FolderList(folder, is_ours=_is_marked)
-        self._items: tuple[str, list[Marked]] | None = None  # of a revision of the list
+        self._items: tuple[str, list[MarkedAlarm]] | None = None  # of a revision of the list
 
-    def mark(self, alarm: Alarm, picture: Path, mark: Mark) -> Marked:
-        """Write down what somebody said; the author's earlier word is replaced by it."""
+    def mark(self, alarm: Alarm, picture: Path, mark: Mark) -> MarkedAlarm:
+        """Store a mark; it replaces the author's earlier one."""
         with self._changing():
-            there = self._read(alarm.id) or Marked(alarm=alarm)
+            there = self._read(alarm.id) or MarkedAlarm(alarm=alarm)
             marked = replace(there, marks=(*_without(there.marks, mark.author), mark))
             copy = self.picture(alarm.id)
             if not copy.is_file() and picture.is_file():
@@ -116,9 +116,9 @@ class Feedback:
         return marked
 
     def withdraw(self, alarm_id: str, author: Author | None = None) -> tuple[Mark, ...]:
-        """Take an author's mark back, or all of them; what was taken back.
+        """Take back an author's mark, or all marks; return those that were taken back.
 
-        An alarm of which nobody says anything any more leaves the folder, whatever is left of it.
+        An alarm without marks leaves the folder.
         """
         with self._changing():
             there = self._read(alarm_id)
@@ -134,13 +134,13 @@ class Feedback:
                 self._remove(alarm_id)
         return tuple(mark for mark in marks if mark not in left)
 
-    def find(self, alarm_id: str) -> Marked | None:
-        """One alarm and what was said of it; None: nobody has marked it."""
+    def find(self, alarm_id: str) -> MarkedAlarm | None:
+        """Read a marked alarm; None if nobody has marked it."""
         return next((item for item in self.items() if item.alarm.id == alarm_id), None)
 
-    def items(self) -> list[Marked]:
-        """All, the oldest first; a file that is damaged is passed over, and so not believed."""
-        listed = self._list.listed()
+    def items(self) -> list[MarkedAlarm]:
+        """List all marked alarms, the oldest first; damaged files are left out."""
+        listed = self._list.listing()
         if self._items is None or self._items[0] != listed.revision:
             names = sorted(entry.name for entry in listed.entries)
             found = (self._read(name.removesuffix(".json")) for name in names)
@@ -148,16 +148,16 @@ class Feedback:
         return list(self._items[1])
 
     def picture(self, alarm_id: str) -> Path:
-        """The camera's whole picture of an alarm that was marked."""
+        """Path of the camera's whole picture of a marked alarm."""
         return self._folder / f"{check_picture_name(alarm_id)}.png"
 
     def forget(self, alarm_id: str) -> None:
-        """It was learned or kept elsewhere."""
+        """Remove an alarm that was learned or kept elsewhere."""
         with self._changing():
             self._remove(alarm_id)
 
     def counts(self) -> dict[str, int]:
-        """For `state`."""
+        """Count marked alarms that wait or are agreed, for `state`."""
         said = [item.said for item in self.items()]
         return {
             "waiting": sum(word in ("waiting", "contested") for word in said),
@@ -165,27 +165,27 @@ class Feedback:
         }
 
     def basis(self) -> str:
-        """Changes whenever anything was said."""
+        """Hash that changes with every mark."""
         told = [asdict(item) for item in self.items()]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """One thread and one process at a time: a shell may take back what the page writes."""
+        """Lock the folder for one thread and one process: a shell and the page may both write."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._lock, lock_folder(self._folder):
             yield
             self._items = None
 
-    def _read(self, alarm_id: str) -> Marked | None:
+    def _read(self, alarm_id: str) -> MarkedAlarm | None:
         path = self.picture(alarm_id).with_suffix(".json")
         try:
-            marked = record(Marked, parse_json(read_bounded(path)))
+            marked = record(MarkedAlarm, parse_json(read_bounded(path)))
         except (OSError, Malformed):
             return None
         return marked if marked.alarm.id == alarm_id else None  # or it speaks for another alarm
 
-    def _write(self, marked: Marked) -> None:
+    def _write(self, marked: MarkedAlarm) -> None:
         text = json.dumps(asdict(marked), indent=2, allow_nan=False)
         write_text(self.picture(marked.alarm.id).with_suffix(".json"), text + "\n")
 
@@ -196,7 +196,7 @@ class Feedback:
 
 
 def new_mark(mark: str, *, who: str, name: str) -> Mark:
-    """A mark of now, checked."""
+    """Make a mark with the time of now; refuse a wrong word, role or name."""
     if mark not in get_args(MarkWord):
         raise UsageError(f"mark={mark!r}: expected good, defect or ignore")
     if who not in get_args(Who):
@@ -206,7 +206,7 @@ def new_mark(mark: str, *, who: str, name: str) -> Mark:
 
 
 def check_name_of_person(name: str) -> str:
-    """A name that somebody typed, without the spaces around it."""
+    """Check a typed name, and strip the spaces around it."""
     name = name.strip() if isinstance(name, str) else ""
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         shown = repr(name[:_LONGEST_NAME])
@@ -215,7 +215,7 @@ def check_name_of_person(name: str) -> str:
 
 
 def person(name: str) -> str:
-    """The same for all ways to type a name: case, spaces, and letters that only look different."""
+    """Normalise a name: case, spaces, and letters that only look different."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 

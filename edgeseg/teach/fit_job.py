@@ -1,4 +1,4 @@
-"""A fit of the good pictures, as the child process does it."""
+"""The fit of the good pictures, in the child process."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,41 +18,41 @@ if TYPE_CHECKING:
 FEWEST = 5  # good pictures, below which a fit says nothing
 
 
-class Telling(Listener, Protocol):
-    """Who hears how far a job is."""
+class JobProgress(Listener, Protocol):
+    """Receives the progress and the notes of a job."""
 
     def at(self, share: float, sentence: Message) -> None:
-        """So far."""
+        """Report the share that is done."""
 
 
-def fit(project: Project, folder: Path, telling: Telling) -> dict[str, Any]:
-    """A new model of the good pictures, its graph and its report, in a folder."""
+def fit(project: Project, folder: Path, job: JobProgress) -> dict[str, Any]:
+    """Fit a model of the good pictures, and write it with graph and report into a folder."""
     settings = project.settings()
     count = len(images_in(project.pictures("good")))
     if count < FEWEST:
         raise UsageError(Message("fit_few", n=count, n_few=FEWEST))
-    telling.at(0.01, Message("fit_begins", n=count))
+    job.at(0.01, Message("fit_begins", n=count))
     artefact = engine.fit_model(
         project.pictures("good"),
         graph=graph_of(settings),
         reference=reference(project),
         config=settings.config(),
-        options=fit_options(telling),
+        options=fit_options(job),
         out=folder / "part.edgeseg",
     )
-    telling.at(0.87, Message("work_writing"))
+    job.at(0.87, Message("work_writing"))
     engine.write_graph(folder / "part.edgeseg", graph=graph_of(settings), out=folder / "model.onnx")
-    write_report(project, folder, artefact, at=telling.at)
+    write_report(project, folder, artefact, at=job.at)
     return {"images": count}
 
 
-def fit_options(telling: Telling) -> "FitOptions":
-    """Let the fit talk to whoever hears of the job."""
+def fit_options(job: JobProgress) -> "FitOptions":
+    """Make the options of a fit that reports its progress."""
     from edgeseg.fitting.options import FitOptions
 
-    return FitOptions(progress=telling.progress, note=telling.note, listener=telling)
+    return FitOptions(progress=job.progress, note=job.note, listener=job)
 
 
 def graph_of(settings: ProjectSettings) -> Path | None:
-    """The backbone's graph that the project names, if it does."""
+    """Path of the backbone's graph that the project names; None if it names none."""
     return Path(settings.graph) if settings.graph else None

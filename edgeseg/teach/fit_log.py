@@ -1,4 +1,4 @@
-"""A fit that is under way, written down before it begins: one that is killed is in the history too.
+"""The log of fits: each is noted before it begins, so that a killed one is in the history too.
 
 fitting.json    what was fitted before it; locked while it goes on, by which a killed one is known
 """
@@ -32,9 +32,9 @@ class FitLog:
                 self._intent.withdraw()
 
     @contextmanager
-    def under_way(self) -> Iterator[None]:
-        """While a fit goes on; its good end is for others to tell, any other is told here."""
-        with self._intent.hold({"begun": utc_time(), "before": self._fitted()}):
+    def track(self) -> Iterator[None]:
+        """Note a fit while it runs, and log its failure; its success is logged by the caller."""
+        with self._intent.hold({"begun": utc_time(), "before": self._fit_identity()}):
             try:
                 yield
             except BaseException as error:
@@ -45,15 +45,15 @@ class FitLog:
                 self._intent.withdraw()
 
     def _write_line(self, noted: dict[str, Any]) -> None:
-        """The line of a fit whose process is gone."""
+        """Write the history line of a fit whose process is gone."""
         begun = noted.get("begun")
-        if self._fitted() == noted.get("before"):
+        if self._fit_identity() == noted.get("before"):
             self._project.log("fit_failed", why=Message("work_gone"), begun=begun)
         else:
             images = read_report(self._project.fit).images
             self._project.log("fit", begun=begun, images=images, **(self._versions.facts() or {}))
 
-    def _fitted(self) -> list[Any] | None:
-        """The fit of now; its rate may be chosen anew."""
+    def _fit_identity(self) -> list[Any] | None:
+        """Version and time of the present fit; another rate does not change them."""
         facts = self._versions.facts()
         return None if facts is None else [facts["version"], facts["when"]]

@@ -20,8 +20,8 @@ _AGAIN_S = 30.0  # after which files are looked at anew: one may have been writt
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
-    """A file as it was found; another picture of the same name has another one."""
+class FileEntry:
+    """A file by name, size, time and inode; a replaced file has another entry."""
 
     name: str
     size: int
@@ -30,15 +30,15 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed:
-    """The files of a moment, in the order of their names."""
+class FolderListing:
+    """The files of a folder at one moment, in the order of their names."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[FileEntry, ...]
     revision: str  # the same for the same files
 
     @classmethod
-    def of(cls, entries: tuple[Entry, ...]) -> "Listed":
-        """With their revision."""
+    def of(cls, entries: tuple[FileEntry, ...]) -> "FolderListing":
+        """Make a listing with its revision, a hash of the entries."""
         digest = hashlib.sha256()
         for each in entries:
             told = f"{each.name}/{each.size}/{each.mtime_ns}/{each.inode}\n"
@@ -46,13 +46,13 @@ class Listed:
         return cls(entries=entries, revision=digest.hexdigest()[:16])
 
 
-def entry_of(name: str, told: os.stat_result) -> Entry:
-    """Of what the file system tells."""
-    return Entry(name=name, size=told.st_size, mtime_ns=told.st_mtime_ns, inode=told.st_ino)
+def entry_of(name: str, told: os.stat_result) -> FileEntry:
+    """Make the entry of a file from its stat."""
+    return FileEntry(name=name, size=told.st_size, mtime_ns=told.st_mtime_ns, inode=told.st_ino)
 
 
 class FolderList:
-    """May be called from any thread."""
+    """Lists one folder; may be called from any thread."""
 
     def __init__(
         self,
@@ -65,26 +65,26 @@ class FolderList:
         self._folder, self._is_ours = folder, is_ours
         self._clock_s, self._now_ns = clock_s, now_ns
         self._lock = threading.Lock()
-        self._known: tuple[int, float, Listed] | None = None  # folder's time, when, what
+        self._known: tuple[int, float, FolderListing] | None = None  # folder's time, when, what
 
-    def listed(self) -> Listed:
-        """The files of now."""
+    def listing(self) -> FolderListing:
+        """List the files; the folder is read only when it has changed."""
         with self._lock:
             try:
                 changed_ns = self._folder.stat().st_mtime_ns
             except OSError:
-                return Listed.of(())
+                return FolderListing.of(())
             if self._known is not None:
                 known_ns, listed_s, listed = self._known
                 if known_ns == changed_ns and self._clock_s() - listed_s < _AGAIN_S:
                     return listed
             begun_ns, begun_s = self._now_ns(), self._clock_s()
-            listed = Listed.of(tuple(self._read()))
+            listed = FolderListing.of(tuple(self._read()))
             settled = begun_ns - changed_ns > _COARSE_NS
             self._known = (changed_ns, begun_s, listed) if settled else None
             return listed
 
-    def _read(self) -> list[Entry]:
+    def _read(self) -> list[FileEntry]:
         found = []
         with os.scandir(self._folder) as files:
             for file in files:

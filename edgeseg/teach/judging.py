@@ -1,4 +1,4 @@
-"""What a fit is worth, in figures that people choose by: the table behind the slider."""
+"""Figures by which people choose a false-alarm rate: the table behind the slider."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,18 +14,18 @@ from edgeseg.decision.operating_point import (
 )
 from edgeseg.decision.prediction import above
 from edgeseg.decision.thresholds import Thresholds
-from edgeseg.teach.report import Report
+from edgeseg.teach.report import FitReport
 
 # False alarms in a thousand good parts: the places of the slider.
 PLACES = (*range(1, 21), *range(25, 101, 5))
 _BINS = 40
 
 
-def judged(report: Report, chosen: Thresholds) -> dict[str, Any]:
-    """As TeachService.judge gives it."""
+def judge_facts(report: FitReport, chosen: Thresholds) -> dict[str, Any]:
+    """Collect what `TeachService.judge` returns."""
     scores, _ = report.of_parts()
     wish = per_thousand(chosen)
-    known = _known(report, chosen)
+    known = _guarantee_sentence(report, chosen)
     rows = [row(report, place) for place in sorted({*PLACES, wish})]
     worst = sorted(report.good, key=lambda item: -item.score)
     return {
@@ -55,12 +55,12 @@ def judged(report: Report, chosen: Thresholds) -> dict[str, Any]:
 
 
 def is_found(score: float | None, chosen: Thresholds) -> bool:
-    """Whether a bad part would be stopped; what has no score is."""
+    """Tell whether a bad part would be stopped; one without a score always is."""
     return score is None or bool(above(np.array([score]), chosen.score)[0])
 
 
-def point(report: Report, per_thousand: float) -> OperatingPoint:
-    """The thresholds of a place of the slider."""
+def point(report: FitReport, per_thousand: float) -> OperatingPoint:
+    """Compute the operating point of a place of the slider."""
     scores, peaks = report.of_parts()
     return operating_point(
         scores,
@@ -71,8 +71,8 @@ def point(report: Report, per_thousand: float) -> OperatingPoint:
     )
 
 
-def row(report: Report, per_thousand: float) -> dict[str, Any]:
-    """One place of the slider."""
+def row(report: FitReport, per_thousand: float) -> dict[str, Any]:
+    """Make the row of a place of the slider."""
     chosen = point(report, per_thousand)
     bad = [item.score for item in report.bad]
     return {
@@ -82,7 +82,7 @@ def row(report: Report, per_thousand: float) -> dict[str, Any]:
         "kept": chosen.kept,
         "good_alarms": chosen.exceeding,
         "planted_found": chosen.recall,
-        "bad_found": _found_share(bad, chosen.score),
+        "bad_found": _share_found(bad, chosen.score),
     }
 
 
@@ -91,15 +91,15 @@ def per_thousand(chosen: Thresholds) -> float:
     return round(1000 * chosen.requested_rate, 3)
 
 
-def _found_share(scores: Sequence[float | None], threshold: float) -> float | None:
+def _share_found(scores: Sequence[float | None], threshold: float) -> float | None:
     if not scores:
         return None
     known = np.array([np.inf if score is None else score for score in scores])
     return float(np.mean(above(known, threshold)))
 
 
-def _known(report: Report, chosen: Thresholds) -> Words:
-    """What is known of the promise, and how it varies from fit to fit."""
+def _guarantee_sentence(report: FitReport, chosen: Thresholds) -> Words:
+    """Say what is guaranteed, and how it varies from fit to fit."""
     if chosen.false_alarm_rate >= 1:
         return str(guarantee(chosen))
     high = 100 * point(report, per_thousand(chosen)).unlucky
@@ -121,7 +121,7 @@ def _promise(chosen: OperatingPoint) -> Message:
     return Message("promise_weak", n=parts, n_can=can, n_needed=needed, n_wish=wish)
 
 
-def _histogram(report: Report) -> dict[str, Any]:
+def _histogram(report: FitReport) -> dict[str, Any]:
     groups = {
         "good": [item.score for item in report.good],
         "planted": list(report.planted),

@@ -1,4 +1,4 @@
-"""What people decide of a model: judging it, marking its alarms, learning from them, going back.
+"""The calls by which people decide on a model: judge, mark alarms, learn, roll back.
 
 The part of TeachService that changes what a model says, and asks who says so.
 """
@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgeseg.teach.alarms import KEPT, Alarms
-from edgeseg.teach.asked import Word, asked_for, settle_asked
-from edgeseg.teach.choosing import Choosing
+from edgeseg.teach.background_job import BackgroundJob
 from edgeseg.teach.feedback import Author, Feedback, MarkWord, Who
 from edgeseg.teach.learner import Learner, check_supervisor
 from edgeseg.teach.marks import Marks
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
-from edgeseg.teach.thumbnails import Thumbnails
+from edgeseg.teach.rate_choice import RateChoice
+from edgeseg.teach.second_person import Consent, clear_pending, pending_decision
+from edgeseg.teach.thumbnails import ThumbnailCache
 from edgeseg.teach.versions import Versions
-from edgeseg.teach.work import Work
 
 Facts = dict[str, Any]
 Mark = MarkWord
 
 
 class LearnService:
-    """Its calls follow the rules of TeachService."""
+    """The part of TeachService that judges and learns."""
 
     def __init__(
         self,
@@ -36,18 +36,18 @@ class LearnService:
     ) -> None:
         self.project, self._feedback = project, Feedback(project.feedback)
         self._marks = Marks(project, alarms=alarms, feedback=self._feedback)
-        self._thumbnails = Thumbnails()
-        self._choosing = Choosing(project, versions)
+        self._thumbnails = ThumbnailCache()
+        self._rate_choice = RateChoice(project, versions)
         self._learner = Learner(
             project,
             versions=versions,
             feedback=self._feedback,
             pictures=pictures,
-            work=Work(project, command=child),
+            work=BackgroundJob(project, command=child),
         )
 
     def judge(self) -> Facts:
-        """What the last fit is worth.
+        """Judge the last fit.
 
         {"scores": {"edges": [n + 1], "good": [n], "planted": [n], "bad": [n]},
          "table": [{"per_thousand", "threshold", "promise", "kept": bool, "good_alarms",
@@ -56,17 +56,17 @@ class LearnService:
          "chosen": per_thousand, "worst": [{"name", "score", "p_value", "decides"}],
          "bad": [{"name", "score", "found"}], "guarantee", "sentence": promise and guarantee}
         """
-        return self._choosing.judge()
+        return self._rate_choice.judge()
 
     def choose(self, per_thousand: float, *, name: str = "") -> Facts:
-        """Take another rate of false alarms; the row of the table.
+        """Store another false-alarm rate; return its row of the table.
 
         One that loses many of the defects that are found now waits for `confirm`.
         """
-        return self._choosing.choose(float(per_thousand), Word(name=name))
+        return self._rate_choice.choose(float(per_thousand), Consent(name=name))
 
     def alarms(self, after: str = "", *, most: int = KEPT) -> list[Facts]:
-        """Later than that id, the newest first.
+        """List the alarms after an id, the newest first.
 
         [{"id", "when", "score", "p_value", "verdict", "box": [x, y, w, h] | null, "width",
           "height", "marks": [{"mark", "who", "name", "when", "counts": bool}]}]
@@ -74,26 +74,26 @@ class LearnService:
         return self._marks.alarms(after, most=most)
 
     def alarm_jpeg(self, alarm_id: str, *, width: int = 0) -> bytes:
-        """The whole picture of the camera, not only the region; 0: as wide as it is."""
+        """Encode the whole picture of the camera, not only the region; width 0 is its own."""
         return self._thumbnails.jpeg(self._marks.picture(alarm_id), width=width)
 
     def mark(self, alarm_id: str, mark: Mark, *, who: Who, name: str) -> Facts:
-        """Say what an alarm was; it waits in feedback/. The alarm as in `alarms`."""
-        settle_asked(self.project)
+        """Mark an alarm; it waits in feedback/. Returns the alarm as in `alarms`."""
+        clear_pending(self.project)
         return self._marks.mark(alarm_id, mark, who=who, name=name)
 
     def marks(self) -> list[Facts]:
-        """What is marked and not learned, as in `alarms`, with "said": what counts of it."""
+        """List what is marked and not learned, as in `alarms`; "said" is the mark that counts."""
         return self._marks.waiting()
 
     def withdraw(self, alarm_id: str, *, by: Author, of: Author | None) -> Facts:
-        """Take somebody's mark back, or everybody's; {"alarm", "marks": what is left}."""
+        """Take back somebody's mark, or all; returns {"alarm", "marks": those left}."""
         left = self._marks.withdraw(alarm_id, by=by, of=of)
-        settle_asked(self.project)
+        clear_pending(self.project)
         return left
 
     def learn_preview(self) -> Facts:
-        """What learning would do now.
+        """Tell what learning would do now.
 
         {"state": "running|ready|failed|cancelled" (what follows is empty until it is ready),
          "would_learn": [{"name", "score", "why", "ignored": [x, y, w, h] | null (learned, unless
@@ -106,21 +106,21 @@ class LearnService:
         return self._learner.preview()
 
     def learn(self, *, who: Who, name: str = "", force: bool = False) -> Facts:
-        """Begin the next version from what was marked; the "learn" of `state`.
+        """Begin to make the next version from the marks; returns the "learn" of `state`.
 
         One that loses many of the defects that are found now waits for `confirm`.
         """
-        return self._learner.learn(who, Word(name=name, forced=force))
+        return self._learner.learn(who, Consent(name=name, forced=force))
 
     def confirm(self, *, who: Who, name: str) -> Facts:
         """Do what another supervisor has asked for: learn, or choose a rate."""
         check_supervisor(who)
-        asked = asked_for(self.project)
+        asked = pending_decision(self.project)
         if asked is not None and asked.what == "choose":
-            return self._choosing.confirm(name)
+            return self._rate_choice.confirm(name)
         return self._learner.confirm(who, name)
 
     def rollback(self, *, who: Who) -> Facts:
-        """Let the version of before run again; {"version", "threshold"}."""
-        settle_asked(self.project)
+        """Go back to the version before; returns {"version", "threshold"}."""
+        clear_pending(self.project)
         return self._learner.rollback(who)

@@ -1,4 +1,4 @@
-"""From marks to the version that runs, and back: preview, golden check, swap, history.
+"""Make marks the version that runs, and go back: preview, golden check, swap, history.
 
 announced.json    written before a change: the line that the history will have, and where marked
                   pictures go
@@ -20,14 +20,20 @@ from edgeseg.base.messages import Message, Words
 from edgeseg.base.plain import Malformed, record
 from edgeseg.modelfile.versions import Intent
 from edgeseg.runtime.backends.model_file import file_metadata
-from edgeseg.teach.asked import SecondNeededError, Word, ask, confirmed, settle_asked
+from edgeseg.teach.background_job import BackgroundJob
 from edgeseg.teach.feedback import Feedback, Who
 from edgeseg.teach.learning import Preview, basis_of, read_preview, version_of
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Kind, Project, ProjectSettings, corners, history_line
 from edgeseg.teach.report import read_report, store_report
+from edgeseg.teach.second_person import (
+    Consent,
+    SecondNeededError,
+    clear_pending,
+    confirm_pending,
+    request_second,
+)
 from edgeseg.teach.versions import Versions, full_name, short_name
-from edgeseg.teach.work import Work
 from edgeseg.vision.geometry import Polygon
 from edgeseg.vision.images import images_in
 
@@ -41,7 +47,7 @@ _EMPTY: Facts = {
     "still_found": {"found": 0, "of": 0},
     "loss": None,
 }
-NOBODY = Word()
+NOBODY = Consent()
 _NAMED = 3  # pictures in a sentence
 
 
@@ -56,7 +62,7 @@ class Move:
 
 @dataclass(frozen=True, kw_only=True)
 class Announcement:
-    """What follows once a model runs."""
+    """The steps that follow once a model runs."""
 
     model: str  # its full name
     line: dict[str, Any]  # of the history
@@ -74,7 +80,7 @@ class Learner:
         versions: Versions,
         feedback: Feedback,
         pictures: Pictures,
-        work: Work,
+        work: BackgroundJob,
     ) -> None:
         self._project, self._versions = project, versions
         self._feedback, self._pictures, self.work = feedback, pictures, work
@@ -84,7 +90,7 @@ class Learner:
         self._go_on()
 
     def preview(self) -> Facts:
-        """What learning would do; where that is not known yet, begin to find out."""
+        """Tell what learning would do; begin to find out where it is not known yet."""
         self._versions.check_learnable()
         preview = self._fresh_preview()
         if preview is not None:
@@ -94,8 +100,8 @@ class Learner:
         now = self.work.facts()
         return {"state": now["state"], **_EMPTY, "sentence": now["sentence"]}
 
-    def learn(self, who: Who, word: Word = NOBODY) -> Facts:
-        """Begin; the version of a preview that still holds is taken as it is.
+    def learn(self, who: Who, consent: Consent = NOBODY) -> Facts:
+        """Begin to learn; the version of a preview that still holds is used.
 
         One that loses more than a single person may decide is refused, and waits to be confirmed.
         """
@@ -104,16 +110,16 @@ class Learner:
         preview = self._fresh_preview()
         if preview is not None:
             if not self.work.running:
-                self._permit(preview, word)
-            self._begin(who, word)
+                self._permit(preview, consent)
+            self._begin(who, consent)
         else:
             self.work.start(
                 "next",
                 finish=lambda folder, done: (
-                    self._keep_preview(folder, done) and self._install(who, word)
+                    self._keep_preview(folder, done) and self._install(who, consent)
                 ),
                 sentence=Message("starting"),
-                around=self._failure_told(),
+                around=self._logging_failure(),
             )
         return self.work.facts()
 
@@ -121,25 +127,25 @@ class Learner:
         """Begin what another supervisor has asked for."""
         check_supervisor(who)
         self._versions.check_learnable()
-        asked, word = confirmed(self._project, name=name)
+        asked, consent = confirm_pending(self._project, name=name)
         preview = self._fresh_preview()
-        if preview is None or asked.of != _of(preview):
+        if preview is None or asked.of != _preview_key(preview):
             raise UsageError(Message("learn_changed"))
-        self._begin(who, word)
+        self._begin(who, consent)
         return self.work.facts()
 
-    def _begin(self, who: Who, word: Word) -> None:
+    def _begin(self, who: Who, consent: Consent) -> None:
         """Install the version that was made."""
 
         def install() -> Words:
-            with self._failure_told():
-                return self._install(who, word)
+            with self._logging_failure():
+                return self._install(who, consent)
 
         self.work.start_here(install, sentence=Message("run_checking"))
 
     @contextmanager
-    def _failure_told(self) -> Iterator[None]:
-        """A learning that does not end well stands in the history with what it was about."""
+    def _logging_failure(self) -> Iterator[None]:
+        """Log a learning that fails to the history, with the names of its pictures."""
         try:
             yield
         except SecondNeededError:
@@ -151,29 +157,29 @@ class Learner:
                 self._project.log("learn_failed", why=words_of(error), names=names)
             raise
 
-    def _permit(self, preview: Preview, word: Word) -> None:
+    def _permit(self, preview: Preview, consent: Consent) -> None:
         """Refuse what one person alone must not decide."""
-        if preview.loss is None or word.enough:
+        if preview.loss is None or consent.enough:
             return
         loss = replace(preview.loss, may_lose=self._project.settings().may_lose)
         if loss.asks:
             bold = sorted(preview.would_learn, key=lambda item: -item.score)[:_NAMED]
-            raise ask(
+            raise request_second(
                 self._project,
                 "learn",
-                of=_of(preview),
-                name=word.name,
+                of=_preview_key(preview),
+                name=consent.name,
                 sentence=Message(
                     "learn_second", names=", ".join(e.name for e in bold), loss=loss.sentence
                 ),
             )
 
     def rollback(self, who: Who) -> Facts:
-        """The version of before runs again; pictures that the other had learned leave good/."""
+        """Go back to the version before; pictures that were learned since leave good/."""
         check_supervisor(who)
         if self.work.running:
             raise UsageError(Message("learn_under_way"))
-        line = self._change(lambda: self._going_back(who), self._versions.rollback)
+        line = self._change(lambda: self._announce_rollback(who), self._versions.rollback)
         return {"version": line["version"], "threshold": line["threshold"]}
 
     def _fresh_preview(self) -> Preview | None:
@@ -184,7 +190,7 @@ class Learner:
         return preview if tried else None  # of a version that did not count what is lost
 
     def _is_fresh(self, preview: Preview) -> bool:
-        """A preview of other marks, or of another model, is worth nothing."""
+        """Tell whether a preview is of the present marks and the present model."""
         now = (basis_of(self._project), version_of(self._project))
         return (preview.basis, preview.version) == now
 
@@ -195,28 +201,29 @@ class Learner:
             return Message("learn_could_ignore", n=done.get("learned"), n_places=done["ignored"])
         return Message("learn_could", n=done.get("learned"))
 
-    def _install(self, who: Who, word: Word = NOBODY) -> Words:
-        """Let the version that was made take over: golden check, swap, history."""
+    def _install(self, who: Who, consent: Consent = NOBODY) -> Words:
+        """Install the version that was made: golden check, swap, history."""
         preview = read_preview(self._next)
         if preview is None or preview.threshold_new is None:
             reasons = [] if preview is None else [item.reason for item in preview.held_back]
             raise UsageError(Message("learn_nothing", why=reasons or Message("mark_none")))
         if not self._is_fresh(preview):
             raise UsageError(Message("learn_changed"))
-        self._permit(preview, word)
-        if word.enough:  # from here on others are held against what both have seen
+        self._permit(preview, consent)
+        if consent.enough:  # from here on others are held against what both have seen
             store_report(self._next, replace(read_report(self._next), lost=0.0, rise=1.0))
         made = self._next / "model.onnx"
         self._change(
-            lambda: self._learning(preview, who, word), lambda: self._versions.learned(made)
+            lambda: self._announce_learning(preview, who, consent),
+            lambda: self._versions.install_learned(made),
         )
-        settle_asked(self._project)
+        clear_pending(self._project)
         return preview.sentence
 
-    def _going_back(self, who: Who) -> Announcement:
-        """What follows once the version of before runs."""
+    def _announce_rollback(self, who: Who) -> Announcement:
+        """List the steps that follow once the version before runs."""
         earlier = self._versions.earlier()
-        brought = self._brought()
+        brought = self._last_learning()
         good = {path.name for path in images_in(self._project.pictures("good"))}
         line = history_line(
             "rollback",
@@ -228,8 +235,8 @@ class Learner:
         )
         return Announcement(model=full_name(earlier), line=line)
 
-    def _learning(self, preview: Preview, who: Who, word: Word) -> Announcement:
-        """What follows once the version that was made runs."""
+    def _announce_learning(self, preview: Preview, who: Who, consent: Consent) -> Announcement:
+        """List the steps that follow once the version that was made runs."""
         marked = {item.alarm.id: item.said for item in self._feedback.items()}
         would = [item for item in preview.would_learn if item.name in marked]
         confirmed = [name for name, said in marked.items() if said == "defect"]
@@ -250,9 +257,9 @@ class Learner:
             now_passes=list(preview.now_passes),
             still_found=f"{len(preview.still_found)} of {preview.guarded}",
             lost="" if preview.loss is None else preview.loss.sentence,
-            name=word.name,
-            second=word.second,
-            forced=word.forced,
+            name=consent.name,
+            second=consent.second,
+            forced=consent.forced,
         )
         return Announcement(
             model=full_name(self._next / "model.onnx"),
@@ -266,7 +273,7 @@ class Learner:
         return Move(alarm=alarm_id, kind=kind, name=name)
 
     def _change(self, plan: Callable[[], Announcement], do: Callable[[], None]) -> Facts:
-        """Announce, let the recipe's model decide, and end it; the line of the history."""
+        """Announce a change, replace the recipe's model, and end it; return the history line."""
         with lock_folder(self._project.folder):
             announcement = plan()
             with self._intent.hold(asdict(announcement)):
@@ -279,7 +286,7 @@ class Learner:
         return announcement.line
 
     def _go_on(self) -> None:
-        """What was killed is ended, and what nobody will take goes."""
+        """End a change that was killed, and delete a preview that no longer holds."""
         with suppress(EdgesegError), lock_folder(self._project.folder):  # whoever uses them is told
             with self._intent.find_left() as noted:
                 if noted is not None:
@@ -291,14 +298,14 @@ class Learner:
                 shutil.rmtree(self._next, ignore_errors=True)
 
     def _end(self, announcement: Announcement) -> None:
-        """If the announced model runs, all else follows; each step may have been done already."""
+        """Do all further steps if the announced model runs; each may have been done already."""
         running = self._versions.running()
         if running is not None and announcement.model == full_name(running):
             self._settle(announcement)
         self._intent.withdraw()
 
     def _settle(self, announcement: Announcement) -> None:
-        """The fit is what runs, pictures are what people said, and the history has it."""
+        """Make the fit what runs, move the marked pictures, and write the history line."""
         self._versions.follow(self._next)
         for move in announcement.moves:
             picture = self._feedback.picture(move.alarm)
@@ -310,36 +317,36 @@ class Learner:
         for name in line.get("removed", ()):
             with suppress(UsageError):
                 self._pictures.remove(name)  # `restore` has it
-        self._look_elsewhere([corners(box) for box in line.get("ignored", ())], seen=False)
-        self._look_elsewhere([corners(box) for box in line.get("seen_again", ())], seen=True)
+        self._change_ignored([corners(box) for box in line.get("ignored", ())], seen=False)
+        self._change_ignored([corners(box) for box in line.get("seen_again", ())], seen=True)
         if line not in self._project.history():
             self._project.write_line(line)
 
-    def _look_elsewhere(self, places: list[Polygon], *, seen: bool) -> None:
-        """Let the next fit ignore what the model ignores, or not."""
+    def _change_ignored(self, places: list[Polygon], *, seen: bool) -> None:
+        """Let the next fit ignore these places, or see them again."""
 
-        def changed(settings: ProjectSettings) -> ProjectSettings:
+        def change_region(settings: ProjectSettings) -> ProjectSettings:
             region = settings.region
-            region = region.seeing(places) if seen else region.ignoring(places)
+            region = region.without_ignored(places) if seen else region.with_ignored(places)
             return replace(settings, region=region)
 
         if places:
-            self._project.change(changed)
+            self._project.change(change_region)
 
-    def _brought(self) -> Facts:
-        """What the version that runs has learned, if it has."""
+    def _last_learning(self) -> Facts:
+        """Find the history line of the learning that made the running version."""
         running = self._versions.running()
         version = None if running is None else short_name(running)
         learned = [line for line in self._project.history() if line["event"] == "learn"]
         return next((line for line in learned[::-1] if line["version_new"] == version), {})
 
 
-def _of(preview: Preview) -> str:
-    """By which a preview is known again: its marks, its base, and what it comes to."""
+def _preview_key(preview: Preview) -> str:
+    """Identify a preview by its marks, its model and its new threshold."""
     return f"{preview.basis}:{preview.version}:{preview.threshold_new!r}"
 
 
 def check_supervisor(who: Who) -> None:
-    """Refuse everybody else."""
+    """Refuse everybody but a supervisor."""
     if who != "supervisor":
         raise UsageError(Message("needs_supervisor"))

@@ -1,4 +1,4 @@
-"""The next version of a model from what people marked, made and tried before anything changes.
+"""The next version of a model, made from people's marks and tried before anything changes.
 
 marks --quarantine--> places --ignore--> pictures --update--> model --all guarded defects--> next/
 
@@ -22,10 +22,10 @@ from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.decision.judgement import is_alarming
 from edgeseg.decision.lost_defects import Loss
 from edgeseg.teach import engine
-from edgeseg.teach.feedback import Feedback, Marked
-from edgeseg.teach.fit_job import Telling, fit_options, graph_of
+from edgeseg.teach.feedback import Feedback, MarkedAlarm
+from edgeseg.teach.fit_job import JobProgress, fit_options, graph_of
 from edgeseg.teach.project import Box, Project, corners
-from edgeseg.teach.quarantine import HeldBack, Sorted, sort_out, without_worst
+from edgeseg.teach.quarantine import HeldBack, Selection, sort_out, without_worst
 from edgeseg.teach.report import read_report, store_report, write_report
 from edgeseg.teach.versions import full_name
 from edgeseg.vision.images import images_in, read_image
@@ -37,7 +37,7 @@ FILE = "preview.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Learned:
+class LearnedPicture:
     """A picture that would be learned, or whose place would be ignored."""
 
     name: str
@@ -48,11 +48,11 @@ class Learned:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What a learning would do."""
+    """The effect of a learning."""
 
     basis: str  # of the marks that it rests on
     version: str  # of the model that it goes on from
-    would_learn: tuple[Learned, ...]
+    would_learn: tuple[LearnedPicture, ...]
     held_back: tuple[HeldBack, ...]
     threshold_old: float
     threshold_new: float | None  # None: nothing would be learned
@@ -63,7 +63,7 @@ class Preview:
 
     @property
     def sentence(self) -> Message:
-        """For people."""
+        """Summary for people."""
         if self.threshold_new is None:
             return Message("learn_held")
         found = Message("learn_unknown")
@@ -87,7 +87,7 @@ class Preview:
         )
 
     def facts(self) -> dict[str, Any]:
-        """As TeachService.learn_preview gives it."""
+        """Facts that `TeachService.learn_preview` returns."""
         return {
             **asdict(self),
             "would_learn": [dict(vars(item)) for item in self.would_learn],
@@ -100,12 +100,12 @@ class Preview:
 
 
 def loss_facts(loss: Loss) -> dict[str, Any]:
-    """With what follows from them, for a page and a shell."""
+    """Facts of a loss with its shares and its sentence."""
     return {**asdict(loss), "share": loss.share, "asks": loss.asks, "sentence": loss.sentence}
 
 
 def read_preview(folder: Path) -> Preview | None:
-    """What was made last, if it is whole."""
+    """Read the last preview; None if it is missing or damaged."""
     try:
         return record(Preview, parse_json((folder / FILE).read_bytes()))
     except (OSError, Malformed):
@@ -113,19 +113,19 @@ def read_preview(folder: Path) -> Preview | None:
 
 
 def basis_of(project: Project) -> str:
-    """What a preview rests on: marks, and known bad parts."""
+    """Identify the marks and the known bad parts that a preview rests on."""
     bad = ",".join(path.name for path in images_in(project.pictures("bad")))
     return f"{Feedback(project.feedback).basis()}:{bad}"
 
 
 def version_of(project: Project) -> str:
-    """The model and thresholds of the fit, as one word."""
+    """Identify the model and the thresholds of the fit."""
     return full_name(project.fit / "model.onnx")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Known:
-    """What the model of today says."""
+class _Survey:
+    """Scores of marked pictures and known defects by the present model."""
 
     scores: dict[str, float]  # of marked pictures
     guards: dict[str, float]  # of defects that it finds
@@ -134,7 +134,7 @@ class _Known:
     boxes: dict[str, Box]  # of marked pictures
 
     def hidden(self, place: str, defects: Sequence[str]) -> float:
-        """How many pixels, by which it finds defects, lie in the place of a marked picture."""
+        """Count the pixels of found defects that lie in the place of a marked picture."""
         x, y, w, h = self.boxes[place]
         shared = 0
         for left, top, width, height in (box for name in defects for box in self.found[name]):
@@ -144,19 +144,19 @@ class _Known:
         return shared
 
 
-def next_version(project: Project, folder: Path, telling: Telling) -> dict[str, Any]:
+def next_version(project: Project, folder: Path, job: JobProgress) -> dict[str, Any]:
     """Make the next version in a folder, with a preview of what it would change."""
-    telling.at(0.02, Message("learn_looking"))
+    job.at(0.02, Message("learn_looking"))
     items = Feedback(project.feedback).items()
-    with _opened(project.fit / "model.onnx") as detector:
-        known = _known(project, items, detector)
+    with _open_detector(project.fit / "model.onnx") as detector:
+        known = _survey(project, items, detector)
         threshold_old = detector.threshold
-    chosen, threshold_new, passes = _tried(project, folder, items, known, telling)
-    loss = None if threshold_new is None else _loss(project, folder, chosen, known, telling)
+    chosen, threshold_new, passes = _try_selections(project, folder, items, known, job)
+    loss = None if threshold_new is None else _loss(project, folder, chosen, known, job)
     preview = Preview(
         basis=basis_of(project),
         version=version_of(project),
-        would_learn=_learned(items, chosen, known),
+        would_learn=_list_learned(items, chosen, known),
         held_back=chosen.held_back,
         threshold_old=threshold_old,
         threshold_new=threshold_new,
@@ -169,10 +169,13 @@ def next_version(project: Project, folder: Path, telling: Telling) -> dict[str, 
     return {"learned": len(chosen.learn), "ignored": len(chosen.ignore)}
 
 
-def _tried(
-    project: Project, folder: Path, items: list[Marked], known: _Known, telling: Telling
-) -> tuple[Sorted, float | None, tuple[str, ...]]:
-    """What loses no known defect, made; its threshold, and the marked alarms that then pass."""
+def _try_selections(
+    project: Project, folder: Path, items: list[MarkedAlarm], known: _Survey, job: JobProgress
+) -> tuple[Selection, float | None, tuple[str, ...]]:
+    """Make a version that loses no known defect.
+
+    Returns what it learns, its threshold, and the marked alarms that it lets pass.
+    """
     fitted, located = read_report(project.fit).images, bool(project.settings().region.locate)
     refused: tuple[HeldBack, ...] = ()
     while True:
@@ -183,11 +186,11 @@ def _tried(
         if chosen.empty:
             return chosen, None, ()
         if chosen.ignore:
-            telling.at(0.05, Message("learn_ignoring", n=len(chosen.ignore)))
+            job.at(0.05, Message("learn_ignoring", n=len(chosen.ignore)))
         if chosen.learn:
-            telling.at(0.1, Message("learn_now", n=len(chosen.learn)))
-        _make(project, folder, chosen, known, telling)
-        with _opened(folder / "model.onnx") as detector:
+            job.at(0.1, Message("learn_now", n=len(chosen.learn)))
+        _make(project, folder, chosen, known, job)
+        with _open_detector(folder / "model.onnx") as detector:
             lost = [name for name in known.guards if not _alarms(detector, known.paths[name])]
             if not lost:
                 marked = [name for name in known.scores if name not in known.guards]
@@ -198,10 +201,12 @@ def _tried(
         refused = (*refused, fewer.held_back[-1])
 
 
-def _make(project: Project, folder: Path, chosen: Sorted, known: _Known, telling: Telling) -> None:
-    """The changed artefact, its graph and its report."""
+def _make(
+    project: Project, folder: Path, chosen: Selection, known: _Survey, job: JobProgress
+) -> None:
+    """Write the changed artefact, its graph and its report."""
     settings = project.settings()
-    base, out, options = project.fit / "part.edgeseg", folder / "part.edgeseg", fit_options(telling)
+    base, out, options = project.fit / "part.edgeseg", folder / "part.edgeseg", fit_options(job)
     if chosen.ignore:
         regions = [corners(known.boxes[name]) for name in chosen.ignore]
         artefact = engine.ignore_regions(base, regions=regions, options=options, out=out)
@@ -211,21 +216,26 @@ def _make(project: Project, folder: Path, chosen: Sorted, known: _Known, telling
             artefact = engine.update_model(
                 base, graph=graph_of(settings), more=more, options=options, out=out
             )
-    telling.at(0.87, Message("work_writing"))
+    job.at(0.87, Message("work_writing"))
     engine.write_graph(folder / "part.edgeseg", graph=graph_of(settings), out=folder / "model.onnx")
     before = [item.name for item in read_report(project.fit).good]
     names = [*(f"{name}.png" for name in chosen.learn), *before]
-    write_report(project, folder, artefact, names=names, at=telling.at)
+    write_report(project, folder, artefact, names=names, at=job.at)
 
 
-def _loss(project: Project, folder: Path, chosen: Sorted, known: _Known, telling: Telling) -> Loss:
-    """What the version that was made loses of planted defects; its report has their scores."""
+def _loss(
+    project: Project, folder: Path, chosen: Selection, known: _Survey, job: JobProgress
+) -> Loss:
+    """Count the planted defects that the new version loses, and store their scores."""
     from edgeseg.teach.planted_copies import planted_copies  # the service plants none
 
-    telling.at(0.99, Message("learn_planted"))
+    job.at(0.99, Message("learn_planted"))
     places = [corners(known.boxes[name]) for name in chosen.ignore]
     found, scores = [], []
-    with _opened(project.fit / "model.onnx") as old, _opened(folder / "model.onnx") as new:
+    with (
+        _open_detector(project.fit / "model.onnx") as old,
+        _open_detector(folder / "model.onnx") as new,
+    ):
         thresholds = old.threshold, new.threshold
         for copy_hwc in planted_copies(project, ignored=places):
             before, after = old.predict(copy_hwc), new.predict(copy_hwc)
@@ -250,8 +260,8 @@ def _loss(project: Project, folder: Path, chosen: Sorted, known: _Known, telling
 
 
 @contextmanager
-def _copies(folder: Path, names: Sequence[str], known: _Known) -> Iterator[Path]:
-    """Pictures in a folder of their own."""
+def _copies(folder: Path, names: Sequence[str], known: _Survey) -> Iterator[Path]:
+    """Copy pictures into a folder of their own."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name in names:
@@ -261,7 +271,7 @@ def _copies(folder: Path, names: Sequence[str], known: _Known) -> Iterator[Path]
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _known(project: Project, items: list[Marked], detector: "Detector") -> _Known:
+def _survey(project: Project, items: list[MarkedAlarm], detector: "Detector") -> _Survey:
     feedback = Feedback(project.feedback)
     paths = {item.alarm.id: feedback.picture(item.alarm.id) for item in items}
     scores = {}
@@ -281,17 +291,19 @@ def _known(project: Project, items: list[Marked], detector: "Detector") -> _Know
             guards[name] = judged.score if np.isfinite(judged.score) else float("inf")
             found[name] = [region.box_xywh for region in judged.regions]
     boxes = {item.alarm.id: item.alarm.box for item in items if item.alarm.box is not None}
-    return _Known(scores=scores, guards=guards, found=found, paths=paths | watched, boxes=boxes)
+    return _Survey(scores=scores, guards=guards, found=found, paths=paths | watched, boxes=boxes)
 
 
 def _alarms(detector: "Detector", path: Path) -> bool:
     return is_alarming(detector.predict(read_image(path)).verdict)
 
 
-def _learned(items: list[Marked], chosen: Sorted, known: _Known) -> tuple[Learned, ...]:
+def _list_learned(
+    items: list[MarkedAlarm], chosen: Selection, known: _Survey
+) -> tuple[LearnedPicture, ...]:
     by_name = {item.alarm.id: item for item in items}
     learned = [
-        Learned(
+        LearnedPicture(
             name=name, score=known.scores[name], why=Message("why_good", people=_who(by_name[name]))
         )
         for name in chosen.learn
@@ -300,18 +312,18 @@ def _learned(items: list[Marked], chosen: Sorted, known: _Known) -> tuple[Learne
         x, y, w, h = known.boxes[name]
         why = Message("why_ignore", n_w=w, n_h=h, n_x=x, n_y=y, people=_who(by_name[name]))
         learned.append(
-            Learned(name=name, score=known.scores[name], why=why, ignored=known.boxes[name])
+            LearnedPicture(name=name, score=known.scores[name], why=why, ignored=known.boxes[name])
         )
     return tuple(learned)
 
 
-def _who(item: Marked) -> str:
-    """The people whose word counts."""
+def _who(item: MarkedAlarm) -> str:
+    """Name the people whose mark counts."""
     return ", ".join(f"{mark.name} ({mark.who})" for mark in item.marks if mark.mark == item.said)
 
 
 @contextmanager
-def _opened(model: Path) -> "Iterator[Detector]":
+def _open_detector(model: Path) -> "Iterator[Detector]":
     from edgeseg.runtime import open as open_model
 
     with open_model(model) as detector:

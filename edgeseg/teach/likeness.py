@@ -1,4 +1,4 @@
-"""Which collected pictures are nearly the same, and which are unlike all others.
+"""Flags of collected pictures: near-copies, and pictures unlike all others.
 
 Every picture is held against the others without it (leave one out), by a small grey copy: what a
 fit will say with its network is told here while the part still lies before the camera.
@@ -25,7 +25,7 @@ Values = NDArray[np.float64]
 def flags_of(
     looks: Mapping[str, Look], *, wanted: Collection[str] | None = None
 ) -> dict[str, list[Message]]:
-    """What is to be said of each picture, or of those wanted; names in the order they came in."""
+    """Flag each picture, or those wanted; names are in the order they came in."""
     names = list(looks)
     asked = [index for index, name in enumerate(names) if wanted is None or name in wanted]
     flags: dict[str, list[Message]] = {names[index]: [] for index in asked}
@@ -64,19 +64,19 @@ def _step(count: int) -> int:
 
 
 def _distances(thumbs: NDArray[np.uint8], index: int) -> NDArray[np.float32]:
-    """Mean difference in grey levels from one picture to all, in bytes: lists are long."""
+    """Compute the mean difference in grey levels from one picture to all, in bytes for speed."""
     differences = cv2.absdiff(thumbs, np.broadcast_to(thumbs[index], thumbs.shape))
     sums = cv2.reduce(differences, 1, cv2.REDUCE_SUM, dtype=cv2.CV_32S).ravel()
     return np.asarray(sums / np.float32(thumbs.shape[1]), np.float32)
 
 
 def _nearest(distances: NDArray[np.float32], index: int) -> float:
-    """Of all others."""
+    """Distance to the nearest other picture."""
     distances[index] = np.inf
     return float(distances.min())
 
 
 def _is_below(value: float, others: Values, *, least: float) -> bool:
-    """Whether a value lies far below the others."""
+    """Tell whether a value lies far below the others."""
     middle, spread = middle_and_spread(others)
     return bool(middle - value > max(least, _SPREADS * spread))

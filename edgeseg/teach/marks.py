@@ -10,36 +10,36 @@ from typing import Any
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message
 from edgeseg.teach.alarms import KEPT, Alarm, Alarms
-from edgeseg.teach.feedback import Author, Feedback, Mark, Marked, Who, new_mark
+from edgeseg.teach.feedback import Author, Feedback, Mark, MarkedAlarm, Who, new_mark
 from edgeseg.teach.project import Project
 
 Facts = dict[str, Any]
 
 
 class Marks:
-    """May be called from any thread."""
+    """Alarms with their marks; may be called from any thread."""
 
     def __init__(self, project: Project, *, alarms: Alarms, feedback: Feedback) -> None:
         self._project, self._alarms, self._feedback = project, alarms, feedback
 
     def alarms(self, after: str, *, most: int = KEPT) -> list[Facts]:
-        """Those that are kept, the newest first."""
+        """List the alarms that are kept, the newest first."""
         marked = {item.alarm.id: item.marks for item in self._feedback.items()}
         found = self._alarms.after(after, most=most)
         return [_facts(alarm, marked.get(alarm.id, ())) for alarm in found]
 
     def waiting(self) -> list[Facts]:
-        """All that is marked and not learned, the newest first, with what counts of it."""
+        """List what is marked and not learned, the newest first, with the mark that counts."""
         items = self._feedback.items()[::-1]
         return [{**_facts(item.alarm, item.marks), "said": item.said} for item in items]
 
     def picture(self, alarm_id: str) -> Path:
-        """All that the camera saw of an alarm that is kept or marked."""
+        """Path of the camera's whole picture of an alarm that is kept or marked."""
         copy = self._feedback.picture(alarm_id)
         return copy if copy.is_file() else self._alarms.path(alarm_id)
 
     def mark(self, alarm_id: str, word: str, *, who: str, name: str) -> Facts:
-        """Say what it was; it waits in feedback/."""
+        """Mark an alarm; it waits in feedback/."""
         mark = new_mark(word, who=who, name=name)
         there = self._feedback.find(alarm_id)
         alarm = self._alarms.find(alarm_id) if there is None else there.alarm
@@ -48,9 +48,9 @@ class Marks:
         return _facts(alarm, marked.marks)
 
     def withdraw(self, alarm_id: str, *, by: Author, of: Author | None) -> Facts:
-        """Take an author's mark back, or everybody's; what is left.
+        """Take back an author's mark, or all marks; return those left.
 
-        Whoever may decide may take back anything; others what they said themselves.
+        A supervisor may take back any mark, others their own.
         """
         if by.who != "supervisor" and (of is None or of.key != by.key):
             raise UsageError(Message("mark_others"))
@@ -68,10 +68,10 @@ class Marks:
 
 def _facts(alarm: Alarm, marks: tuple[Mark, ...]) -> Facts:
     box = None if alarm.box is None else list(alarm.box)
-    return {**asdict(alarm), "box": box, "marks": _marks(Marked(alarm=alarm, marks=marks))}
+    return {**asdict(alarm), "box": box, "marks": _marks(MarkedAlarm(alarm=alarm, marks=marks))}
 
 
-def _marks(item: Marked) -> list[Facts]:
-    """With whether each counts: an operator's does not where a supervisor has spoken."""
+def _marks(item: MarkedAlarm) -> list[Facts]:
+    """List the marks with whether each counts: a supervisor's overrides those of operators."""
     role: Who = "supervisor" if item.decided_above else "operator"
     return [{**asdict(mark), "counts": mark.who == role} for mark in item.marks]

@@ -1,4 +1,4 @@
-"""What people set a camera up by: is it sharp, is there enough light, does anything move?"""
+"""Meters to set up a camera by: focus, light and motion."""
 
 import math
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Reading:
     word: str
 
     def facts(self) -> dict[str, Any]:
-        """For a page."""
+        """Facts of the meter for a page."""
         return {"value": round(self.value, 3), "word": self.word}
 
 
@@ -48,12 +48,12 @@ class Meters:
         }
 
     def facts(self) -> dict[str, Any]:
-        """By name; empty before the first frame."""
+        """Facts of all meters by name; empty before the first frame."""
         return {name: reading.facts() for name, reading in self._readings.items()}
 
 
 def _focus(below_best: float) -> Reading:
-    """Against the sharpest frame so far: no camera has an absolute scale of it."""
+    """Compare with the sharpest frame so far: no camera has an absolute scale."""
     value = math.exp(min(0.0, below_best))
     return Reading(
         value=value,

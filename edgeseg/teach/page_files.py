@@ -22,7 +22,7 @@ SCRIPTS = (
 
 
 def text_of(name: str) -> str:
-    """One file of the page."""
+    """Read one file of the page."""
     return (files(__package__) / "page" / name).read_text(encoding="utf-8")
 
 
@@ -30,12 +30,12 @@ LANGUAGES = ("en", "de")
 
 
 def texts() -> dict[str, dict[str, str]]:
-    """What the page says, by language and key."""
+    """Read the texts of the page, by language and key."""
     return _by_language(json.loads(text_of("texts.json")))
 
 
 def service_sentences() -> dict[str, dict[str, str]]:
-    """What the service says, by language and key."""
+    """Read the sentences of the service, by language and key."""
     return _by_language(sentences())
 
 
@@ -45,7 +45,7 @@ def _by_language(table: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 
 @cache
 def page_html() -> bytes:
-    """The page with its style, its texts and its scripts inside."""
+    """Make the page with its style, its texts and its scripts inside."""
     tables = {"TEXTS": texts(), "SENTENCES": service_sentences()}
     script = "\n".join(
         [

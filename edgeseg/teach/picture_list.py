@@ -14,9 +14,9 @@ from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.messages import Message
 from edgeseg.base.utc import utc_time
 from edgeseg.runtime.drift.appearance import Look
-from edgeseg.teach.folder_list import Entry, FolderList, Listed, entry_of
+from edgeseg.teach.folder_list import FileEntry, FolderList, FolderListing, entry_of
 from edgeseg.teach.likeness import flags_of
-from edgeseg.teach.looks import Looks
+from edgeseg.teach.look_cache import LookCache
 from edgeseg.teach.project import KINDS, Kind, Project
 from edgeseg.teach.report import FILE, read_report
 from edgeseg.vision.images import is_image_file
@@ -28,32 +28,32 @@ Facts = dict[str, Any]
 
 
 class PictureList:
-    """May be called from any thread."""
+    """Lists the pictures of a project; may be called from any thread."""
 
     def __init__(self, project: Project) -> None:
         self._project, self._lock = project, threading.Lock()
         self._folders = {
             kind: FolderList(project.pictures(kind), is_ours=is_picture) for kind in KINDS
         }
-        self._looks = Looks(project.pictures("good"))
-        self._scores: tuple[Entry | None, dict[str, float]] = (None, {})
+        self._looks = LookCache(project.pictures("good"))
+        self._scores: tuple[FileEntry | None, dict[str, float]] = (None, {})
         self._pages: dict[tuple[Kind, str, int, int], Facts] = {}
         self._session = secrets.token_hex(4)  # counters of another process mean something else
 
     def count(self, kind: Kind) -> int:
-        """How many there are."""
+        """Count the pictures of a kind."""
         return len(self._of(kind).entries)
 
     def names(self, kind: Kind) -> list[str]:
-        """All names, in their order."""
+        """List all names of a kind, in their order."""
         return [entry.name for entry in self._of(kind).entries]
 
     def page(self, kind: Kind, *, offset: int = 0, most: int = PAGE, revision: str = "") -> Facts:
-        """The newest first: {"revision", "total", "offset", "items"}, or that nothing has changed.
+        """List a page, newest first: {"revision", "total", "offset", "items"}, or no change.
 
-        Of good pictures flags are told as far as they were looked at; the revision changes then.
+        Good pictures have flags once they were looked at; the revision changes then.
         """
-        listed, scores = self._of(kind), self._scored()
+        listed, scores = self._of(kind), self._read_scores()
         now = f"{self._session}{listed.revision}.{self._looks.version}.{hash(scores[0]):x}"
         if revision == now:
             return {"revision": now, "unchanged": True}
@@ -61,27 +61,27 @@ class PictureList:
         with self._lock:
             key = (kind, now, offset, most)
             if key not in self._pages:
-                page = self._made(kind, listed, scores[1], offset=offset, most=most)
+                page = self._make_page(kind, listed, scores[1], offset=offset, most=most)
                 self._pages = dict([*self._pages.items(), (key, page)][-_KEPT:])
             return {"revision": now, **self._pages[key]}
 
-    def told(self, kind: Kind, name: str) -> Facts:
-        """One of them."""
+    def item(self, kind: Kind, name: str) -> Facts:
+        """Return the item of one picture."""
         listed = self._of(kind)
         found = [entry for entry in listed.entries if entry.name == name]
         if not found:
             raise UsageError(Message("picture_missing", name=name, folder=f"{kind}/"))
-        flags = flags_of(self._known(kind, listed), wanted=(name,))
+        flags = flags_of(self._looks_of(kind, listed), wanted=(name,))
         return _facts(found[0], flags, {})
 
     def every(self, kind: Kind) -> list[Facts]:
-        """All, in the order of their names, each looked at: for a shell, which can wait."""
+        """List all items by name, each with its flags: for a shell, which can wait."""
         entries = self._of(kind).entries
         flags = flags_of(self._looks.wait(entries)) if kind == "good" else {}
-        return [_facts(entry, flags, self._scored()[1]) for entry in entries]
+        return [_facts(entry, flags, self._read_scores()[1]) for entry in entries]
 
     def keep(self, kind: Kind, name: str, look: Look) -> None:
-        """A picture that was written just now, and how it looks."""
+        """Store the look of a picture that was just written."""
         if kind == "good":
             path = self._project.pictures(kind) / name
             with suppress(OSError):
@@ -91,24 +91,30 @@ class PictureList:
         """Wait until all pictures that were listed are looked at."""
         self._looks.settle()
 
-    def _made(
-        self, kind: Kind, listed: Listed, scores: Mapping[str, float], *, offset: int, most: int
+    def _make_page(
+        self,
+        kind: Kind,
+        listed: FolderListing,
+        scores: Mapping[str, float],
+        *,
+        offset: int,
+        most: int,
     ) -> Facts:
         newest = sorted(listed.entries, key=lambda each: (each.mtime_ns, each.name), reverse=True)
         shown = newest[offset : offset + most]
-        flags = flags_of(self._known(kind, listed), wanted={entry.name for entry in shown})
+        flags = flags_of(self._looks_of(kind, listed), wanted={entry.name for entry in shown})
         items = [_facts(entry, flags, scores) for entry in shown]
         return {"total": len(newest), "offset": offset, "items": items}
 
-    def _known(self, kind: Kind, listed: Listed) -> dict[str, Look]:
-        return self._looks.known(listed.entries) if kind == "good" else {}
+    def _looks_of(self, kind: Kind, listed: FolderListing) -> dict[str, Look]:
+        return self._looks.get(listed.entries) if kind == "good" else {}
 
-    def _of(self, kind: Kind) -> Listed:
+    def _of(self, kind: Kind) -> FolderListing:
         self._project.pictures(kind)  # refuses what is no kind
-        return self._folders[kind].listed()
+        return self._folders[kind].listing()
 
-    def _scored(self) -> tuple[Entry | None, dict[str, float]]:
-        """Scores of the last fit, read when its report has changed."""
+    def _read_scores(self) -> tuple[FileEntry | None, dict[str, float]]:
+        """Read the scores of the last fit when its report has changed."""
         path = self._project.fit / FILE
         try:
             entry = entry_of(path.name, path.stat())
@@ -124,11 +130,13 @@ class PictureList:
 
 
 def is_picture(name: str) -> bool:
-    """Whether a name promises a picture."""
+    """Tell whether a file name is that of a picture."""
     return is_image_file(PurePosixPath(name))
 
 
-def _facts(entry: Entry, flags: Mapping[str, list[Message]], scores: Mapping[str, float]) -> Facts:
+def _facts(
+    entry: FileEntry, flags: Mapping[str, list[Message]], scores: Mapping[str, float]
+) -> Facts:
     return {
         "name": entry.name,
         "when": utc_time(entry.mtime_ns / 1e9),

@@ -17,7 +17,7 @@ from edgeseg.base.plain import Malformed, parse_object
 from edgeseg.runtime.drift.appearance import look_at
 from edgeseg.teach.picture_list import PictureList
 from edgeseg.teach.project import KINDS, Kind, Project, check_picture_name
-from edgeseg.teach.thumbnails import Thumbnails
+from edgeseg.teach.thumbnails import ThumbnailCache
 from edgeseg.vision.images import (
     check_pixels,
     decode_image,
@@ -33,7 +33,7 @@ _MOST_UNDONE = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a project takes."""
+    """Limits of a project's pictures."""
 
     pictures: int = 2000  # of one kind
     bytes: int = 64_000_000  # of a file that is sent
@@ -48,26 +48,26 @@ class Limits:
 
 
 class StaysOutError(UsageError):
-    """A picture that somebody took out before."""
+    """Raised for a picture that was removed before."""
 
 
 class Pictures:
-    """May be called from any thread."""
+    """Adds, removes and restores pictures; may be called from any thread."""
 
     def __init__(self, project: Project, *, limits: Limits | None = None) -> None:
         self._project, self._limits = project, limits or Limits()
         self._lock = threading.RLock()
         self.list = PictureList(project)
-        self._thumbnails = Thumbnails()
+        self._thumbnails = ThumbnailCache()
         self._hashes: dict[tuple[str, int], str] = {}  # of removed ones, by the same
         self._done: list[tuple[str, Kind, Kind]] = []  # name, from, to: the last one is undone
 
     def count(self, kind: Kind) -> int:
-        """How many there are."""
+        """Count the pictures of a kind."""
         return self.list.count(kind)
 
     def add(self, image_hwc: NDArray[np.uint8], *, kind: Kind, stem: str) -> str:
-        """Keep an RGB picture without loss; its name."""
+        """Store an RGB picture without loss; return its name."""
         with self._lock:
             self._check_room(kind)
             path = self._free(kind, stem)
@@ -76,9 +76,9 @@ class Pictures:
         return path.name
 
     def take(self, name: str, body: bytes, *, kind: Kind, again: bool = True) -> str:
-        """Keep a picture that was sent, as PNG; one that is there already keeps its name.
+        """Store a picture that was sent, as PNG; one that is there already keeps its name.
 
-        Not `again`: one that was taken out of this kind stays out, and StaysOutError says so.
+        Without `again`, a picture that was removed before is refused by StaysOutError.
         """
         stem = _stem(name)
         self._check_room(kind)
@@ -91,19 +91,19 @@ class Pictures:
         check_pixels(size_hw, name=name, max_pixels=self._limits.pixels)
         image_hwc = decode_image(body, name=name, max_pixels=self._limits.pixels)
         with self._lock:
-            for path in self._named(kind, stem):
+            for path in self._same_stem(kind, stem):
                 if np.array_equal(read_image(path), image_hwc):
                     return path.name
-            if not again and (twin := self._removed(kind).get(_pixels_sha256(image_hwc))):
+            if not again and (twin := self._names_of_removed(kind).get(_pixels_sha256(image_hwc))):
                 raise StaysOutError(Message("picture_removed", name=name, twin=twin))
             return self.add(image_hwc, kind=kind, stem=stem)
 
     def jpeg(self, kind: Kind, name: str, *, width: int) -> bytes:
-        """For people, no wider than that; 0: as wide as it is."""
+        """Encode a picture for people, no wider than `width`; 0 is its own width."""
         return self._thumbnails.jpeg(self._project.picture(kind, name), width=width)
 
     def remove(self, name: str) -> Kind:
-        """Take a good or bad one out; the kind it was."""
+        """Remove a good or bad picture; return the kind it was."""
         with self._lock:
             kind = self._kind_of(name, ("good", "bad"))
             self._move(name, kind, "removed")
@@ -111,7 +111,7 @@ class Pictures:
         return kind
 
     def restore(self, name: str) -> Kind:
-        """Put one back; the kind it is again."""
+        """Restore a removed picture; return its kind."""
         with self._lock:
             self._project.picture("removed", name)
             kind = self._origins().get(name, "good")
@@ -120,7 +120,7 @@ class Pictures:
         return kind
 
     def undo(self) -> str:
-        """Take the last of these back; a sentence."""
+        """Undo the last removal or restoring; return a sentence."""
         with self._lock:
             if not self._done:
                 raise UsageError(Message("undo_nothing"))
@@ -129,13 +129,13 @@ class Pictures:
         return f"{name} is in {was}/ again"
 
     def free_name(self, stem: str, *, kind: Kind) -> str:
-        """Under which `move_in` may take a picture in."""
+        """Find a free name for `move_in`."""
         with self._lock:
             self._check_room(kind)
             return self._free(kind, stem).name
 
     def move_in(self, path: Path, name: str, *, kind: Kind) -> None:
-        """Take a picture of this project's other folders in as it is, unless that was done."""
+        """Move a picture of another folder of the project in, unless that was done."""
         with self._lock:
             if path.is_file():
                 path.replace(self._project.pictures(kind) / check_picture_name(name))
@@ -171,7 +171,7 @@ class Pictures:
         raise UsageError(Message("picture_missing", name=name, folder=folder))
 
     def _free(self, kind: Kind, stem: str) -> Path:
-        """A name that no picture of any kind has: removed ones can always come back."""
+        """Find a name that no picture of any kind has, so that removed ones can come back."""
         folder = self._project.pictures(kind)
         folder.mkdir(parents=True, exist_ok=True)
         folders = [self._project.pictures(each) for each in KINDS]
@@ -180,14 +180,14 @@ class Pictures:
             name, number = f"{stem}-{number}.png", number + 1
         return folder / check_picture_name(name)
 
-    def _named(self, kind: Kind, stem: str) -> list[Path]:
-        """Pictures that have this name, or got a number because another one had it."""
+    def _same_stem(self, kind: Kind, stem: str) -> list[Path]:
+        """List pictures of this name, with or without a number behind it."""
         ours = re.compile(rf"{re.escape(stem)}(-\d+)?\.png")
         folder = self._project.pictures(kind)
         return [folder / name for name in self.list.names(kind) if ours.fullmatch(name)]
 
-    def _removed(self, kind: Kind) -> dict[str, str]:
-        """Names of the pictures that were taken out of a kind, by the hash of their pixels."""
+    def _names_of_removed(self, kind: Kind) -> dict[str, str]:
+        """Names of the pictures removed from a kind, by the hash of their pixels."""
         origins, found = self._origins(), {}
         for path in images_in(self._project.pictures("removed")):
             if origins.get(path.name, "good") == kind:
@@ -206,20 +206,20 @@ class Pictures:
 
 
 def _pixels_sha256(image_hwc: NDArray[np.uint8]) -> str:
-    """The same for all files that show the same picture."""
+    """Hash the pixels: equal for all files of the same picture."""
     digest = hashlib.sha256(str(image_hwc.shape).encode())
     digest.update(image_hwc.tobytes())
     return digest.hexdigest()
 
 
 def stem_of_now() -> str:
-    """A name in the order of time."""
+    """Make a file name from the time of now, which sorts by time."""
     now_s = time.time()
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_s)) + f"-{int(1000 * (now_s % 1)):03d}"
 
 
 def _stem(name: str) -> str:
-    """Of a name that somebody sends: what is a path is refused, odd letters become dashes."""
+    """Make a file name from a name that was sent: paths are refused, odd letters become dashes."""
     if not isinstance(name, str) or not name or name.startswith(".") or set(name) & set("/\\\0"):
         raise UsageError(Message("picture_path", name=repr(str(name)[:100])))
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", PurePosixPath(name).stem).strip("-._")[:80]

@@ -21,9 +21,9 @@ _SEED = 0
 
 
 def planted_copies(project: Project, *, ignored: Sequence[Polygon] = ()) -> Iterator[Image]:
-    """Where the model looks, and not in places that it is about to ignore.
+    """Plant defects where the model looks, and not in places that it is about to ignore.
 
-    None where none can be drawn.
+    Yields nothing where none can be drawn.
     """
     region = project.settings().region
     frames = _some(project)
@@ -48,7 +48,7 @@ def planted_copies(project: Project, *, ignored: Sequence[Polygon] = ()) -> Iter
 
 
 def _some(project: Project) -> list[Image]:
-    """Good pictures of one size, from all over the folder, as many as get copies."""
+    """Read good pictures of one size, from all over the folder, as many as get copies."""
     paths = images_in(project.pictures("good"))
     if not paths:
         return []

@@ -39,7 +39,7 @@ _PICTURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @dataclass(frozen=True, kw_only=True)
 class RegionSettings:
-    """Where to look, in pixels of the camera's picture."""
+    """The region of a project, in pixels of the camera's picture."""
 
     roi: str = ""  # x,y,w,h; empty: all of it
     ignore: tuple[Polygon, ...] = ()
@@ -53,13 +53,13 @@ class RegionSettings:
         self.geometry()
 
     def geometry(self) -> Geometry:
-        """As a fit takes it."""
+        """Make the geometry that a fit takes."""
         roi = Roi.parse(self.roi) if self.roi else None
         return Geometry(roi=roi, ignore=self.ignore, locate=self.locate)
 
     @classmethod
-    def told(cls, region: Any) -> "RegionSettings":
-        """As a page draws it: {"roi": [x, y, w, h] or null, "ignore", "locate", "drawn_on"}."""
+    def from_page(cls, region: Any) -> "RegionSettings":
+        """Read a page's region: {"roi": [x, y, w, h] or null, "ignore", "locate", "drawn_on"}."""
         try:
             roi, locate = region.get("roi"), region.get("locate") or "none"
             box = "" if roi is None else ",".join(str(round(float(part))) for part in roi)
@@ -69,16 +69,16 @@ class RegionSettings:
         except (AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"region: {error}") from None
 
-    def ignoring(self, places: Sequence[Polygon]) -> "RegionSettings":
-        """The same without these places."""
+    def with_ignored(self, places: Sequence[Polygon]) -> "RegionSettings":
+        """Return the region with these places ignored too."""
         return replace(self, ignore=tuple(dict.fromkeys((*self.ignore, *places))))
 
-    def seeing(self, places: Sequence[Polygon]) -> "RegionSettings":
-        """The same with them again."""
+    def without_ignored(self, places: Sequence[Polygon]) -> "RegionSettings":
+        """Return the region with these places seen again."""
         return replace(self, ignore=tuple(each for each in self.ignore if each not in places))
 
     def facts(self) -> dict[str, Any]:
-        """The same for a page."""
+        """Facts of the region for a page."""
         return {
             "roi": [int(part) for part in self.roi.split(",")] if self.roi else None,
             "ignore": [[list(corner) for corner in polygon] for polygon in self.ignore],
@@ -89,7 +89,7 @@ class RegionSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectSettings:
-    """What stands in project.toml."""
+    """The settings in project.toml."""
 
     source: str = ""  # as `edgeseg stream --source` takes it; empty: pictures are uploaded
     trigger: str = "free"  # what makes a frame a part, as of `edgeseg stream --trigger`
@@ -108,7 +108,7 @@ class ProjectSettings:
             )
 
     def config(self) -> FitConfig:
-        """The settings of a fit."""
+        """Make the settings of a fit."""
         return FitConfig(
             backbone=self.backbone,
             false_alarm_rate=self.rate,
@@ -117,7 +117,7 @@ class ProjectSettings:
 
 
 class Project:
-    """The folder; every path that it gives lies inside."""
+    """The folder of a project; all its paths lie inside."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
@@ -127,8 +127,8 @@ class Project:
         self._read: tuple[tuple[int, ...], list[dict[str, Any]]] = ((), [])
 
     @classmethod
-    def opened(cls, folder: Path) -> "Project":
-        """One that is there."""
+    def open(cls, folder: Path) -> "Project":
+        """Open a project that exists."""
         project = cls(folder)
         if not (project.folder / FILE).is_file():
             raise UsageError(
@@ -139,11 +139,11 @@ class Project:
         return project
 
     @classmethod
-    def begun(cls, folder: Path) -> "Project":
-        """The one that is there, or a new one in an empty or missing folder."""
+    def open_or_create(cls, folder: Path) -> "Project":
+        """Open a project, or create one in an empty or missing folder."""
         project = cls(folder)
         if (project.folder / FILE).is_file():
-            return cls.opened(folder)
+            return cls.open(folder)
         if project.folder.exists() and (
             not project.folder.is_dir() or any(project.folder.iterdir())
         ):
@@ -157,7 +157,7 @@ class Project:
         return project
 
     def settings(self) -> ProjectSettings:
-        """Read anew whenever it is asked, so that people may edit the file."""
+        """Read project.toml, every time: people may edit the file."""
         file = self.folder / FILE
         values = read_toml(file)
         try:
@@ -170,7 +170,7 @@ class Project:
         write_text(self.folder / FILE, settings_text(settings))
 
     def change(self, make: Callable[[ProjectSettings], ProjectSettings]) -> None:
-        """Other settings, made of those that are there; one thread at a time."""
+        """Replace the settings by what `make` returns; one thread at a time."""
         with self._writing:
             settings = self.settings()
             changed = make(settings)
@@ -178,13 +178,13 @@ class Project:
                 self.store(changed)
 
     def pictures(self, kind: Kind) -> Path:
-        """The folder of one kind of pictures."""
+        """Folder of one kind of pictures."""
         if kind not in KINDS:
             raise UsageError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
         return self.folder / kind
 
     def picture(self, kind: Kind, name: str) -> Path:
-        """A picture that is there, by the name of its file."""
+        """Path of a picture that exists, by the name of its file."""
         path = self.pictures(kind) / check_picture_name(name)
         if path.is_symlink() or not path.is_file():
             raise UsageError(Message("picture_missing", name=name, folder=f"{kind}/"))
@@ -192,35 +192,35 @@ class Project:
 
     @property
     def alarms(self) -> Path:
-        """What the station stopped, a picture and its facts each."""
+        """Folder of alarms, a picture and its facts each."""
         return self.folder / "alarms"
 
     @property
     def feedback(self) -> Path:
-        """What people said of alarms, in quarantine."""
+        """Folder of marked alarms, in quarantine."""
         return self.folder / "feedback"
 
     @property
     def fit(self) -> Path:
-        """The last fit that ended well."""
+        """Folder of the last fit that ended well."""
         return self.folder / "fit"
 
     @property
     def recipes(self) -> Path:
-        """For `edgeseg stream --recipes`."""
+        """Folder of recipes, for `edgeseg stream --recipes`."""
         return self.folder / "recipes"
 
     @property
     def recipe(self) -> Path:
-        """The folder of what runs."""
+        """Folder of the recipe that runs."""
         return self.recipes / self.name
 
     def log(self, event: str, **facts: Any) -> None:
-        """One more line of the history."""
+        """Write a history line of an event that happens now."""
         self.write_line(history_line(event, **facts))
 
     def write_line(self, line: dict[str, Any]) -> None:
-        """The same of a line that was made before."""
+        """Write a history line that was made before."""
         text = json.dumps(line, sort_keys=True, allow_nan=False) + "\n"
         path = self.folder / "history.jsonl"
         with self._writing, path.open("ab+") as file:
@@ -229,7 +229,7 @@ class Project:
             file.write(text.encode())
 
     def history(self) -> list[dict[str, Any]]:
-        """All lines, the oldest first; what a power cut left of one is passed over."""
+        """Read all history lines, the oldest first; a line cut by a power failure is left out."""
         path = self.folder / "history.jsonl"
         try:
             told = path.stat()
@@ -242,7 +242,7 @@ class Project:
 
 
 def corners(box: Box) -> Polygon:
-    """Of a place in the picture."""
+    """Corners of a box as a polygon."""
     x, y, w, h = (float(value) for value in box)
     return (x, y), (x + w, y), (x + w, y + h), (x, y + h)
 
@@ -264,19 +264,19 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def is_picture_name(name: str) -> bool:
-    """Whether it is the name of a file and no more: a path would leave the project."""
+    """Tell whether a name is that of a file alone: a path would leave the project."""
     return isinstance(name, str) and _PICTURE.fullmatch(name) is not None
 
 
 def check_picture_name(name: str) -> str:
-    """Refuse what is no name of a picture."""
+    """Refuse a name that is not that of a picture file."""
     if not is_picture_name(name):
         raise UsageError(Message("picture_name", name=repr(str(name)[:100])))
     return name
 
 
 def settings_text(settings: ProjectSettings) -> str:
-    """A project.toml with every setting and its meaning, to be edited."""
+    """Write the text of project.toml with every setting and its meaning."""
     region = settings.region
     lines = [
         _line("source", settings.source, "camera, folder or address, as of edgeseg stream"),
@@ -295,5 +295,5 @@ def settings_text(settings: ProjectSettings) -> str:
 
 
 def _line(name: str, value: object, meaning: str = "") -> str:
-    """A setting as TOML, which writes these values as JSON does."""
+    """Write a setting as TOML, which writes these values as JSON does."""
     return f"{name} = {json.dumps(value)}{f'  # {meaning}' if meaning else ''}"

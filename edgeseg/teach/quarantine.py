@@ -1,4 +1,4 @@
-"""Which marked pictures may be learned, which places ignored, and why the others may not.
+"""Select the marked pictures to learn and the places to ignore, with reasons for the rest.
 
 agreed good   --below every guarded defect--> within the quota --> learned
 agreed ignore --a place on the picture------> within the quota --> ignored
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from edgeseg.base.messages import Message
 from edgeseg.teach.alarms import Alarm
-from edgeseg.teach.feedback import AGREED, Marked, MarkWord
+from edgeseg.teach.feedback import AGREED, MarkedAlarm, MarkWord
 from edgeseg.teach.project import corners
 from edgeseg.vision.geometry import Polygon
 from edgeseg.vision.ignored import polygon_mask
@@ -38,8 +38,8 @@ class HeldBack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sorted:
-    """The picture names of one learning."""
+class Selection:
+    """The pictures of one learning: to learn, to ignore, and held back."""
 
     learn: tuple[str, ...]
     held_back: tuple[HeldBack, ...]
@@ -52,23 +52,23 @@ class Sorted:
 
 
 def quota(fitted: int) -> int:
-    """How many pictures one learning may take."""
+    """Number of pictures that one learning may take."""
     return max(LEAST_QUOTA, math.floor(MOST_SHARE * fitted))
 
 
 def sort_out(
-    items: Sequence[Marked],
+    items: Sequence[MarkedAlarm],
     scores: Mapping[str, float],
     guards: Mapping[str, float],
     *,
     fitted: int,
     located: bool = False,
-) -> Sorted:
-    """By what the model that runs says of the marked pictures and of known defects.
+) -> Selection:
+    """Select pictures by the running model's scores of them and of known defects.
 
-    What has no score has no picture that could be read.
+    A picture without a score could not be read.
 
-    Located: parts lie anywhere in the picture, and the model finds them.
+    `located`: parts lie anywhere in the picture, and the model finds them.
     """
     learn: list[str] = []
     ignore: dict[str, Polygon] = {}
@@ -95,11 +95,11 @@ def sort_out(
             learn.append(name)
         else:
             held.append(HeldBack(name=name, reason=reason))
-    return Sorted(learn=tuple(learn), held_back=tuple(held), ignore=tuple(ignore))
+    return Selection(learn=tuple(learn), held_back=tuple(held), ignore=tuple(ignore))
 
 
 def _not_ignored(alarm: Alarm, others: Sequence[Polygon], *, located: bool) -> Message | None:
-    """Why its place cannot be ignored beside others."""
+    """Say why the place of an alarm cannot be ignored; None if it can."""
     if alarm.box is None:
         return Message("held_ignored")  # no place was found on it
     if located:
@@ -112,10 +112,11 @@ def _not_ignored(alarm: Alarm, others: Sequence[Polygon], *, located: bool) -> M
 
 
 def without_worst(
-    chosen: Sorted, scores: Mapping[str, float], hidden: Mapping[str, float], lost: Sequence[str]
-) -> Sorted:
-    """The same without the place that hides most of what lost defects were found by, or, where no
-    place hides any of it, without the picture that scores highest.
+    chosen: Selection, scores: Mapping[str, float], hidden: Mapping[str, float], lost: Sequence[str]
+) -> Selection:
+    """Hold back the place that hides most of the lost defects.
+
+    Where no place hides any, hold back the picture that scores highest.
     """
     names = ", ".join(lost[:3])
     if any(hidden.values()) or not chosen.learn:
@@ -124,15 +125,15 @@ def without_worst(
     else:
         worst = max(chosen.learn, key=lambda name: scores[name])
         reason = Message("held_lost", names=names)
-    return Sorted(
+    return Selection(
         learn=tuple(name for name in chosen.learn if name != worst),
         ignore=tuple(name for name in chosen.ignore if name != worst),
         held_back=(*chosen.held_back, HeldBack(name=worst, reason=reason)),
     )
 
 
-def _reason(item: Marked) -> Message | None:
-    """Why what was said is not enough."""
+def _reason(item: MarkedAlarm) -> Message | None:
+    """Say why the marks are not enough to learn from; None if they are."""
     said = item.said
     if said in ("good", "ignore"):
         return None

@@ -23,16 +23,18 @@ from edgeseg.vision.picture_size import picture_size
 _PLACES: tuple[Kind, ...] = ("good", "removed")
 
 
-def draw(project: Project, region: RegionSettings) -> None:
+def store_region(project: Project, region: RegionSettings) -> None:
     """Store a region with its picture: its own, that of the one before, or the first good one."""
 
-    def drawn(settings: ProjectSettings) -> ProjectSettings:
-        return replace(settings, region=_drawn_on(project, region, settings.region))
+    def with_region(settings: ProjectSettings) -> ProjectSettings:
+        return replace(settings, region=_with_picture(project, region, settings.region))
 
-    project.change(drawn)
+    project.change(with_region)
 
 
-def _drawn_on(project: Project, region: RegionSettings, before: RegionSettings) -> RegionSettings:
+def _with_picture(
+    project: Project, region: RegionSettings, before: RegionSettings
+) -> RegionSettings:
     if not region.locate:
         return replace(region, drawn_on="")
     names = [region.drawn_on, before.drawn_on]  # which has none where parts lay alike
@@ -42,7 +44,7 @@ def _drawn_on(project: Project, region: RegionSettings, before: RegionSettings) 
 
 
 def reference(project: Project) -> Path | None:
-    """For a fit; None: it takes its first picture."""
+    """Path of the reference picture for a fit; None: the fit takes its first picture."""
     name = project.settings().region.drawn_on
     found = _find(project, name)
     if name and found is None:
@@ -51,13 +53,16 @@ def reference(project: Project) -> Path | None:
 
 
 def view(project: Project) -> dict[str, Any] | None:
-    """For a page: the newest good picture, and as "reference" the one that shapes are drawn on."""
+    """Facts for a page: the newest good picture, and the "reference" that shapes are drawn on."""
     paths = images_in(project.pictures("good"))
     if not paths:
         return None
     newest = max(paths, key=lambda each: (each.stat().st_mtime, each.name))
     shown = _find(project, project.settings().region.drawn_on) or paths[0]
-    return {**_measured(newest), "reference": {**_measured(shown), "kind": shown.parent.name}}
+    return {
+        **_picture_facts(newest),
+        "reference": {**_picture_facts(shown), "kind": shown.parent.name},
+    }
 
 
 def _find(project: Project, name: str) -> Path | None:
@@ -65,6 +70,6 @@ def _find(project: Project, name: str) -> Path | None:
     return next((path for path in paths if path.is_file() and not path.is_symlink()), None)
 
 
-def _measured(path: Path) -> dict[str, Any]:
+def _picture_facts(path: Path) -> dict[str, Any]:
     height, width = picture_size(path.read_bytes()) or (0, 0)
     return {"name": path.name, "size": [width, height]}

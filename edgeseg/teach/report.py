@@ -1,4 +1,4 @@
-"""What a fit leaves for `judge`: scores of pictures that were not fitted on, and maps of them.
+"""The report of a fit for `judge`: scores of pictures that were not fitted on, and maps.
 
 report.json  {"when", "images", "good": [{"name", "score", "peak", "part"}], "planted": [score],
               "bad": [{"name", "score", "verdict"}], "lost", "rise"}
@@ -37,7 +37,7 @@ _MAP_WIDTH = 800
 
 @dataclass(frozen=True, kw_only=True)
 class GoodScore:
-    """Of a good picture, by a model that was fitted without it."""
+    """Score of a good picture, by a model that was fitted without it."""
 
     name: str  # "": not known
     score: float
@@ -47,7 +47,7 @@ class GoodScore:
 
 @dataclass(frozen=True, kw_only=True)
 class BadScore:
-    """Of a known bad part."""
+    """Score of a known bad part."""
 
     name: str
     score: float | None  # None: the model gave no number
@@ -55,8 +55,8 @@ class BadScore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
-    """What stands in report.json."""
+class FitReport:
+    """The content of report.json."""
 
     when: str
     images: int  # fitted
@@ -68,7 +68,7 @@ class Report:
     rise: float = 1.0  # of the threshold, as a factor
 
     def of_parts(self) -> tuple[list[float], list[float]]:
-        """Scores and peaks, one a part: the highest of its pictures."""
+        """Scores and peaks of parts: the highest of each part's pictures."""
         own = [item.part if item.part is not None else -1 - at for at, item in enumerate(self.good)]
         groups = np.array(own)
         scores, peaks = (
@@ -78,10 +78,10 @@ class Report:
         return scores, peaks
 
 
-def read_report(folder: Path) -> Report:
-    """Of a fit that ended well."""
+def read_report(folder: Path) -> FitReport:
+    """Read the report of a fit that ended well."""
     try:
-        return record(Report, parse_json((folder / FILE).read_bytes()))
+        return record(FitReport, parse_json((folder / FILE).read_bytes()))
     except FileNotFoundError:
         raise UsageError(Message("fit_nothing")) from None
     except (OSError, Malformed) as error:
@@ -89,13 +89,13 @@ def read_report(folder: Path) -> Report:
         raise UsageError(Message("fit_unusable", name=name, why=str(error))) from None
 
 
-def store_report(folder: Path, report: Report) -> None:
+def store_report(folder: Path, report: FitReport) -> None:
     """Write report.json."""
     write_json(folder / FILE, asdict(report))
 
 
 def good_scores(artefact: "Artefact", names: Sequence[str]) -> tuple[GoodScore, ...]:
-    """Its held-out scores; names where their number is the same."""
+    """Collect the held-out scores of an artefact; with names where their number is the same."""
     good = artefact.calibration.good
     known = [PurePosixPath(name).name for name in good.images] or list(names)
     if len(known) != good.count:
@@ -114,7 +114,7 @@ def write_report(
     *,
     names: Sequence[str] = (),
     at: Callable[[float, Message], None],
-) -> Report:
+) -> FitReport:
     """Judge the bad pictures and draw maps with the graph in a folder; write all of it there."""
     from edgeseg.runtime import open as open_model
 
@@ -132,11 +132,11 @@ def write_report(
             at(0.92 + 0.07 * done / len(pictures), Message("work_looking", name=path.name))
             if not path.is_file():
                 continue
-            judged = drawn(detector, read_image(path), folder / "maps" / f"{path.stem}.jpg")
+            judged = draw_map(detector, read_image(path), folder / "maps" / f"{path.stem}.jpg")
             if is_bad:
                 score = judged.score if np.isfinite(judged.score) else None
                 bad.append(BadScore(name=path.name, score=score, verdict=judged.verdict))
-    report = Report(
+    report = FitReport(
         when=utc_time(),
         images=int(artefact.data["fitted"]),
         good=good,
@@ -147,8 +147,8 @@ def write_report(
     return report
 
 
-def drawn(detector: "Detector", image_hwc: NDArray[np.uint8], target: Path) -> JudgedPrediction:
-    """What a model says of a picture; a JPEG shows where.
+def draw_map(detector: "Detector", image_hwc: NDArray[np.uint8], target: Path) -> JudgedPrediction:
+    """Judge a picture, and write a JPEG that shows where it is odd.
 
     A picture that was fitted on seldom reaches the threshold: its oddest place is shown all the
     same, for people to say whether it is good.

@@ -1,4 +1,4 @@
-"""Everything that a page or a shell asks of a project: from the first picture to learning.
+"""The service behind the page and the shell: everything from the first picture to learning.
 
     page, shell --> TeachService --> project folder, camera, fit (a child process), station
 
@@ -18,7 +18,7 @@ from edgeseg.base.errors import EdgesegError, UsageError, words_of
 from edgeseg.base.messages import Message, Words, read_words
 from edgeseg.base.progress import Note, ignore
 from edgeseg.teach.alarms import Alarms
-from edgeseg.teach.asked import asked_facts, settle_asked
+from edgeseg.teach.background_job import CHILD, BackgroundJob
 from edgeseg.teach.camera import NO_CAMERA, Camera, Capturing, Image, rgb
 from edgeseg.teach.feedback import Who
 from edgeseg.teach.fit_log import FitLog
@@ -26,13 +26,13 @@ from edgeseg.teach.learn_service import Facts, LearnService, Mark
 from edgeseg.teach.picture_list import PAGE
 from edgeseg.teach.pictures import Limits, Pictures, stem_of_now
 from edgeseg.teach.project import KINDS, Kind, Project, RegionSettings, check_picture_name
-from edgeseg.teach.reference import draw, view
+from edgeseg.teach.reference import store_region, view
+from edgeseg.teach.second_person import clear_pending, pending_facts
 from edgeseg.teach.thumbnails import shrunk_jpeg
 from edgeseg.teach.versions import Versions
-from edgeseg.teach.work import CHILD, Work
 
 if TYPE_CHECKING:
-    from edgeseg.teach.station import Station
+    from edgeseg.teach.station import TeachStation
 
 __all__ = ["Capturing", "Facts", "Kind", "Mark", "TeachService", "Who"]
 
@@ -63,7 +63,10 @@ class TeachService(LearnService):
         self._pictures = Pictures(project, limits=limits)
         self._versions = Versions(project, note=note, trust=trust)
         self._alarms = Alarms(project.alarms, note=note)
-        self._fit, self._fits = Work(project, command=child), FitLog(project, self._versions)
+        self._fit, self._fits = (
+            BackgroundJob(project, command=child),
+            FitLog(project, self._versions),
+        )
         super().__init__(
             project,
             versions=self._versions,
@@ -73,7 +76,7 @@ class TeachService(LearnService):
         )
         self._camera: Camera | None = None
         self._camera_fault: Words | None = None
-        self._station: Station | None = None
+        self._station: TeachStation | None = None
 
     def open_camera(self) -> None:
         """Begin to look through the project's source; a fault is told by `state`."""
@@ -102,7 +105,7 @@ class TeachService(LearnService):
         self._alarms.close()
 
     def state(self) -> Facts:
-        """Where the project stands.
+        """Tell the state of the project.
 
         {"step": "collect|region|fit|judge|run",
          "camera": {"ok", "sentence", "width", "height", "fps"},
@@ -141,14 +144,14 @@ class TeachService(LearnService):
             "run": dict(_STOPPED) if station is None else station.facts(),
             "feedback": self._feedback.counts(),
             "learn": self._learner.work.facts(),
-            "asked": asked_facts(self.project),
+            "asked": pending_facts(self.project),
             "alarms_lost": self._alarms.lost,
         }
 
     # Collect
 
     def live_jpeg(self, timeout_s: float) -> bytes | None:
-        """The next frame of the camera, with what is marked while it runs; None: none came."""
+        """Wait for the next frame as JPEG, with what is marked while it runs; None if none came."""
         with self._lock:
             station, camera = self._station, self._camera
         if station is not None and station.alive:
@@ -161,7 +164,7 @@ class TeachService(LearnService):
         return None if frame is None else shrunk_jpeg(rgb(frame), width=_LIVE_WIDTH)
 
     def capture(self, *, kind: Kind = "good") -> Facts:
-        """Keep the frame of now; the picture as in `pictures`."""
+        """Store the present frame; returns the picture as in `pictures`."""
         with self._lock:
             station, camera = self._station, self._camera
         image_hwc = None
@@ -171,10 +174,12 @@ class TeachService(LearnService):
             image_hwc = camera.capture()
         if image_hwc is None:
             raise UsageError(self._camera_fault or Message("camera_wait"))
-        return self._told(self._pictures.add(image_hwc, kind=kind, stem=stem_of_now()), kind)
+        return self._picture_facts(
+            self._pictures.add(image_hwc, kind=kind, stem=stem_of_now()), kind
+        )
 
     def auto_capture(self, mode: Capturing) -> Facts:
-        """Keep the frame of every trigger or of every new part as a good one, or stop that."""
+        """Store the frame of every trigger or every new part as a good one, or stop that."""
         if mode not in ("off", "trigger", "parts"):
             raise UsageError(f"mode={mode!r}: expected off, trigger or parts")
         with self._lock:
@@ -184,20 +189,20 @@ class TeachService(LearnService):
         return {"capturing": mode}
 
     def upload(self, name: str, body: bytes, *, kind: Kind = "good", again: bool = True) -> Facts:
-        """Keep a picture that somebody sends, within the limits; the picture as in `pictures`.
+        """Store a picture that somebody sends; returns the picture as in `pictures`.
 
-        Not `again`: one that was removed before is refused by StaysOutError.
+        Without `again`, one that was removed before is refused by StaysOutError.
         """
-        return self._told(self._pictures.take(name, body, kind=kind, again=again), kind)
+        return self._picture_facts(self._pictures.take(name, body, kind=kind, again=again), kind)
 
     def count(self, kind: Kind) -> int:
-        """How many pictures of a kind there are."""
+        """Count the pictures of a kind."""
         return self._pictures.count(kind)
 
     def pictures(
         self, kind: Kind, *, offset: int = 0, most: int = PAGE, revision: str = ""
     ) -> Facts:
-        """A part of the list, the newest first; nothing is decoded for it.
+        """List a part of the pictures, the newest first; nothing is decoded for it.
 
         {"revision", "total", "offset",
          "items": [{"name", "when", "flags": ["duplicate of X", "odd: ...", "blurred"], "score"}]},
@@ -206,23 +211,23 @@ class TeachService(LearnService):
         return self._pictures.list.page(kind, offset=offset, most=most, revision=revision)
 
     def every_picture(self, kind: Kind) -> list[Facts]:
-        """All items of the list by their names, however long it takes to look at them."""
+        """List all items by name, however long it takes to look at them."""
         return self._pictures.list.every(kind)
 
     def picture_jpeg(self, kind: Kind, name: str, *, width: int) -> bytes:
-        """A picture, no wider than that."""
+        """Encode a picture as JPEG, no wider than `width`."""
         return self._pictures.jpeg(kind, name, width=width)
 
     def remove(self, name: str) -> Facts:
-        """Take a good or bad picture out; {"name", "kind"}."""
+        """Remove a good or bad picture; returns {"name", "kind"}."""
         return {"name": name, "kind": self._pictures.remove(name)}
 
     def restore(self, name: str) -> Facts:
-        """Put it back where it was; {"name", "kind"}."""
+        """Restore a removed picture; returns {"name", "kind"}."""
         return {"name": name, "kind": self._pictures.restore(name)}
 
     def undo(self) -> Facts:
-        """Take the last removal or restoring back; {"undone": sentence}."""
+        """Undo the last removal or restoring; returns {"undone": sentence}."""
         return {"undone": self._pictures.undo()}
 
     # Region
@@ -234,38 +239,38 @@ class TeachService(LearnService):
         return self.project.settings().region.facts()
 
     def view(self) -> Facts | None:
-        """Whole pictures to draw on: {"name": of the newest good one, "size": [w, h],
+        """Find whole pictures to draw on: {"name": of the newest good one, "size": [w, h],
         "reference": {"name", "size", "kind"} of the one that shapes go from with the part}.
         """
         return view(self.project)
 
     def set_region(self, region: Facts) -> Facts:
-        """Another region, which the next fit takes; the region as it is stored."""
-        draw(self.project, RegionSettings.told(region))
+        """Store the region of the next fit; returns the region as it is stored."""
+        store_region(self.project, RegionSettings.from_page(region))
         self.project.log("region", **self.region())
         return self.region()
 
     # Fit
 
     def start_fit(self, options: Facts) -> Facts:
-        """Begin a fit; {"backbone": ...} may choose. The "fit" of `state`."""
+        """Begin a fit; options may have "backbone". Returns the "fit" of `state`."""
         backbone = options.get("backbone")
         if backbone is not None:
             self._change(backbone=str(backbone))
-        draw(self.project, self.project.settings().region)  # which may have been edited
-        around = self._fits.under_way()
+        store_region(self.project, self.project.settings().region)  # which may have been edited
+        around = self._fits.track()
         self._fit.start("fit", finish=self._end_fit, sentence=Message("starting"), around=around)
         return self._fit.facts()
 
     def cancel_fit(self) -> Facts:
-        """End it; the model of before stays. The "fit" of `state`."""
+        """Cancel the fit; the model before stays. Returns the "fit" of `state`."""
         self._fit.cancel()
         return self._fit.facts()
 
     # Judge
 
     def map_jpeg(self, name: str) -> bytes:
-        """A picture of `judge` with its map."""
+        """Read a picture of `judge` with its map, as JPEG."""
         path = self.project.fit / "maps" / f"{Path(check_picture_name(name)).stem}.jpg"
         if not path.is_file():
             raise UsageError(Message("map_missing", name=name))
@@ -274,19 +279,19 @@ class TeachService(LearnService):
     # Run
 
     def install(self) -> Facts:
-        """Write the recipe and check it on its golden pictures; {"recipe", "golden"}."""
+        """Write the recipe and check it on its golden pictures; returns {"recipe", "golden"}."""
         self._versions.install()
         return {"recipe": str(self.project.recipe), "golden": self._versions.check()}
 
     def run(self) -> Facts:
-        """Write the recipe, check it on its golden pictures and start; the "run" of `state`."""
-        from edgeseg.teach.station import Station  # with all that a stream needs
+        """Write the recipe, check its golden pictures and start; returns the "run" of `state`."""
+        from edgeseg.teach.station import TeachStation  # with all that a stream needs
 
         with self._lock:
             station = self._station
             running = station is not None and station.alive
             if station is None or not running:
-                station = Station(
+                station = TeachStation(
                     self.project,
                     alarms=self._alarms,
                     prepare=self._versions.install,
@@ -303,7 +308,7 @@ class TeachService(LearnService):
         return station.facts()
 
     def stop(self) -> Facts:
-        """Stop inspecting; the "run" of `state`."""
+        """Stop inspecting; returns the "run" of `state`."""
         with self._lock:
             station = self._station
         if station is None or not station.alive:
@@ -314,7 +319,7 @@ class TeachService(LearnService):
         return station.facts()
 
     def history(self, *, most: int | None = None) -> list[Facts]:
-        """Fits, thresholds, learnings and rollbacks, the newest first."""
+        """List fits, thresholds, learnings and rollbacks, the newest first."""
         return [_with_words(line) for line in self.project.history()[::-1][:most]]
 
     def _step(self, *, running: bool, model: bool, good: int) -> str:
@@ -325,18 +330,18 @@ class TeachService(LearnService):
         return "judge" if model else "collect"
 
     def _keep(self, image_hwc: Image) -> str:
-        """From the camera's thread; a full project must not end it."""
+        """Store a picture from the camera's thread; a full project must not end it."""
         try:
             return self._pictures.add(image_hwc, kind="good", stem=stem_of_now())
         except EdgesegError as error:
             self._note(str(error))
             return ""
 
-    def _told(self, name: str, kind: Kind) -> Facts:
-        return self._pictures.list.told(kind, name)
+    def _picture_facts(self, name: str, kind: Kind) -> Facts:
+        return self._pictures.list.item(kind, name)
 
     def _change(self, **values: Any) -> None:
-        """Other settings of the project."""
+        """Change settings of the project."""
         self.project.change(lambda settings: replace(settings, **values))
 
     def _close_camera(self) -> None:
@@ -346,7 +351,7 @@ class TeachService(LearnService):
 
     def _end_fit(self, folder: Path, done: Facts) -> Words:
         self._versions.take_in(folder)
-        settle_asked(self.project)
+        clear_pending(self.project)
         model = self._versions.facts() or {}
         self.project.log("fit", images=done.get("images"), **model)
         return Message("fit_ended", n=done.get("images"))

@@ -57,7 +57,7 @@ class Watch:
         self._alarms.offer(result)
 
     def on_source(self, event: SourceEvent) -> None:
-        """The state of the camera is asked for, not told."""
+        """Ignore events: the state of the camera is read when it is needed."""
 
     def close(self) -> None:
         """Wake whoever waits for a frame."""
@@ -66,7 +66,7 @@ class Watch:
             self._changed.notify_all()
 
     def live_jpeg(self, timeout_s: float) -> bytes | None:
-        """The next frame with what is marked; None: none came."""
+        """Wait for the next frame with what is marked, as JPEG; None if none came."""
         with self._changed:
             before = self.newest
             self._changed.wait_for(
@@ -84,8 +84,8 @@ class Watch:
             return self._jpeg[1]
 
 
-class Station:
-    """Runs in a thread from `start` to `stop`, or to the end of its camera."""
+class TeachStation:
+    """The station of a project: runs in a thread from `start` to `stop` or the camera's end."""
 
     def __init__(
         self,
@@ -119,11 +119,11 @@ class Station:
         self._thread = threading.Thread(target=self._run, name="station", daemon=True)
 
     def start(self) -> None:
-        """Begin; look at `facts` for what became of it."""
+        """Start the thread; `facts` tells how it goes."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End it, and let the camera go."""
+        """Stop the thread and release the camera."""
         self._asked = True
         self._stop.set()
         if self._thread.ident is not None:
@@ -135,7 +135,7 @@ class Station:
         return self._thread.is_alive() and not self._ended
 
     def facts(self) -> dict[str, Any]:
-        """For `state`."""
+        """Facts of the station for `state`."""
         run, result = self._running, self.watch.newest
         state = "stopped" if not self.alive else "starting" if result is None else "running"
         return {
@@ -145,12 +145,12 @@ class Station:
             "score": None if result is None else finite(result.prediction.score),
             "p_value": None if result is None else result.p_value,
             "threshold": None if result is None else result.threshold_score,
-            "counters": {} if run is None else _counted(run),
+            "counters": {} if run is None else _count_parts(run),
             "figures": {} if run is None or result is None else _figures(run, result),
         }
 
     def camera(self) -> dict[str, Any]:
-        """For `state`, as of a camera that collects."""
+        """Facts of its camera for `state`."""
         run = self._running
         if run is None:
             name = parse_source(self._options.source[0]).name
@@ -169,7 +169,7 @@ class Station:
         }
 
     def picture(self) -> NDArray[np.uint8] | None:
-        """The newest frame, whole, RGB."""
+        """The newest whole frame, RGB; None before the first."""
         result = self.watch.newest
         if result is None:
             return None
@@ -206,15 +206,15 @@ class Station:
                 stream.run.pipeline.run()
 
 
-def _counted(run: StreamRun) -> dict[str, Any]:
-    """Of this shift, by verdict; and every frame that was not inspected, by cause."""
+def _count_parts(run: StreamRun) -> dict[str, Any]:
+    """Count the parts of this shift by verdict, and frames not inspected by cause."""
     counters, source = run.sink(Counters), run.pipeline.snapshot().sources[0]
     shift = {} if counters is None else vars(counters.counts.shift.all)
     return {**shift, "frames": source.frames_in, "dropped": dict(source.dropped)}
 
 
 def _figures(run: StreamRun, result: FrameResult) -> dict[str, Any]:
-    """For engineers."""
+    """Collect the figures for engineers."""
     now, drift = run.pipeline.snapshot(), run.sink(DriftSink)
     states = {} if drift is None else {str(i): s.facts() for i, s in drift.states.items()}
     return {

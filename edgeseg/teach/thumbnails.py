@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
-from edgeseg.teach.folder_list import Entry, entry_of
+from edgeseg.teach.folder_list import FileEntry, entry_of
 from edgeseg.vision.images import encode_jpeg, read_image
 
 _QUALITY = 88
@@ -20,16 +20,16 @@ _SMALL = 800  # pixels: wider ones are looked at one by one
 _ROOM = 16_000_000  # bytes of all that are kept
 
 
-class Thumbnails:
-    """Those that were asked for last; may be called from any thread."""
+class ThumbnailCache:
+    """The small pictures that were asked for last; may be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[tuple[Path, Entry, int], bytes] = {}  # the newest stands last
+        self._kept: dict[tuple[Path, FileEntry, int], bytes] = {}  # the newest stands last
         self._bytes = 0
 
     def jpeg(self, path: Path, *, width: int) -> bytes:
-        """Of a file as it is now; 0: as wide as it is."""
+        """Encode a file as JPEG, no wider than `width`; 0 is its own width."""
         if not 0 < width <= _SMALL or not path.is_file():
             return shrunk_jpeg(read_image(path), width=width)
         key = (path.parent, entry_of(path.name, path.stat()), width)
@@ -49,7 +49,7 @@ class Thumbnails:
 
 
 def shrunk_jpeg(image_hwc: NDArray[np.uint8], *, width: int) -> bytes:
-    """An RGB picture for people, no wider than that; 0: as wide as it is."""
+    """Encode an RGB picture as JPEG, no wider than `width`; 0 is its own width."""
     if not 0 <= width <= _WIDEST:
         raise UsageError(f"width={width}: expected 1 to {_WIDEST} pixels, or 0 for its own")
     height, wide = image_hwc.shape[:2]

@@ -29,7 +29,7 @@ class Uploads:
 
     @contextmanager
     def place(self, client: str, length: int) -> Iterator[None]:
-        """Room for a body of that length until it has been dealt with."""
+        """Reserve room for a body of that length while it is received and decoded."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._has_room(client, length), WAIT_S):
                 raise _busy()
@@ -47,7 +47,7 @@ class Uploads:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """One picture is on its way through the decoder, not ten."""
+        """Wait for the decoder: one picture at a time."""
         if not self._turn.acquire(timeout=WAIT_S):
             raise _busy()
         try:

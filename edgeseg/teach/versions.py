@@ -54,17 +54,17 @@ GOLDEN_GOOD, GOLDEN_BAD = 8, 20  # pictures at most: a check takes seconds
 
 
 def short_name(model: Path) -> str:
-    """Of a version, for people."""
+    """Short name of a version, for people."""
     return file_sha256(model)[:12]
 
 
 def full_name(model: Path) -> str:
-    """Of a model at its thresholds; no other has it."""
+    """Unique name of a model at its thresholds."""
     return f"{file_sha256(model)}:{file_metadata(model).threshold!r}"
 
 
 class Versions:
-    """What was fitted and what runs."""
+    """The fit of a project and the recipe that runs."""
 
     def __init__(
         self, project: Project, *, note: Note = ignore, trust: Sequence[Path] = ()
@@ -80,15 +80,15 @@ class Versions:
 
     @property
     def model(self) -> Path:
-        """The graph of the last fit."""
+        """Path of the graph of the last fit."""
         return self._project.fit / "model.onnx"
 
     def metadata(self) -> ModelMetadata | None:
-        """Of the last fit; None: there is none."""
+        """Read the metadata of the last fit; None if there is none."""
         return file_metadata(self.model) if self.model.is_file() else None
 
     def facts(self) -> dict[str, Any] | None:
-        """For `state`: what runs, or would; files are read again when they have changed."""
+        """Facts of the last fit for `state`; files are read again when they have changed."""
         models = (self.model, self._project.recipe / self.model.name)
         with suppress(OSError):  # it is being replaced: what was known stands until it is there
             key = tuple(file_states(model) for model in models)
@@ -111,12 +111,12 @@ class Versions:
         return None
 
     def take_in(self, folder: Path) -> None:
-        """Let a finished folder be the fit; the one before stays beside it."""
+        """Make a finished folder the fit; the fit before stays beside it."""
         with self._changing, replacing(self._project.folder) as change:
             change.copy(self._project.fit.name, folder, keep_as=self._before.name)
 
     def check_rate(self, rate_per_thousand: float) -> ModelMetadata:
-        """Whether it can be chosen; the model that it would be chosen for."""
+        """Refuse a rate that cannot be chosen; return the metadata of the fit."""
         metadata = self.metadata()
         if metadata is None:
             raise UsageError(Message("fit_before_rate"))
@@ -125,7 +125,7 @@ class Versions:
         return metadata
 
     def choose(self, rate_per_thousand: float) -> None:
-        """Store another rate of false alarms in the fit: its graph and its artefact."""
+        """Store another false-alarm rate in the graph and the artefact of the fit."""
         with self._changing:
             metadata = self.check_rate(rate_per_thousand)
             chosen_point = point(read_report(self._project.fit), rate_per_thousand)
@@ -137,16 +137,16 @@ class Versions:
             store_choice(self.model, chosen, rule=rule, rate=rate, images=images, when=when)
 
     def is_installed(self) -> bool:
-        """Whether what runs is what was fitted and chosen last."""
+        """Tell whether the recipe runs the last fit at its last rate."""
         return self.runs(self.model)
 
     def running(self) -> Path | None:
-        """The model in the recipe."""
+        """Path of the model in the recipe; None if there is none."""
         recipe = self._recipe()
         return None if recipe is None or not recipe.model.is_file() else recipe.model
 
     def runs(self, model: Path) -> bool:
-        """Whether the recipe has this model, at this threshold."""
+        """Tell whether the recipe has this model, at this threshold."""
         recipe = self._recipe()
         return recipe is not None and self._same(recipe.model, model)
 
@@ -165,7 +165,7 @@ class Versions:
                 self._renew(recipe)
             keep_version(recipe)
 
-    def learned(self, model: Path) -> None:
+    def install_learned(self, model: Path) -> None:
         """Put a learned model into the recipe, if it gets all golden pictures right."""
         with self._changing:
             recipe = self._recipe()
@@ -174,7 +174,7 @@ class Versions:
             install_model(recipe, model, DEFAULTS, note=ignore)
 
     def check(self) -> str:
-        """The golden check on this computer; a sentence, or an error."""
+        """Run the golden check on this computer; return its summary, or raise."""
         recipe = read_recipe(self._project.recipe)
         record = check_recipe(recipe, DEFAULTS, note=ignore)
         write_record(recipe, record)
@@ -183,7 +183,7 @@ class Versions:
         return record.summary
 
     def earlier(self) -> Path:
-        """The model that `rollback` would put back."""
+        """Path of the model that `rollback` would restore."""
         recipe = self._recipe()
         if recipe is None:
             raise UsageError(Message("back_nothing"))
@@ -191,12 +191,12 @@ class Versions:
         return folder / version.model
 
     def rollback(self) -> None:
-        """Let the version of before run again."""
+        """Restore the version before in the recipe."""
         with self._changing:
             roll_back(read_recipe(self._project.recipe), trust=self._trust)
 
     def follow(self, made: Path) -> None:
-        """Let the fit be what runs: a folder that was made for that, or the fit before it."""
+        """Make the fit what runs: a folder that was made for it, or the fit before."""
         with self._changing:
             running = self.running()
             if running is None or self.is_installed():
@@ -208,7 +208,7 @@ class Versions:
                 self.take_in(self._before)
 
     def check_learnable(self) -> None:
-        """Learning goes on from the fit: it must be what runs."""
+        """Refuse to learn unless the recipe runs the fit, from which learning goes on."""
         if self._recipe() is None:
             raise UsageError(Message("learn_no_run"))
         admit(self._project.recipe, self._trust)
@@ -220,7 +220,7 @@ class Versions:
         return read_recipe(self._project.recipe) if there else None
 
     def _same(self, one: Path, other: Path) -> bool:
-        """The same model at the same threshold, with the same regions ignored."""
+        """Tell whether two models are equal, in threshold and ignored regions too."""
         if not (one.is_file() and other.is_file()):
             return False
         if file_sha256(one) != file_sha256(other):
@@ -247,7 +247,7 @@ class Versions:
         return read_recipe(folder)
 
     def _renew(self, recipe: Recipe) -> None:
-        """A new fit was judged by people: golden pictures are chosen with it anew."""
+        """Install a new fit, and choose the golden pictures anew."""
         with replacing(recipe.folder) as change:
             for label in LABELS:
                 change.path(f"golden/{label}")
@@ -268,7 +268,7 @@ class Versions:
             return approve(judge, master=master)
 
     def _copy_right(self, judge: RecipeJudge, label: str, *, most: int) -> int:
-        """Pictures from all over the folder whose verdict is right; how many."""
+        """Copy pictures from all over the folder whose verdict is right; return how many."""
         folder = self._project.pictures("good" if label == "good" else "bad")
         paths = images_in(folder)
         step = max(1, len(paths) // most)

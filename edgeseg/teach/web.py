@@ -1,4 +1,4 @@
-"""The page's addresses: a table of what may be asked of a project, and by whom.
+"""The addresses of the page: a table of requests, and who may make them.
 
 An operator watches, captures and marks; what changes a decision needs a supervisor.
 """
@@ -51,7 +51,7 @@ def serve(
     port: int,
     on_error: Callable[[str, str], None] = lambda name, text: None,
 ) -> SiteServer:
-    """A server that is running; its `url` is for the browser, its `stop` ends it."""
+    """Start a server; its `url` is for the browser, its `stop` ends it."""
     server = SiteServer(
         routes_of(service, access),
         access=access,
@@ -67,34 +67,34 @@ def serve(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nothing:
-    """An action that is its address."""
+class EmptyRequest:
+    """A request without values."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfKind:
-    """A picture to be taken."""
+class KindRequest:
+    """The kind of a picture to be taken."""
 
     kind: Kind = "good"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mode:
-    """When pictures are taken by themselves."""
+class ModeRequest:
+    """The frames that become pictures by themselves."""
 
     mode: Capturing
 
 
 @dataclass(frozen=True, kw_only=True)
-class Named:
-    """A picture of the project."""
+class PictureRequest:
+    """The name of a picture of the project."""
 
     name: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegionDrawn:
-    """Where to look."""
+class RegionRequest:
+    """The region to look at."""
 
     roi: tuple[int, int, int, int] | None
     ignore: tuple[tuple[tuple[float, float], ...], ...]
@@ -103,30 +103,30 @@ class RegionDrawn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitWish:
-    """What is fitted with; None: as the project says."""
+class FitRequest:
+    """Options of a fit; None stands for the project's own."""
 
     backbone: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rate:
-    """The operating point."""
+class RateRequest:
+    """The false-alarm rate to choose."""
 
     per_thousand: float
     name: str = ""  # who chooses it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Person:
-    """Who acts; the role is that of the request."""
+class PersonRequest:
+    """The name of the person who acts; the role is that of the request."""
 
     name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marked:
-    """What somebody says of an alarm."""
+class MarkRequest:
+    """A mark on an alarm."""
 
     alarm: str
     mark: MarkWord
@@ -134,8 +134,8 @@ class Marked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Withdrawn:
-    """Whose mark of an alarm is taken back, and by whom."""
+class WithdrawRequest:
+    """A mark to take back: whose it is, and who takes it back."""
 
     alarm: str
     name: str
@@ -144,7 +144,7 @@ class Withdrawn:
 
 
 def routes_of(service: TeachService, access: Access) -> tuple[Route, ...]:
-    """All that can be asked."""
+    """List the routes of the page."""
     return (
         Route(
             method="GET",
@@ -169,7 +169,7 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
     def state(asked: Request) -> Answer:
         person = {"role": asked.role, "roles": access.supervisor_token is not None}
         about = {"project": service.project.name, "max_upload": MAX_UPLOAD}
-        return _told({**about, **person, **service.state()})
+        return _json_reply({**about, **person, **service.state()})
 
     def picture(asked: Request) -> Answer:
         (kind, name), width = asked.caught, _width(asked)
@@ -177,11 +177,11 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
 
     def alarms(asked: Request) -> Answer:
         most = min(asked.whole("most") or KEPT, KEPT)
-        return _told(service.alarms(asked.query.get("after", ""), most=most))
+        return _json_reply(service.alarms(asked.query.get("after", ""), most=most))
 
     def history(asked: Request) -> Answer:
         most = min(asked.whole("most") or MAX_HISTORY, MAX_HISTORY)
-        return _told(service.history(most=most))
+        return _json_reply(service.history(most=most))
 
     def alarm(asked: Request) -> Answer:
         name = check_picture_name(asked.caught[0])
@@ -193,39 +193,39 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
     yield r"/teach/live\.jpg", lambda asked: jpeg_answer(service.live_jpeg(_STILL_S))
     yield r"/teach/pictures/([a-z]+)", lambda asked: _pictures(service, asked)
     yield r"/teach/pictures/([a-z]+)/([^/]+)", picture
-    yield "/teach/region", lambda asked: _told({**service.region(), "view": service.view()})
-    yield "/teach/judge", lambda asked: _told(service.judge())
+    yield "/teach/region", lambda asked: _json_reply({**service.region(), "view": service.view()})
+    yield "/teach/judge", lambda asked: _json_reply(service.judge())
     yield (
         r"/teach/maps/([^/]+)",
         lambda asked: jpeg_answer(service.map_jpeg(check_picture_name(asked.caught[0]))),
     )
     yield "/teach/alarms", alarms
     yield r"/teach/alarms/([^/]+)", alarm
-    yield "/teach/marks", lambda asked: _told(service.marks())
+    yield "/teach/marks", lambda asked: _json_reply(service.marks())
     yield "/teach/history", history
 
 
 def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     def capture(asked: Request) -> Answer:
-        kind = asked.values(OfKind, '{"kind": "good" or "bad"}').kind
-        return _told(service.capture(kind=_taken(kind)))
+        kind = asked.values(KindRequest, '{"kind": "good" or "bad"}').kind
+        return _json_reply(service.capture(kind=_check_new_kind(kind)))
 
     def auto(asked: Request) -> Answer:
         expected = '{"mode": "off", "trigger" or "parts"}'
-        return _told(service.auto_capture(asked.values(Mode, expected).mode))
+        return _json_reply(service.auto_capture(asked.values(ModeRequest, expected).mode))
 
     def mark(asked: Request) -> Answer:
         expected = '{"alarm": "ID", "mark": "good", "defect" or "ignore", "name": "WHO"}'
-        said = asked.values(Marked, expected)
+        said = asked.values(MarkRequest, expected)
         alarm = check_picture_name(said.alarm)
-        return _told(service.mark(alarm, said.mark, who=asked.role, name=said.name))
+        return _json_reply(service.mark(alarm, said.mark, who=asked.role, name=said.name))
 
     def withdraw(asked: Request) -> Answer:
         expected = '{"alarm": "ID", "name": "WHO", "of_who": "ROLE", "of_name": "WHOSE"}'
-        said = asked.values(Withdrawn, expected)
+        said = asked.values(WithdrawRequest, expected)
         by = Author(who=asked.role, name=check_name_of_person(said.name))
         of = Author(who=said.of_who, name=said.of_name)
-        return _told(service.withdraw(check_picture_name(said.alarm), by=by, of=of))
+        return _json_reply(service.withdraw(check_picture_name(said.alarm), by=by, of=of))
 
     yield "/teach/capture", capture
     yield "/teach/auto", auto
@@ -234,47 +234,47 @@ def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
 
 
 def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
-    def named(act: Callable[[str], object]) -> Reply:
+    def by_name(act: Callable[[str], object]) -> Reply:
         def reply(asked: Request) -> Answer:
-            name = asked.values(Named, '{"name": "PICTURE"}').name
-            return _told(act(check_picture_name(name)))
+            name = asked.values(PictureRequest, '{"name": "PICTURE"}').name
+            return _json_reply(act(check_picture_name(name)))
 
         return reply
 
     def plain(act: Callable[[], object]) -> Reply:
         def reply(asked: Request) -> Answer:
-            asked.values(Nothing, "{}")
-            return _told(act())
+            asked.values(EmptyRequest, "{}")
+            return _json_reply(act())
 
         return reply
 
     def region(asked: Request) -> Answer:
         expected = '{"roi": [x, y, w, h] or null, "ignore": [[[x, y], ...]], "locate": "none"}'
-        asked.values(RegionDrawn, expected)
-        return _told({**service.set_region(parse_object(asked.body)), "view": service.view()})
+        asked.values(RegionRequest, expected)
+        return _json_reply({**service.set_region(parse_object(asked.body)), "view": service.view()})
 
     def fit(asked: Request) -> Answer:
-        wish = asked.values(FitWish, '{"backbone": "NAME"} or {}')
-        return _told(service.start_fit({} if wish.backbone is None else asdict(wish)))
+        wish = asked.values(FitRequest, '{"backbone": "NAME"} or {}')
+        return _json_reply(service.start_fit({} if wish.backbone is None else asdict(wish)))
 
     def choose(asked: Request) -> Answer:
-        wish = asked.values(Rate, '{"per_thousand": NUMBER, "name": "WHO"}')
-        return _told(service.choose(float(wish.per_thousand), name=wish.name))
+        wish = asked.values(RateRequest, '{"per_thousand": NUMBER, "name": "WHO"}')
+        return _json_reply(service.choose(float(wish.per_thousand), name=wish.name))
 
     def learn(asked: Request) -> Answer:
-        name = asked.values(Person, '{"name": "WHO"}').name
-        return _told(service.learn(who=asked.role, name=name))
+        name = asked.values(PersonRequest, '{"name": "WHO"}').name
+        return _json_reply(service.learn(who=asked.role, name=name))
 
     def confirm(asked: Request) -> Answer:
-        name = asked.values(Person, '{"name": "WHO"}').name
-        return _told(service.confirm(who=asked.role, name=name))
+        name = asked.values(PersonRequest, '{"name": "WHO"}').name
+        return _json_reply(service.confirm(who=asked.role, name=name))
 
     def rollback(asked: Request) -> Answer:
-        asked.values(Nothing, "{}")
-        return _told(service.rollback(who=asked.role))
+        asked.values(EmptyRequest, "{}")
+        return _json_reply(service.rollback(who=asked.role))
 
-    yield "/teach/remove", named(service.remove)
-    yield "/teach/restore", named(service.restore)
+    yield "/teach/remove", by_name(service.remove)
+    yield "/teach/restore", by_name(service.restore)
     yield "/teach/undo", plain(service.undo)
     yield "/teach/region", region
     yield "/teach/fit", fit
@@ -292,10 +292,10 @@ def _upload(service: TeachService) -> Route:
     uploads = Uploads(largest=MAX_UPLOAD)
 
     def upload(asked: Request) -> Answer:
-        kind = _taken(_kind(asked.query.get("kind", "good")))
+        kind = _check_new_kind(_kind(asked.query.get("kind", "good")))
         name = check_picture_name(asked.query.get("name", ""))
         with uploads.turn():
-            return _told(service.upload(name, asked.body, kind=kind))
+            return _json_reply(service.upload(name, asked.body, kind=kind))
 
     return Route(
         method="POST",
@@ -308,8 +308,8 @@ def _upload(service: TeachService) -> Route:
 
 
 def _pictures(service: TeachService, asked: Request) -> Answer:
-    """A part of a list, and no more than that of any list."""
-    return _told(
+    """Answer with a part of a list of pictures."""
+    return _json_reply(
         service.pictures(
             _kind(asked.caught[0]),
             offset=asked.whole("offset"),
@@ -319,7 +319,7 @@ def _pictures(service: TeachService, asked: Request) -> Answer:
     )
 
 
-def _told(value: object) -> Answer:
+def _json_reply(value: object) -> Answer:
     """Answer with the keys of sentences, for a page in another language."""
     return json_answer(for_page(value))
 
@@ -349,13 +349,13 @@ def _keys(value: object) -> Any:
 
 def _kind(text: str) -> Kind:
     try:
-        return record(OfKind, {"kind": text}).kind
+        return record(KindRequest, {"kind": text}).kind
     except Malformed:
         raise Refused(HTTPStatus.NOT_FOUND, "expected good, bad or removed") from None
 
 
-def _taken(kind: Kind) -> Kind:
-    """The kinds that new pictures may be of."""
+def _check_new_kind(kind: Kind) -> Kind:
+    """Refuse a kind that new pictures cannot have."""
     if kind == "removed":
         raise Refused(HTTPStatus.BAD_REQUEST, "expected good or bad")
     return kind

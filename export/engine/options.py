@@ -50,22 +50,30 @@ class EngineOptions:
 
     builder: str = typed(
         "tensorrt",
-        "tensorrt: on the device. rtx: TensorRT-RTX, builds without a GPU.",
+        "tensorrt: builds on the device itself. rtx: TensorRT-RTX, builds without a GPU.",
         kind=RegistryName(BUILDERS),
     )
     # Of rtx; none: a plan for every GPU from sm80 on.
     targets: tuple[str, ...] = typed(
-        (), "GPUs to build for (rtx).", kind=Names("sm86,sm89"), flags=("--target",)
+        (),
+        "GPUs to build for, with --builder rtx.  [default: all from sm80 on]",
+        kind=Names("sm86,sm89"),
+        flags=("--target",),
     )
     workspace_mb: int | None = typed(
-        None, "MB for the builder.", kind=click.IntRange(1), flags=("--workspace",)
+        None,
+        "Memory that the builder may use, in MB.",
+        kind=click.IntRange(1),
+        flags=("--workspace",),
     )
     timing_cache: Path | None = typed(
-        None, "Timings of earlier builds: read if it is there, and kept.", kind=FILE
+        None, "File that keeps timings for later builds, which are then faster.", kind=FILE
     )
-    optimisation_level: int | None = typed(None, "More: slower build.", kind=click.IntRange(0, 5))
-    version_compatible: bool = typed(False, "Plan loads in later TensorRT versions.")
-    hardware_compatible: bool = typed(False, "Plan runs on Ampere and newer GPUs.")
+    optimisation_level: int | None = typed(
+        None, "Effort of the builder: more takes longer.", kind=click.IntRange(0, 5)
+    )
+    version_compatible: bool = typed(False, "Build a plan that later TensorRT versions load.")
+    hardware_compatible: bool = typed(False, "Build a plan that runs on Ampere and newer GPUs.")
     dla_core: int | None = typed(None, "Run on this DLA core (Jetson).", kind=click.IntRange(0))
     # Off: fp32 tensors keep their 23 bits. TF32 would round them to the 10 bits of fp16, which is
     # not what the graph says.

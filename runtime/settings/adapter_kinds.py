@@ -78,7 +78,7 @@ class ModbusOptions:
         "Modbus TCP server for a PLC, on this computer unless a host is given.",
         metavar="[HOST:]PORT",
     )
-    result_buffer: int = typed(16, "Results that wait for a PLC's acknowledgement.")
+    result_buffer: int = typed(16, "Results that may wait for a PLC's acknowledgement.")
 
     def __post_init__(self) -> None:
         if self.modbus is not None:
@@ -120,10 +120,16 @@ def read_secret(name: str, path: Path) -> str:
 class MqttOptions:
     """Options of `mqtt`."""
 
-    mqtt: str | None = typed(None, "Broker and prefix: mqtt://broker/plant/line3.", metavar="URL")
-    mqtt_user: str | None = typed(None, "Name at the broker.")
-    mqtt_password_file: Path | None = typed(None, "File with its password.", kind=FILE)
-    mqtt_ca: Path | None = typed(None, "Certificates to trust, for mqtts://.", kind=FILE)
+    mqtt: str | None = typed(
+        None,
+        "MQTT broker and prefix of the topics, such as mqtt://broker/plant/line3.",
+        metavar="URL",
+    )
+    mqtt_user: str | None = typed(None, "User name at the MQTT broker.")
+    mqtt_password_file: Path | None = typed(
+        None, "File with the password of the MQTT broker.", kind=FILE
+    )
+    mqtt_ca: Path | None = typed(None, "File of certificates to trust, for mqtts://.", kind=FILE)
 
     def __post_init__(self) -> None:
         if self.mqtt is not None:
@@ -180,9 +186,11 @@ class HttpOptions:
     """Options of `http`."""
 
     http: str | None = typed(
-        None, "POST /trigger and GET /result for programs.", metavar="[HOST:]PORT"
+        None, "HTTP server for programs: POST /trigger and GET /result.", metavar="[HOST:]PORT"
     )
-    http_token_file: Path | None = typed(None, "Its token; needed off this computer.", kind=FILE)
+    http_token_file: Path | None = typed(
+        None, "File with the token of --http; needed when other computers may call it.", kind=FILE
+    )
 
     def __post_init__(self) -> None:
         if self.http is not None:
@@ -217,8 +225,10 @@ def _http(line: LineRun, options: HttpOptions) -> "Adapter | None":
 class WebhookOptions:
     """Options of `webhook`."""
 
-    webhook: str | None = typed(None, "POST every result there.", metavar="URL")
-    webhook_secret_file: Path | None = typed(None, "Key that signs the body.", kind=FILE)
+    webhook: str | None = typed(None, "Send every result to this address by POST.", metavar="URL")
+    webhook_secret_file: Path | None = typed(
+        None, "File with the key that signs what --webhook sends.", kind=FILE
+    )
 
     def __post_init__(self) -> None:
         if self.webhook is not None and not self.webhook.startswith(("http://", "https://")):
@@ -251,7 +261,9 @@ class CommandOptions:
         "May be given several times.",
         metavar="VERDICT=COMMAND",
     )
-    command_timeout: float = typed(5.0, "Seconds after which it is killed.")
+    command_timeout: float = typed(
+        5.0, "Seconds after which the program of --on-verdict is killed."
+    )
 
     def __post_init__(self) -> None:
         from edgeseg.runtime.adapters.command import parse_commands
@@ -281,7 +293,7 @@ class OpcUaOptions:
     """Options of `opcua`."""
 
     opcua: str | None = typed(
-        None, "OPC UA server with names of OPC 40100-1.", metavar="[HOST:]PORT"
+        None, "OPC UA server, with the names of OPC 40100-1.", metavar="[HOST:]PORT"
     )
 
     def __post_init__(self) -> None:

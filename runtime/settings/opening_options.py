@@ -20,16 +20,17 @@ class OpeningOptions:
 
     backend: str = typed(
         AUTO,
-        "auto: TensorRT, else CUDA, else CPU, and says why.",
+        "What runs the model. auto: TensorRT, else CUDA, else the CPU, and says why.",
         kind=click.Choice(backend_names()),
     )
-    threads: int | None = typed(None, "Processor threads; default: all cores.")
+    threads: int | None = typed(None, "Processor threads.  [default: all cores]")
     spin: bool = typed(
         SessionOptions.spin,
-        "Let ONNX Runtime's idle threads watch for the next frame, awake.",
+        "Keep ONNX Runtime's idle threads awake between frames: often faster, for more processor "
+        "time.",
         flags=("--spin/--no-spin",),
     )
-    allow_random_weights: bool = typed(False, "Run a model that was never trained.")
+    allow_random_weights: bool = typed(False, "Run a model whose weights are random.")
     trust: tuple[Path, ...] = same_as(Shared, "trust")
 
     def session(self) -> SessionOptions:

@@ -34,14 +34,19 @@ OptionValues = dict[str, Any]  # by the names of options
 class StreamOptions(OpeningOptions):
     """One field per option of the command and key of a station file, checked before all else."""
 
-    model: Path | None = typed(None, "A .onnx or .plan file.", kind=FILE, group=DECIDING)
+    model: Path | None = typed(
+        None, "Model to run: a .onnx or .plan file.", kind=FILE, group=DECIDING
+    )
     recipes: Path | None = typed(
-        None, "Or a folder of `edgeseg recipe`.", kind=FOLDER, group=DECIDING
+        None,
+        "Folder of recipes (`edgeseg recipe`), instead of --model.",
+        kind=FOLDER,
+        group=DECIDING,
     )
     recipe: str | None = typed(
-        None, "To begin with; a number will do.", metavar="NAME", group=DECIDING
+        None, "Recipe to begin with, by name or number.", metavar="NAME", group=DECIDING
     )
-    warm_mb: float = typed(500.0, "Memory for recipes that stay loaded.", group=DECIDING)
+    warm_mb: float = typed(500.0, "Memory for recipes that stay loaded, in MB.", group=DECIDING)
     source: tuple[str, ...] = typed(
         REQUIRED,
         "Camera index, /dev/video0, rtsp:// or http:// URL, video, folder or glob of "
@@ -51,14 +56,18 @@ class StreamOptions(OpeningOptions):
         envvar="EDGESEG_SOURCE",
         group=SOURCE,
     )
-    threshold: float | None = typed(None, "Instead of the model's own.", group=DECIDING)
+    threshold: float | None = typed(
+        None, "Threshold of the score, instead of the model's own.", group=DECIDING
+    )
     policy: "Policy | None" = typed(
         None,
-        "Which frames to drop; default: latest for live sources, every for files.",
+        "Which frames are scored when they come too fast. latest: the newest, others are dropped. "
+        "queue: up to --queue-size wait. every: all, none is dropped.  [default: latest for live "
+        "sources, every for files]",
         kind=click.Choice(["latest", "queue", "every"]),
         group=SOURCE,
     )
-    queue_size: int = typed(8, "Frames, for --policy queue.", group=SOURCE)
+    queue_size: int = typed(8, "Frames that may wait, for --policy queue.", group=SOURCE)
     realtime: bool = typed(False, "Play video files at their own rate.", group=SOURCE)
     stall_timeout: float = typed(
         5.0, "Seconds without a frame after which a live source counts as lost.", group=SOURCE
@@ -71,13 +80,13 @@ class StreamOptions(OpeningOptions):
     )
     allow_repeats: bool = typed(
         False,
-        "A picture that is the one before, byte for byte, is a new one: for simulators "
-        "and encoders. Otherwise the camera is frozen.",
+        "Accept a picture that equals the one before, byte for byte, as a new one: for simulators "
+        "and encoders. Without it the camera counts as frozen.",
         group=SOURCE,
     )
     max_pixels: int = typed(
         MAX_PIXELS,
-        "Of a picture by its header; a larger one is not decoded.",
+        "Most pixels of a picture, as its header says; a larger one is not decoded.",
         kind=click.IntRange(1),
         group=SOURCE,
     )
@@ -89,10 +98,12 @@ class StreamOptions(OpeningOptions):
         "Score large frames in overlapping tiles; a model fitted on tiles does it itself.",
         group=DECIDING,
     )
-    tile_overlap: float = typed(0.25, "Share of a tile.", group=DECIDING)
+    tile_overlap: float = typed(
+        0.25, "Share of a tile that the next one shows too, for --tile.", group=DECIDING
+    )
     min_area: float = typed(
         0.0,
-        "Pixels of the camera: smaller regions do not decide. What that hides is printed.",
+        "Least area of a region that decides, in pixels of the camera. What that hides is printed.",
         group=DECIDING,
     )
     debounce: str = typed(
@@ -112,11 +123,14 @@ class StreamOptions(OpeningOptions):
         group=LINE,
     )
     report: Path | None = typed(
-        None, "Latency and accuracy, .json, text beside it.", kind=FILE, group=WRITTEN
+        None,
+        "Report on latency and accuracy at the end: a .json file, and a text beside it.",
+        kind=FILE,
+        group=WRITTEN,
     )
-    status_every: float = typed(5.0, "Seconds between lines; 0: none.")
-    duration: float | None = typed(None, "Seconds after which to end.")
-    max_frames: int | None = typed(None, "Scored frames after which to end.")
+    status_every: float = typed(5.0, "Seconds between status lines; 0: none.")
+    duration: float | None = typed(None, "End after so many seconds.")
+    max_frames: int | None = typed(None, "End after so many scored frames.")
     sinks: SinkOptions = field(default_factory=SinkOptions)
 
     def __post_init__(self) -> None:

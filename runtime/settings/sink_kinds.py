@@ -192,9 +192,9 @@ SINKS["drift"] = SinkKind(record=DriftOptions, make=_drift, group="deciding")
 class SnapshotOptions:
     """Options of `snapshots`."""
 
-    snapshots: Path | None = typed(None, "Pictures of alarms.", kind=FOLDER)
-    snapshot_count: int = typed(1000, "Keep so many.")
-    snapshot_bytes: int = typed(1_000_000_000, "At most.")
+    snapshots: Path | None = typed(None, "Folder for pictures of alarms.", kind=FOLDER)
+    snapshot_count: int = typed(1000, "Pictures of alarms to keep, at most.")
+    snapshot_bytes: int = typed(1_000_000_000, "Bytes of pictures of alarms to keep, at most.")
 
     def __post_init__(self) -> None:
         for name in ("snapshot_count", "snapshot_bytes"):
@@ -222,7 +222,9 @@ SINKS["snapshots"] = SinkKind(record=SnapshotOptions, make=_snapshots)
 class VideoOptions:
     """Options of `video`."""
 
-    save: Path | None = typed(None, "Annotated video, .mp4, .mkv, .mov or .avi.", kind=FILE)
+    save: Path | None = typed(
+        None, "Write an annotated video: .mp4, .mkv, .mov or .avi.", kind=FILE
+    )
     recordings: Path = typed(
         Path("recordings"), "Where the page's recording button writes.", kind=FOLDER
     )
@@ -251,9 +253,13 @@ SINKS["video"] = SinkKind(record=VideoOptions, make=_recorder)
 class PageOptions:
     """Options of `page`."""
 
-    serve: int | None = typed(None, "Live page and /metrics.", metavar="PORT")
+    serve: int | None = typed(
+        None, "Port of the live page and of /metrics, such as 8080.", metavar="PORT"
+    )
     host: str = typed("127.0.0.1", "Address of the page.")
-    token_file: Path | None = typed(None, "Token of the page; needed off this computer.", kind=FILE)
+    token_file: Path | None = typed(
+        None, "File with the token of the page; needed when other computers may open it.", kind=FILE
+    )
     stale_after: float = typed(10.0, "/healthz fails after so many seconds without a scored frame.")
 
     def __post_init__(self) -> None:

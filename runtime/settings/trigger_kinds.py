@@ -84,12 +84,16 @@ def _software(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) ->
 class PartOptions:
     """Options of `part`."""
 
-    part_area: float = typed(0.03, "Share of the view that is a part, for --trigger part.")
+    part_area: float = typed(
+        0.03, "Least share of the view that counts as a part, for --trigger part."
+    )
     part_frames: str = typed(
-        "1/1", "Inspect its N best frames; K of them not good, and the part is not.", metavar="K/N"
+        "1/1",
+        "Inspect the N best frames of a part; K that are not good make it not good.",
+        metavar="K/N",
     )
     part_empty: Path | None = typed(
-        None, "Picture without a part; default: the view at the start.", kind=FILE
+        None, "Picture of the view without a part.  [default: the view at the start]", kind=FILE
     )
 
     def __post_init__(self) -> None:

@@ -16,15 +16,20 @@ from edgeseg.runtime.sinks.shift_times import ShiftTimes
 class EventOptions:
     """Options of `events`."""
 
-    events: str | None = typed(None, "JSON lines; - for standard output.", metavar="FILE")
-    events_for: Literal["all", "alarms"] = typed("all", "Frames to write.")
-    events_sync: Literal["never", "alarm", "every"] = typed(
-        "alarm", "Events that a power cut may not take."
+    events: str | None = typed(
+        None, "Write events as JSON lines; - for standard output.", metavar="FILE"
     )
-    events_max_mb: float | None = typed(None, "Go on in a new file from here.", metavar="MB")
-    events_days: float | None = typed(None, "And after so many days.")
-    events_keep: int | None = typed(None, "Old files to keep; default: all.")
-    events_chain: bool = typed(False, "Hash every line into the next: `verify-log`.")
+    events_for: Literal["all", "alarms"] = typed("all", "Frames whose events are written.")
+    events_sync: Literal["never", "alarm", "every"] = typed(
+        "alarm",
+        "Events that are forced to the disk at once, so that a power cut does not lose them.",
+    )
+    events_max_mb: float | None = typed(None, "Begin a new event file at this size.", metavar="MB")
+    events_days: float | None = typed(None, "Begin a new event file after so many days.")
+    events_keep: int | None = typed(None, "Old event files to keep.  [default: all]")
+    events_chain: bool = typed(
+        False, "Hash every line into the next one, for `edgeseg verify-log`."
+    )
 
     def __post_init__(self) -> None:
         rotation = self.rotation
@@ -49,8 +54,12 @@ class EventOptions:
 class CounterOptions:
     """Options of `counters`."""
 
-    counters: Path | None = typed(None, "Parts of shift and recipe, kept here.", kind=FILE)
-    shifts: str | None = typed(None, "When shifts begin, local time.", metavar="HH:MM,...")
+    counters: Path | None = typed(
+        None, "File that keeps the counts of the shift and the recipe.", kind=FILE
+    )
+    shifts: str | None = typed(
+        None, "Local times at which shifts begin, such as 06:00,14:00,22:00.", metavar="HH:MM,..."
+    )
 
     def __post_init__(self) -> None:
         if self.shifts is not None and self.counters is None:

@@ -12,7 +12,7 @@ import pytest
 from edgeseg.base.errors import EdgesegError, UsageError, words_of
 from edgeseg.base.messages import Message, Setting, places, read_words, sentences
 from edgeseg.base.plain import Malformed, record
-from edgeseg.teach.asked import Asked
+from edgeseg.teach.second_person import PendingDecision
 from tests.support import REPO
 
 ROOTS = ("edgeseg", "export", "runtime", "bench")
@@ -127,8 +127,8 @@ def test_what_is_no_message_is_shown_as_it_stands(plain: Any) -> None:
     assert read_words(plain) == str(plain)
     asked = {"what": "learn", "of": "", "name": "", "when": ""}
     with pytest.raises(Malformed, match="sentence"):
-        record(Asked, {**asked, "sentence": plain})
-    assert record(Asked, {**asked, "sentence": "words"}).sentence == "words"
+        record(PendingDecision, {**asked, "sentence": plain})
+    assert record(PendingDecision, {**asked, "sentence": "words"}).sentence == "words"
 
 
 def test_an_error_goes_round_with_its_parts() -> None:

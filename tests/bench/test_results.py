@@ -12,7 +12,7 @@ from edgeseg.bench.compare.plan import ComparisonPlan
 from edgeseg.bench.compare.record import Record
 from edgeseg.bench.compare.summary import tables_of as compared_tables
 from edgeseg.bench.harness.report import Report, read_report
-from edgeseg.bench.harness.units import Done, Result
+from edgeseg.bench.harness.units import Result, UnitResults
 from edgeseg.bench.paper.parts import PaperOptions
 from edgeseg.bench.paper.results import Findings
 from edgeseg.bench.paper.tables import tables_of
@@ -23,8 +23,8 @@ CATEGORIES = ("bottle", "cable", "grid", "screw")
 OF_COMPARE = ("efficientnet_lite1", "resnet18", "mobilenet_v3_small")
 
 
-def done(results: dict[str, Result]) -> Done:
-    return Done(results=results, commits=(), seconds=0.0)
+def done(results: dict[str, Result]) -> UnitResults:
+    return UnitResults(results=results, commits=(), seconds=0.0)
 
 
 def read(name: str) -> tuple[Report, dict[str, Any]]:

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.cli import cameras_command as module
-from edgeseg.cli.cameras_command import CameraRow, cameras, plugged_in
+from edgeseg.cli.cameras_command import CameraRow, cameras, video_devices
 from tests.doubles.gige_camera import gige_camera
 
 GIGE = CameraRow(
@@ -21,16 +21,16 @@ def test_video_devices_are_listed_by_their_names(tmp_path: Path) -> None:
         (tmp_path / f"video{number}").mkdir()
         (tmp_path / f"video{number}" / "name").write_text(name + "\n")
     (tmp_path / "odd").mkdir()
-    assert plugged_in(tmp_path) == [
+    assert video_devices(tmp_path) == [
         CameraRow(source="/dev/video0", model="HD Webcam"),
         CameraRow(source="/dev/video1", model="Capture"),
     ]
-    assert plugged_in(tmp_path / "none") == []
+    assert video_devices(tmp_path / "none") == []
 
 
 def test_the_list_is_a_table_or_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "plugged_in", lambda: [CameraRow(source="/dev/video0")])
-    monkeypatch.setattr(module, "answering", lambda: [GIGE])
+    monkeypatch.setattr(module, "video_devices", lambda: [CameraRow(source="/dev/video0")])
+    monkeypatch.setattr(module, "vision_cameras", lambda: [GIGE])
     done = CliRunner().invoke(cameras)
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["source", "vendor", "model", "serial", "address"],
@@ -47,8 +47,8 @@ def test_without_the_library_the_others_are_listed_and_it_is_said(
     def missing() -> list[CameraRow]:
         raise EdgesegError("need libaravis; try: sudo apt install libaravis-0.8-0")
 
-    monkeypatch.setattr(module, "plugged_in", lambda: [])
-    monkeypatch.setattr(module, "answering", missing)
+    monkeypatch.setattr(module, "video_devices", lambda: [])
+    monkeypatch.setattr(module, "vision_cameras", missing)
     done = CliRunner().invoke(cameras)
     assert done.exit_code == 0
     assert done.stdout == ""
@@ -61,4 +61,4 @@ def test_without_the_library_the_others_are_listed_and_it_is_said(
 def test_a_real_one_answers() -> None:
     with gige_camera() as camera:
         camera.start()
-        assert GIGE in module.answering()
+        assert GIGE in module.vision_cameras()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from edgeseg.api import load
-from edgeseg.cli.predict_command import Row
+from edgeseg.cli.predict_command import PredictionRow
 from edgeseg.decision.doubt import SENTENCES, Doubt, DoubtKind
 from edgeseg.model.artefact import load_artefact
 from edgeseg.vision.images import read_image, write_image
@@ -219,4 +219,7 @@ def test_an_alarm_is_outlined_though_no_pixel_is_above(today, tmp_path):
     ],
 )
 def test_a_row_for_people(row, text):
-    assert Row(path=Path("a.png"), score=9.0, threshold=5.0, **row).text() == f"a.png: {text}"
+    assert (
+        PredictionRow(path=Path("a.png"), score=9.0, threshold=5.0, **row).text()
+        == f"a.png: {text}"
+    )

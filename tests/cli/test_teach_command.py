@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from edgeseg.cli.teach_command import _collected, opened_service
+from edgeseg.cli.teach_command import _collect, open_service
 from edgeseg.teach import service as teach_service
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Feedback, new_mark
@@ -62,12 +62,12 @@ def test_from_photos_to_a_recipe(taught_once):
     assert "1 of 2 bad pictures are found; missed: b120.png" in done.stdout
     assert "golden pictures: 9 golden pictures as approved" in done.stderr
     assert f"next: edgeseg stream --recipes {folder / 'recipes'} --source 0" in done.stderr
-    assert [line["event"] for line in Project.opened(folder).history()] == ["fit"]
+    assert [line["event"] for line in Project.open(folder).history()] == ["fit"]
 
 
 def mark(folder, score, *marks):
     """An alarm of that score, as the station would have kept it, and what people said."""
-    project = Project.opened(folder)
+    project = Project.open(folder)
     picture = project.alarms / f"{score:013d}-000000.png"
     write_image(picture, part(score, seed=score))
     alarm = Alarm(
@@ -97,7 +97,7 @@ def test_what_was_marked_is_shown_learned_and_taken_back(taught):
     done = succeed("learn", taught)
     assert "go back with" in done.stderr
     assert threshold(taught) == "139.0"
-    project = Project.opened(taught)
+    project = Project.open(taught)
     assert project.picture("good", "0000000000150-000000.png").is_file()
     assert [item.alarm.score for item in Feedback(project.feedback).items()] == [151, 210]
     assert project.history()[-1]["event"] == "learn"
@@ -141,17 +141,17 @@ def test_what_is_typed_stays_with_the_project(taught, photos):
         "--ignore", polygons, "--source", "cam/*.png", "--quiet",
     )  # fmt: skip
     assert said.stderr == ""
-    settings = Project.opened(taught).settings()
+    settings = Project.open(taught).settings()
     assert (settings.rate, settings.region.roi, settings.source) == (0.1, "0,0,48,32", "cam/*.png")
     assert settings.region.ignore == (((0.0, 0.0), (4.0, 0.0), (4.0, 4.0)),)
-    assert Project.opened(taught).history()[-1]["images"] == 40  # none twice
+    assert Project.open(taught).history()[-1]["images"] == 40  # none twice
 
 
 def test_what_was_removed_stays_out_of_the_next_collection(tmp_path, photos):
-    with opened_service(Project.begun(tmp_path / "line3"), note=print) as service:
-        assert _collected(service, photos / "good", "good") == "40 of 40 good pictures are new"
+    with open_service(Project.open_or_create(tmp_path / "line3"), note=print) as service:
+        assert _collect(service, photos / "good", "good") == "40 of 40 good pictures are new"
         service.remove("g03.png")
-        told = _collected(service, photos / "good", "good")
+        told = _collect(service, photos / "good", "good")
         assert service.count("good") == 39
     assert told == (
         "0 of 40 good pictures are new; 1 removed before stays out (see removed/): g03.png"

@@ -56,7 +56,7 @@ def is_mended(folder: Path) -> None:
     from edgeseg.teach.versions import Versions
 
     is_approved(folder / "recipes" / folder.name)
-    if not Versions(Project.opened(folder)).is_installed():
+    if not Versions(Project.open(folder)).is_installed():
         raise ValueError("what runs is not the last fit")
     # What the fit before was, and a preview of nothing to learn, depend on how often it ran.
     for name in ("fit.before", "next"):
@@ -79,7 +79,7 @@ def _mark(folder: Path, more: Path) -> None:
     from edgeseg.teach.feedback import Feedback, new_mark
     from edgeseg.teach.project import Project
 
-    project = Project.opened(folder)
+    project = Project.open(folder)
     project.alarms.mkdir()
     picture = project.alarms / f"{_ALARM}.png"
     shutil.copy(min(more.iterdir()), picture)

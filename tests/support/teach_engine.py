@@ -24,7 +24,7 @@ from edgeseg.fitting.spaces import settle_geometry
 from edgeseg.modelfile.container import seal_header
 from edgeseg.modelfile.header import KEY, SCHEMA, calibration_facts, read_floats, read_header
 from edgeseg.modelfile.seal import seal_file
-from edgeseg.teach import engine, work
+from edgeseg.teach import background_job, engine
 from edgeseg.teach.project import Project, ProjectSettings
 from edgeseg.vision.ignored import polygon_mask
 from edgeseg.vision.images import images_in, read_image, resize_image, write_image
@@ -51,7 +51,7 @@ def write_project(
     folder: Path, *, good: int = 40, bad: tuple[int, ...] = (), source: str = "", rate: float = 0.05
 ) -> Project:
     """Good pictures with scores 100, 101, 102 ..., and bad ones of given scores."""
-    project = Project.begun(folder)
+    project = Project.open_or_create(folder)
     for index in range(good):
         write_image(project.pictures("good") / f"g{index:02d}.png", part(100 + index, seed=index))
     for score in bad:
@@ -197,4 +197,4 @@ def main() -> int:
     """The child process."""
     for each in ENGINE:
         setattr(engine, each.__name__, each)
-    return work.main()
+    return background_job.main()

@@ -79,7 +79,7 @@ def keep(tab: Tab, name: str, tmp_path: Path) -> None:
 @contextmanager
 def taught(folder: Path, source: str) -> Iterator[tuple[TeachService, str]]:
     """A new project at a camera, and its page."""
-    project = Project.begun(folder)
+    project = Project.open_or_create(folder)
     project.store(replace(project.settings(), source=source, rate=0.05))
     service = TeachService(project, child=CHILD)
     service.open_camera()

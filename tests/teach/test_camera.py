@@ -8,7 +8,7 @@ import pytest
 
 from edgeseg.base.errors import UsageError
 from edgeseg.runtime.capture.frame_buffer import Frame
-from edgeseg.teach.camera import Camera, Repeated, open_as_camera, rgb
+from edgeseg.teach.camera import Camera, RepeatingFiles, open_as_camera, rgb
 from edgeseg.teach.meters import Meters
 from edgeseg.vision.images import write_image
 from tests.support.messages import refuses
@@ -33,7 +33,7 @@ def frame(image: np.ndarray, index: int) -> Frame:
 def test_a_folder_shows_its_pictures_again_and_again(folder):
     camera = Camera(str(folder), keep=lambda image: None)
     ended = iter([False] * 7 + [True])
-    source = Repeated(camera.spec, wait=lambda seconds: next(ended), timeout_s=1.0)
+    source = RepeatingFiles(camera.spec, wait=lambda seconds: next(ended), timeout_s=1.0)
     grabs = [source.read() for _ in range(7)]
     assert [grab.name for grab in grabs] == [f"{index % 3}.png" for index in range(7)]
     assert [grab.grabbed_ns for grab in grabs] == sorted(grab.grabbed_ns for grab in grabs)
@@ -105,7 +105,7 @@ def test_bgr_frames_are_turned(folder):
 def test_live_sources_are_opened_as_they_are():
     camera = Camera("synthetic:fps=30,frames=2", keep=lambda image: None)
     opened = open_as_camera(camera.spec, wait=lambda seconds: False, timeout_s=1.0)
-    assert not isinstance(opened, Repeated)
+    assert not isinstance(opened, RepeatingFiles)
     opened.close()
 
 

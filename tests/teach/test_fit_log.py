@@ -26,7 +26,7 @@ from edgeseg.teach.service import TeachService
 from tests.support.teach_engine import CHILD
 
 Project.log = lambda *_, **__: os._exit(9)
-service = TeachService(Project.opened(Path(sys.argv[1])), child=CHILD)
+service = TeachService(Project.open(Path(sys.argv[1])), child=CHILD)
 service.start_fit({})
 while service.state()["fit"]["sentence"] != "now slow":
     time.sleep(0.02)
@@ -47,7 +47,7 @@ def killed(project: Project) -> None:
 
 
 def opened(project: Project) -> TeachService:
-    service = TeachService(Project.opened(project.folder), child=CHILD)
+    service = TeachService(Project.open(project.folder), child=CHILD)
     service.close()
     assert not (project.folder / "fitting.json").exists()
     return service
@@ -85,12 +85,12 @@ def test_one_that_failed_or_crashed_too(project: Project, name: str, why: str) -
 
 
 def test_what_another_program_does_is_left_alone(project: Project) -> None:
-    with FitLog(project, Versions(project)).under_way():
+    with FitLog(project, Versions(project)).track():
         other = FitLog(project, Versions(project))
         assert project.history() == []
         with refuses(UsageError, "fit_elsewhere"):
-            other.under_way().__enter__()
-    with other.under_way():
+            other.track().__enter__()
+    with other.track():
         pass
     assert project.history() == []
 

@@ -44,7 +44,7 @@ def reads(monkeypatch):
 
 
 def names(files: FolderList) -> list[str]:
-    return [entry.name for entry in files.listed().entries]
+    return [entry.name for entry in files.listing().entries]
 
 
 def test_a_folder_that_rests_is_read_once(tmp_path, time, reads):
@@ -54,13 +54,13 @@ def test_a_folder_that_rests_is_read_once(tmp_path, time, reads):
     time.now_ns += 10 * SECOND_NS
     files = time.list_of(tmp_path)
     assert names(files) == ["a.png", "b.png"]
-    before = files.listed().revision
+    before = files.listing().revision
     for _ in range(100):
-        assert files.listed().revision == before
+        assert files.listing().revision == before
     assert len(reads) == 1
     time.write(tmp_path, "c.png")
     assert names(files) == ["a.png", "b.png", "c.png"]
-    assert files.listed().revision != before
+    assert files.listing().revision != before
 
 
 def test_what_comes_within_one_step_of_the_clock_is_not_missed(tmp_path, time, reads):
@@ -80,12 +80,12 @@ def test_a_file_that_was_written_over_in_its_place_is_noticed_later(tmp_path, ti
     time.write(tmp_path, "a.png")
     time.now_ns += 10 * SECOND_NS
     files = time.list_of(tmp_path)
-    before = files.listed().revision
+    before = files.listing().revision
     with (tmp_path / "a.png").open("w") as file:
         file.write("longer")
-    assert files.listed().revision == before
+    assert files.listing().revision == before
     time.now_ns += 31 * SECOND_NS
-    assert files.listed().revision != before
+    assert files.listing().revision != before
 
 
 def test_a_folder_that_is_not_there_is_empty(tmp_path, time):

@@ -3,12 +3,12 @@
 from edgeseg.base.messages import Message
 from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.decision.thresholds import Thresholds
-from edgeseg.teach.judging import judged
-from edgeseg.teach.report import GoodScore, Report
+from edgeseg.teach.judging import judge_facts
+from edgeseg.teach.report import FitReport, GoodScore
 from tests.support.messages import says
 
 
-def report_of(*, parts: int, times: int) -> Report:
+def report_of(*, parts: int, times: int) -> FitReport:
     good = tuple(
         GoodScore(
             name=f"{part}_{time}.png",
@@ -19,7 +19,7 @@ def report_of(*, parts: int, times: int) -> Report:
         for part in range(parts)
         for time in range(times)
     )
-    return Report(when="", images=parts * times, good=good)
+    return FitReport(when="", images=parts * times, good=good)
 
 
 def chosen(*, parts: int, images: int, rate: float = 1 / 16) -> Thresholds:
@@ -36,7 +36,7 @@ def chosen(*, parts: int, images: int, rate: float = 1 / 16) -> Thresholds:
 
 
 def test_a_part_counts_once_by_its_highest_picture() -> None:
-    facts = judged(report_of(parts=15, times=8), chosen(parts=15, images=120))
+    facts = judge_facts(report_of(parts=15, times=8), chosen(parts=15, images=120))
     assert (facts["images"], facts["parts"]) == (120, 15)
     row = next(row for row in facts["table"] if row["per_thousand"] == 20)
     assert not row["kept"]
@@ -51,7 +51,7 @@ def test_a_part_counts_once_by_its_highest_picture() -> None:
 
 
 def test_one_part_promises_nothing() -> None:
-    facts = judged(report_of(parts=1, times=30), chosen(parts=1, images=30, rate=1.0))
+    facts = judge_facts(report_of(parts=1, times=30), chosen(parts=1, images=30, rate=1.0))
     (promise,) = (row["promise"] for row in facts["table"] if row["per_thousand"] == 20)
     assert promise == Message("promise_one_part", n=30, n_needed=49, n_wish=20.0)
     assert not any(row["kept"] for row in facts["table"])
@@ -59,7 +59,7 @@ def test_one_part_promises_nothing() -> None:
 
 
 def test_pictures_of_different_parts_are_judged_as_ever() -> None:
-    facts = judged(report_of(parts=40, times=1), chosen(parts=40, images=40, rate=1 / 41))
+    facts = judge_facts(report_of(parts=40, times=1), chosen(parts=40, images=40, rate=1 / 41))
     row = next(row for row in facts["table"] if row["per_thousand"] == 20)
     says(row["promise"], "promise_weak", n=40, n_wish=20.0)
     assert str(row["promise"]).startswith(

@@ -12,6 +12,7 @@ from edgeseg.runtime import open as open_model
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach import engine
 from edgeseg.teach.alarms import Alarm
+from edgeseg.teach.background_job import BackgroundJob
 from edgeseg.teach.feedback import Feedback, new_mark
 from edgeseg.teach.fit_job import fit
 from edgeseg.teach.learner import Learner
@@ -19,7 +20,6 @@ from edgeseg.teach.learning import next_version
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
 from edgeseg.teach.versions import Versions
-from edgeseg.teach.work import Work
 from edgeseg.vision.images import images_in, read_image, write_image
 from tests.support.messages import says
 from tests.support.teach_engine import ENGINE, part, write_project
@@ -34,13 +34,13 @@ PLACE = ((30.0, 20.0), (42.0, 20.0), (42.0, 28.0), (30.0, 28.0))
 
 def opened(folder: Path) -> Learner:
     """As a service has it that starts."""
-    project = Project.opened(folder)
+    project = Project.open(folder)
     return Learner(
         project,
         versions=Versions(project),
         feedback=Feedback(project.feedback),
         pictures=Pictures(project),
-        work=Work(project),
+        work=BackgroundJob(project),
     )
 
 
@@ -107,16 +107,16 @@ def names(folder: Path, kind: str) -> set[str]:
 
 
 def ignored(folder: Path) -> tuple:
-    return Project.opened(folder).settings().region.ignore
+    return Project.open(folder).settings().region.ignore
 
 
 def events(folder: Path) -> list[str]:
-    return [line["event"] for line in Project.opened(folder).history()]
+    return [line["event"] for line in Project.open(folder).history()]
 
 
 def runs(folder: Path) -> float:
     """The threshold that runs; what runs is the fit, and gets its golden pictures right."""
-    versions = Versions(Project.opened(folder))
+    versions = Versions(Project.open(folder))
     versions.check()
     assert versions.is_installed()
     assert not [path.name for path in folder.glob(".*")]
@@ -139,7 +139,7 @@ STEPS = {
     "the announcement": (Intent, "withdraw", killed),
 }
 LEARNING = STEPS | {
-    "the model": (Versions, "learned", killed),
+    "the model": (Versions, "install_learned", killed),
     "the pictures": (Pictures, "move_in", killed),
     "their marks": (Feedback, "forget", killed),
 }
@@ -155,7 +155,7 @@ CHANGES = {
 
 def has_learned(folder: Path) -> None:
     assert runs(folder) == 139
-    (line,) = Project.opened(folder).history()
+    (line,) = Project.open(folder).history()
     assert (line["event"], line["names"]) == ("learn", [f"{GOOD}.png"])
     assert (line["confirmed"], line["ignored"]) == ([f"{DEFECT}.png"], [[30, 20, 12, 8]])
     assert ignored(folder) == (PLACE,)
@@ -220,7 +220,7 @@ def test_a_change_that_is_refused_leaves_nothing(folder, monkeypatch):
 
 
 def judged(folder: Path, picture: Path) -> str:
-    with open_model(Versions(Project.opened(folder)).running()) as detector:
+    with open_model(Versions(Project.open(folder)).running()) as detector:
         return detector.predict(read_image(picture)).verdict
 
 
@@ -251,7 +251,7 @@ def engined(monkeypatch):
 
 @pytest.mark.parametrize("defect", ["a bad part", "a confirmed one", "a golden one"])
 def test_a_place_that_hides_a_known_defect_is_not_ignored(folder, engined, defect):
-    project = Project.opened(folder)
+    project = Project.open(folder)
     for name in (GOOD, DEFECT, SERIAL):
         Feedback(project.feedback).forget(name)
     if defect == "a bad part":
@@ -279,7 +279,7 @@ def test_a_place_that_hides_a_known_defect_is_not_ignored(folder, engined, defec
 
 def test_a_fit_that_follows_ignores_it_too(folder, engined):
     opened(folder)._install("supervisor")
-    project = Project.opened(folder)
+    project = Project.open(folder)
     shutil.rmtree(project.fit)
     project.fit.mkdir()
     fit(project, project.fit, TELLING)

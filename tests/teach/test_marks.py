@@ -25,7 +25,7 @@ WORDS, ROLES = ("good", "defect", "ignore"), ("operator", "supervisor")
 
 @pytest.fixture
 def project(tmp_path):
-    return Project.begun(tmp_path / "line3")
+    return Project.open_or_create(tmp_path / "line3")
 
 
 @pytest.fixture

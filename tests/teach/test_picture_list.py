@@ -27,7 +27,7 @@ LONG_AGO_S = 1_000_000_000
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory):
     """A folder of many pictures that nobody has touched for long."""
-    project = Project.begun(tmp_path_factory.mktemp("many") / "line3")
+    project = Project.open_or_create(tmp_path_factory.mktemp("many") / "line3")
     png = [encode_png(part(100 + index, seed=index)) for index in range(7)]
     for index in range(MANY):
         path = project.pictures("good") / f"g{index:04d}.png"
@@ -92,7 +92,7 @@ def test_flags_come_after_the_list_and_are_those_of_all_pictures(collected):
 
 
 def test_what_one_picture_more_costs_is_that_picture(tmp_path, monkeypatch):
-    pictures = Pictures(Project.begun(tmp_path / "line3"))
+    pictures = Pictures(Project.open_or_create(tmp_path / "line3"))
     decoded = Counted(monkeypatch, images, "_decode")
     for index in range(8):
         pictures.add(part(100, seed=index), kind="good", stem=f"a{index}")
@@ -107,7 +107,7 @@ def test_what_one_picture_more_costs_is_that_picture(tmp_path, monkeypatch):
 
 
 def test_a_picture_that_was_replaced_is_looked_at_again(tmp_path, monkeypatch):
-    project = Project.begun(tmp_path / "line3")
+    project = Project.open_or_create(tmp_path / "line3")
     pictures = Pictures(project)
     for index in range(3):
         pictures.add(part(100, seed=index), kind="good", stem=f"a{index}")
@@ -120,7 +120,7 @@ def test_a_picture_that_was_replaced_is_looked_at_again(tmp_path, monkeypatch):
 
 
 def test_a_damaged_picture_does_not_stop_the_list(tmp_path):
-    project = Project.begun(tmp_path / "line3")
+    project = Project.open_or_create(tmp_path / "line3")
     (project.pictures("good") / "a.png").write_bytes(b"no picture")
     pictures = PictureList(project)
     for _ in range(2):
@@ -140,7 +140,7 @@ def test_a_thumbnail_is_made_once(collected, monkeypatch):
 
 
 def test_alarms_and_marks_are_read_once(tmp_path, monkeypatch):
-    project = Project.begun(tmp_path / "line3")
+    project = Project.open_or_create(tmp_path / "line3")
     alarms, feedback = Alarms(project.alarms, note=ignore), Feedback(project.feedback)
     for index in range(30):
         alarm = Alarm(

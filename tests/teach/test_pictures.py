@@ -19,7 +19,7 @@ from tests.support.small_models import frames
 
 @pytest.fixture
 def project(tmp_path):
-    return Project.begun(tmp_path / "line3")
+    return Project.open_or_create(tmp_path / "line3")
 
 
 def noise(seed: int, *, low: int = 60, high: int = 200) -> np.ndarray:
@@ -140,7 +140,7 @@ def test_duplicates_odd_and_blurred_ones_are_flagged(project):
     assert Message("flag_darker") in said[dark]
     assert Message("flag_unlike") in said[other]
     assert not any(said[f"part{index}.png"] for index in range(10))
-    assert pictures.list.told("good", other)["flags"] == said[other]
+    assert pictures.list.item("good", other)["flags"] == said[other]
 
 
 def test_few_pictures_cannot_say_what_is_usual(project):

@@ -8,17 +8,17 @@ from tests.support.messages import refuses
 
 
 def test_a_project_begins_in_an_empty_folder_and_is_found_again(tmp_path):
-    project = Project.begun(tmp_path / "line3")
+    project = Project.open_or_create(tmp_path / "line3")
     assert project.settings() == ProjectSettings()
     assert sorted(path.name for path in project.folder.iterdir()) == [
         "bad", "good", "project.toml", "removed",
     ]  # fmt: skip
-    assert Project.opened(tmp_path / "line3").settings() == ProjectSettings()
-    assert Project.begun(tmp_path / "line3").history() == []
+    assert Project.open(tmp_path / "line3").settings() == ProjectSettings()
+    assert Project.open_or_create(tmp_path / "line3").history() == []
 
 
 def test_settings_come_back_as_they_were_stored(tmp_path):
-    project = Project.begun(tmp_path / "line3")
+    project = Project.open_or_create(tmp_path / "line3")
     settings = ProjectSettings(
         source="rtsp://cam/1",
         backbone="efficientnet_lite1",
@@ -47,10 +47,10 @@ def test_settings_come_back_as_they_were_stored(tmp_path):
     ],
 )
 def test_a_mistake_in_the_file_is_said_with_its_name(tmp_path, text, says):
-    project = Project.begun(tmp_path / "line3")
+    project = Project.open_or_create(tmp_path / "line3")
     (project.folder / "project.toml").write_text(text)
     with pytest.raises(UsageError, match=r"project\.toml") as error:
-        Project.opened(project.folder)
+        Project.open(project.folder)
     assert says in str(error.value)
 
 
@@ -58,11 +58,11 @@ def test_a_folder_of_something_else_is_not_taken(tmp_path):
     (tmp_path / "papers").mkdir()
     (tmp_path / "papers" / "thesis.txt").write_text("mine")
     with pytest.raises(UsageError, match="no project"):
-        Project.begun(tmp_path / "papers")
+        Project.open_or_create(tmp_path / "papers")
     with pytest.raises(UsageError, match="edgeseg teach"):
-        Project.opened(tmp_path / "papers")
+        Project.open(tmp_path / "papers")
     with pytest.raises(UsageError, match="letters"):
-        Project.begun(tmp_path / "a b")
+        Project.open_or_create(tmp_path / "a b")
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_folder_of_something_else_is_not_taken(tmp_path):
     ["../project.toml", "/etc/passwd", "..", ".hidden", "a/b.png", "a\\b.png", "", "a\0.png", 7],
 )
 def test_names_of_pictures_lead_nowhere_else(tmp_path, name):
-    project = Project.begun(tmp_path / "line3")
+    project = Project.open_or_create(tmp_path / "line3")
     with refuses(UsageError, "picture_name"):
         project.picture("good", name)
 
 
 def test_a_link_out_of_the_project_is_no_picture(tmp_path):
-    project = Project.begun(tmp_path / "line3")
+    project = Project.open_or_create(tmp_path / "line3")
     (tmp_path / "secret.png").write_bytes(b"secret")
     (project.pictures("good") / "a.png").symlink_to(tmp_path / "secret.png")
     with refuses(UsageError, "picture_missing"):
@@ -86,7 +86,7 @@ def test_a_link_out_of_the_project_is_no_picture(tmp_path):
 
 
 def test_history_keeps_its_lines_and_passes_over_half_of_one(tmp_path):
-    project = Project.begun(tmp_path / "line3")
+    project = Project.open_or_create(tmp_path / "line3")
     project.log("fit", images=60)
     with (project.folder / "history.jsonl").open("a") as file:
         file.write('{"event": "lea')

@@ -7,7 +7,7 @@ import pytest
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message
 from edgeseg.teach.alarms import Alarm
-from edgeseg.teach.feedback import Feedback, Mark, Marked, new_mark
+from edgeseg.teach.feedback import Feedback, Mark, MarkedAlarm, new_mark
 from edgeseg.teach.quarantine import quota, sort_out, without_worst
 from tests.support.messages import says
 
@@ -19,14 +19,14 @@ def alarm(number: int) -> Alarm:
     )  # fmt: skip
 
 
-def marked(*marks: str, number: int = 1) -> Marked:
+def marked(*marks: str, number: int = 1) -> MarkedAlarm:
     """`good Ann` is an operator's word, `good Ann!` a supervisor's."""
     made = []
     for text in marks:
         word, name = text.split()
         who = "supervisor" if name.endswith("!") else "operator"
         made.append(Mark(mark=word, who=who, name=name.rstrip("!"), when=""))
-    return Marked(alarm=alarm(number), marks=tuple(made))
+    return MarkedAlarm(alarm=alarm(number), marks=tuple(made))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_counts_of_several_marks(marks, said, guarded):
     assert (item.said, item.guarded) == (said, guarded)
 
 
-def names(*items: Marked) -> list[str]:
+def names(*items: MarkedAlarm) -> list[str]:
     return [item.alarm.id for item in items]
 
 
@@ -93,7 +93,7 @@ def test_a_learning_has_a_quota_and_the_oldest_come_first():
     assert quota(5) == 2
 
 
-def placed(box, *marks: str, number: int = 1) -> Marked:
+def placed(box, *marks: str, number: int = 1) -> MarkedAlarm:
     """Of a picture of 100 x 50 pixels."""
     item = marked(*(marks or ("ignore Ada!",)), number=number)
     return replace(item, alarm=replace(item.alarm, box=box, width=100, height=50))

@@ -9,7 +9,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.teach import engine
 from edgeseg.teach.fit_job import fit
 from edgeseg.teach.project import Project, RegionSettings
-from edgeseg.teach.reference import draw, reference, view
+from edgeseg.teach.reference import reference, store_region, view
 from edgeseg.teach.service import TeachService
 from edgeseg.vision.images import write_image
 from tests.support.messages import refuses
@@ -85,10 +85,10 @@ def test_a_project_that_was_edited_gets_it_with_its_next_fit(service) -> None:
     region = RegionSettings(locate="anchor:1,2,30,20")
     project.store(replace(project.settings(), region=region))
     assert reference(project) is None  # the first one
-    draw(project, project.settings().region)
+    store_region(project, project.settings().region)
     assert project.settings().region == replace(region, drawn_on="g00.png")
     with refuses(UsageError, "picture_name"):
         replace(region, drawn_on="../secret.png")
     (project.pictures("good") / "g00.png").rename(project.pictures("good") / "0 0.png")
-    draw(project, project.settings().region)
+    store_region(project, project.settings().region)
     assert project.settings().region.drawn_on == ""  # a name that no address can have

@@ -13,12 +13,12 @@ from edgeseg.decision.lost_defects import loss_between
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach import engine, planted_copies
 from edgeseg.teach import service as teach_service
-from edgeseg.teach.asked import SecondNeededError, Word, asked_for
-from edgeseg.teach.choosing import Choosing
 from edgeseg.teach.feedback import Author, Feedback
 from edgeseg.teach.fit_job import fit
 from edgeseg.teach.project import Project
+from edgeseg.teach.rate_choice import RateChoice
 from edgeseg.teach.report import read_report, store_report
+from edgeseg.teach.second_person import Consent, SecondNeededError, pending_decision
 from edgeseg.teach.service import TeachService
 from edgeseg.teach.versions import Versions
 from edgeseg.vision.images import images_in
@@ -53,7 +53,7 @@ def project(running, tmp_path, monkeypatch):
     for each in ENGINE:
         monkeypatch.setattr(engine, each.__name__, each)
     plant(monkeypatch, PLANTED)
-    return Project.opened(shutil.copytree(running, tmp_path / "line3"))
+    return Project.open(shutil.copytree(running, tmp_path / "line3"))
 
 
 def plant(monkeypatch, scores):
@@ -87,9 +87,9 @@ def test_one_wrong_word_of_a_supervisor_waits_for_another_supervisor(project):
     assert (loss["planted_found"], loss["planted_lost"], loss["asks"]) == (48, 47, True)
     lost = Message("loss_share", n=47, n_all=48, n_share=100 * (47 / 48))
     with refuses(SecondNeededError, "learn_second", names=BOLD, loss=lost):
-        learner.learn("supervisor", Word(name="Ada"))
+        learner.learn("supervisor", Consent(name="Ada"))
     assert runs(project) == OLD
-    asked = asked_for(project)
+    asked = pending_decision(project)
     assert (asked.what, asked.name) == ("learn", "Ada")
     assert asked.sentence == Message("learn_second", names=BOLD, loss=lost)
     for name in ("Ada", " ada "):
@@ -101,7 +101,7 @@ def test_one_wrong_word_of_a_supervisor_waits_for_another_supervisor(project):
     learner = opened(project.folder)  # it waits, also for another process
     learner.confirm("supervisor", "Bob")
     learner.work.wait(HANGS_S)
-    assert (runs(project), asked_for(project)) == (245, None)
+    assert (runs(project), pending_decision(project)) == (245, None)
     line = project.history()[-1]
     assert (line["event"], line["name"], line["second"]) == ("learn", "Ada", "Bob")
     assert line["lost"] == lost.to_json()
@@ -111,7 +111,7 @@ def test_one_wrong_word_of_a_supervisor_waits_for_another_supervisor(project):
 def test_good_marks_near_the_threshold_are_learned_as_before(project):
     learner = marked(project, NEAR)
     assert learner.preview()["loss"]["planted_lost"] == 1  # that of 141
-    learn(learner, Word(name="Ada"))
+    learn(learner, Consent(name="Ada"))
     assert runs(project) == 142
     report = read_report(project.fit)
     assert report.lost == pytest.approx(1 / 48)
@@ -119,10 +119,10 @@ def test_good_marks_near_the_threshold_are_learned_as_before(project):
 
 
 def test_many_small_steps_are_one_large_one(project):
-    learn(marked(project, BESIDE), Word(name="Ada"))  # 141 and 143 are lost: 2 of 48
+    learn(marked(project, BESIDE), Consent(name="Ada"))  # 141 and 143 are lost: 2 of 48
     learner = marked(project, "0000000000148-000000")  # 145 and 147: 2 of 46
     with pytest.raises(SecondNeededError) as refused:
-        learner.learn("supervisor", Word(name="Ada"))
+        learner.learn("supervisor", Consent(name="Ada"))
     earlier = refused.value.message.values["loss"]
     says(earlier, "loss_earlier", n=pytest.approx(100 * (2 / 48 + 2 / 46)))
     says(earlier.values["loss"], "loss_share", n=2, n_all=46)
@@ -131,7 +131,7 @@ def test_many_small_steps_are_one_large_one(project):
     learner.work.wait(HANGS_S)
     assert runs(project) == 148
     assert read_report(project.fit).lost == 0  # both have seen it
-    learn(marked(project, "0000000000150-000000"), Word(name="Ada"))
+    learn(marked(project, "0000000000150-000000"), Consent(name="Ada"))
 
 
 def test_where_planted_defects_are_few_a_large_rise_asks(project, monkeypatch):
@@ -139,9 +139,9 @@ def test_where_planted_defects_are_few_a_large_rise_asks(project, monkeypatch):
     learner = marked(project, BOLD)
     few = Message("loss_few", n=5, n_rise=245 / OLD)
     with refuses(SecondNeededError, "learn_second", loss=few):
-        learner.learn("supervisor", Word(name="Ada"))
+        learner.learn("supervisor", Consent(name="Ada"))
     Feedback(project.feedback).forget(BOLD)
-    learn(marked(project, NEAR), Word(name="Ada"))
+    learn(marked(project, NEAR), Consent(name="Ada"))
     assert runs(project) == 142
 
 
@@ -149,7 +149,7 @@ def test_where_planted_defects_are_few_a_large_rise_asks(project, monkeypatch):
 def test_what_waits_holds_for_what_was_asked_and_nothing_else(project, change):
     learner = marked(project, BOLD)
     with pytest.raises(SecondNeededError):
-        learner.learn("supervisor", Word(name="Ada"))
+        learner.learn("supervisor", Consent(name="Ada"))
     if change == "marks":
         said(project, NEAR, "good", who="supervisor", person="Ada")
         previewed_now(project)
@@ -161,7 +161,7 @@ def test_what_waits_holds_for_what_was_asked_and_nothing_else(project, change):
         text = (project.folder / "project.toml").read_text()
         assert "may_lose = 0.05" in text
         (project.folder / "project.toml").write_text(text.replace("0.05", "0.99"))
-        learn(learner, Word(name="Ada"))
+        learn(learner, Consent(name="Ada"))
         assert runs(project) == 245
         return
     with refuses(UsageError, "learn_changed"):
@@ -191,31 +191,34 @@ def test_a_shell_says_what_is_lost_and_takes_it_by_force_alone(project, shell):
     lost = "47 of 48 planted defects that are found now would be lost, 97.9%"
     assert f"lost       {lost}\n" in refused.stdout
     assert f"Error: is this part really good? Look at {BOLD}: {lost}; " in refused.stderr
-    assert (runs(project), asked_for(project)) == (OLD, None)  # a shell has no name to confirm
+    assert (runs(project), pending_decision(project)) == (
+        OLD,
+        None,
+    )  # a shell has no name to confirm
     succeed("learn", project.folder, "--force")
     assert runs(project) == 245
     assert project.history()[-1]["forced"]
 
 
 def test_a_rate_that_loses_many_defects_of_what_runs_is_confirmed_too(project):
-    choosing = Choosing(project, Versions(project))
-    choosing.choose(200, Word(name="Ada"))  # lower: it finds more
+    choice = RateChoice(project, Versions(project))
+    choice.choose(200, Consent(name="Ada"))  # lower: it finds more
     Versions(project).install()
     assert runs(project) < OLD
     report = read_report(project.fit)
     planted = tuple(float(score) for score in range(133, 173))
     store_report(project.fit, replace(report, planted=planted))
-    rows = {row["per_thousand"]: row["loss"] for row in choosing.judge()["table"]}
+    rows = {row["per_thousand"]: row["loss"] for row in choice.judge()["table"]}
     assert (rows[200]["planted_lost"], rows[200]["asks"]) == (0, False)
     assert (rows[20]["planted_lost"], rows[20]["asks"]) == (7, True)
     lost = Message("loss_share", n=7, n_all=40, n_share=17.5)
     with refuses(SecondNeededError, "choose_second", loss=lost):
-        choosing.choose(20, Word(name="Ada"))
-    before = Project.opened(project.folder).settings().rate
+        choice.choose(20, Consent(name="Ada"))
+    before = Project.open(project.folder).settings().rate
     assert before == 0.2
     with refuses(UsageError, "confirm_same"):
-        choosing.confirm("Ada")
-    assert choosing.confirm("Bob")["per_thousand"] == 20
+        choice.confirm("Ada")
+    assert choice.confirm("Bob")["per_thousand"] == 20
     assert project.settings().rate == 0.02
     line = project.history()[-1]
     assert (line["event"], line["name"], line["second"]) == ("threshold", "Ada", "Bob")
@@ -223,9 +226,9 @@ def test_a_rate_that_loses_many_defects_of_what_runs_is_confirmed_too(project):
 
 def test_nothing_runs_yet_so_a_rate_loses_nothing(project):
     shutil.rmtree(project.recipe)
-    choosing = Choosing(project, Versions(project))
-    choosing.choose(200, Word())
-    assert choosing.choose(20, Word())["loss"] is None
+    choice = RateChoice(project, Versions(project))
+    choice.choose(200, Consent())
+    assert choice.choose(20, Consent())["loss"] is None
 
 
 def test_what_is_lost_is_said_within_what_is_said() -> None:

@@ -63,7 +63,7 @@ def fitted(tmp_path_factory):
 def taught(fitted, tmp_path):
     """A copy of it, to be changed."""
     shutil.copytree(fitted, tmp_path / "line3")
-    service = TeachService(Project.opened(tmp_path / "line3"), child=CHILD)
+    service = TeachService(Project.open(tmp_path / "line3"), child=CHILD)
     yield service
     service.close()
 
@@ -176,7 +176,7 @@ def killed(*_, **__):
 
 def reopened(service):
     """What the next start makes of the folder; it must pass its golden check."""
-    again = TeachService(Project.opened(service.project.folder), child=CHILD)
+    again = TeachService(Project.open(service.project.folder), child=CHILD)
     again.close()
     again._versions.check()
     recipe = service.project.recipe
@@ -231,7 +231,7 @@ def test_before_the_model_takes_over_the_old_golden_pictures_stand(taught, monke
     monkeypatch.undo()
     assert not list(taught.project.recipe.glob(".next*"))
     assert list((copy / "recipes/line3").glob(".next*"))
-    again = versions.Versions(Project.opened(copy))
+    again = versions.Versions(Project.open(copy))
     again.check()
     assert read_approval(read_recipe(copy / "recipes/line3")).threshold == 138
     again.install()
@@ -299,7 +299,7 @@ def test_a_bug_in_the_child_is_a_failure_and_no_silence(taught):
 
 
 def test_before_anything_was_fitted(tmp_path):
-    service = TeachService(Project.begun(tmp_path / "line3"), child=CHILD)
+    service = TeachService(Project.open_or_create(tmp_path / "line3"), child=CHILD)
     try:
         service.open_camera()
         state = service.state()

@@ -8,12 +8,12 @@ import torch
 from click.testing import CliRunner
 
 from edgeseg.base.errors import UsageError
-from edgeseg.bench.choices.__main__ import Setting, Trials, main
+from edgeseg.bench.choices.__main__ import CandidateSetting, Trials, main
 from edgeseg.bench.choices.tables import Comparison, Figures
 from edgeseg.bench.choices.trial import (
     FeatureMemory,
     RememberedBackbone,
-    Tried,
+    TrialResult,
     at_rate,
     try_setting,
 )
@@ -83,15 +83,17 @@ def test_a_full_memory_computes_again():
 
 
 def test_settings_are_read():
-    setting = Setting.parse("small:backbone=mobilenet_v3_small,size_hw=320,layers=1+2,rank=0.5")
+    setting = CandidateSetting.parse(
+        "small:backbone=mobilenet_v3_small,size_hw=320,layers=1+2,rank=0.5"
+    )
     assert setting.name == "small"
     assert setting.config == FitConfig(
         backbone="mobilenet_v3_small", size_hw=(320, 320), layers=(1, 2), rank=0.5
     )
-    paper = Setting.parse("p:preset=paper,k=50")
+    paper = CandidateSetting.parse("p:preset=paper,k=50")
     assert paper.config == replace(FitConfig.preset("paper"), k=50)
-    assert Setting.parse("edge:").config == FitConfig()
-    assert setting.seeded(3).seed == 3
+    assert CandidateSetting.parse("edge:").config == FitConfig()
+    assert setting.config_for(3).seed == 3
 
 
 @pytest.mark.parametrize(
@@ -107,12 +109,12 @@ def test_settings_are_read():
 )
 def test_settings_that_make_no_sense(text, sentence):
     with pytest.raises(UsageError) as caught:
-        Setting.parse(text)
+        CandidateSetting.parse(text)
     assert str(caught.value) == sentence
 
 
-def tried(*, scores, labels, good, planted=(), rate=0.5, **figures) -> Tried:
-    return Tried(
+def tried(*, scores, labels, good, planted=(), rate=0.5, **figures) -> TrialResult:
+    return TrialResult(
         figures={"pro": 0.9, "image_auroc": 0.8} | figures, scores=scores, labels=labels,
         good=good, planted=planted, rate=rate, reads=2_000_000,
     )  # fmt: skip
@@ -128,7 +130,7 @@ def test_figures_at_a_rate():
     assert (at_rate(one, 0.25).threshold, at_rate(one, 0.25).recall) == (3.0, 0.5)
     assert (point.planted, at_rate(one, 0.25).planted) == (1.0, 0.5)
     assert at_rate(replace(one, planted=())).planted is None
-    assert Tried.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+    assert TrialResult.from_dict(json.loads(json.dumps(one.to_dict()))) == one
 
 
 def test_every_row_has_the_figures_of_its_threshold():
@@ -154,13 +156,13 @@ def test_left_out_and_chosen():
         for seed in (0, 1)
     }
     compared = Comparison(figures)
-    (row,) = (row for row in compared.left_out() if row.by == "PRO")
+    (row,) = (row for row in compared.differences() if row.by == "PRO")
     assert (row.setting, row.without) == ("b", "x")
     assert row.mean == pytest.approx(0.1)
     assert row.lowest == pytest.approx(-0.1)
     assert row.highest == pytest.approx(0.2)
     assert row.seeds == pytest.approx(0)
-    chosen = {row.category: row for row in compared.chosen() if row.by == "PRO"}
+    chosen = {row.category: row for row in compared.choices() if row.by == "PRO"}
     assert {name: row.setting for name, row in chosen.items()} == {"x": "a", "y": "b", "z": "b"}
     assert (chosen["x"].reached, chosen["x"].best) == pytest.approx((0.505, 1.005))
     del figures["b", "y", 1]

@@ -20,7 +20,7 @@ from edgeseg.bench.harness.accuracy import (
     open_limited,
     over_seeds,
 )
-from edgeseg.bench.harness.fit_worker import fit_in_process
+from edgeseg.bench.harness.fit_worker import FitWorkerRequest, fit_in_process
 from edgeseg.bench.harness.staging import stage
 from edgeseg.bench.latency.turns import Schedule
 from edgeseg.bench.paper.paper import make_plan, run_paper
@@ -140,20 +140,20 @@ def test_staged_images_have_the_pixels_the_product_sees(plate: Path, tmp_path: P
 
 
 def test_a_fit_in_its_own_process_reports_time_and_memory(plate: Path, tmp_path: Path) -> None:
-    request = {
-        "data": str(plate),
-        "config": replace(MODEL.config, k=8, folds=2).to_dict(),
-        "weights": "random",
-        "threads": 1,
-        "artefact": str(tmp_path / "m.edgeseg"),
-    }
+    request = FitWorkerRequest(
+        data=plate,
+        config=replace(MODEL.config, k=8, folds=2),
+        weights="random",
+        threads=1,
+        artefact=tmp_path / "m.edgeseg",
+    )
     figures = fit_in_process(request, tmp_path)
     assert figures["images"] == 10
     assert figures["fit_s"] > 0
     assert figures["peak_mb"] > figures["base_mb"] > 0
     assert (tmp_path / "m.edgeseg").is_file()
     with pytest.raises(EdgesegError, match=r"failed in its process: .*no such folder"):
-        fit_in_process(request | {"data": str(tmp_path / "gone")}, tmp_path)
+        fit_in_process(replace(request, data=tmp_path / "gone"), tmp_path)
 
 
 def test_a_peer_that_cannot_start_is_a_row_that_says_how(plate: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgeseg.base.errors import EdgesegError
-from edgeseg.bench.compare.install_size import installed, main
+from edgeseg.bench.compare.install_size import distribution_sizes, main
 
 
 def write_package(site: Path, name: str, *, size: int, requires: tuple[str, ...] = ()) -> None:
@@ -32,22 +32,22 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_everything_needed_is_counted_once(site: Path) -> None:
-    assert installed("whole") == {"whole": 100, "small": 10}
-    assert installed("whole[heavy]") == {"whole": 100, "small": 10, "large": 1000}
-    assert installed("whole[all]") == installed("whole[heavy]")
+    assert distribution_sizes("whole") == {"whole": 100, "small": 10}
+    assert distribution_sizes("whole[heavy]") == {"whole": 100, "small": 10, "large": 1000}
+    assert distribution_sizes("whole[all]") == distribution_sizes("whole[heavy]")
 
 
 def test_a_real_package_is_as_large_as_its_files() -> None:
     files = metadata.files("click") or []
     paths = {Path(str(file.locate())).resolve() for file in files}
     total = sum(path.stat().st_size for path in paths if path.is_file())
-    assert installed("click")["click"] == total > 100_000
+    assert distribution_sizes("click")["click"] == total > 100_000
 
 
 def test_what_is_not_installed_is_named(site: Path) -> None:
     write_package(site, "broken", size=1, requires=("absent-package",))
     with pytest.raises(EdgesegError, match="broken: absent-package is not installed here"):
-        installed("broken")
+        distribution_sizes("broken")
 
 
 def test_the_command_prints_a_table(site: Path) -> None:

@@ -8,8 +8,8 @@ from edgeseg.bench.compare.candidates import OurModel
 from edgeseg.bench.compare.files import REFUSED
 from edgeseg.bench.compare.plan import ComparisonPlan, Fit, Graph, peer_unit
 from edgeseg.bench.compare.record import Record
-from edgeseg.bench.compare.summary import exported_forms, tables_of
-from edgeseg.bench.harness.units import Done, Result
+from edgeseg.bench.compare.summary import forms_of, tables_of
+from edgeseg.bench.harness.units import Result, UnitResults
 from tests.support.bench_tables import by_column
 
 MODEL = OurModel.of("resnet18", "edge", ("fp32", "int8"))
@@ -38,8 +38,8 @@ def record(results: dict[str, Any], timings: list[Result], **changed: Any) -> Re
     settings = {"categories": ("a",), "models": (MODEL,), "backends": ("cpu", "openvino")}
     return Record(
         plan=ComparisonPlan(**(settings | changed)),
-        done=Done(results=results, commits=(), seconds=0.0),
-        timed=Done(results={"rounds": {"timings": timings}}, commits=(), seconds=0.0),
+        done=UnitResults(results=results, commits=(), seconds=0.0),
+        timed=UnitResults(results={"rounds": {"timings": timings}}, commits=(), seconds=0.0),
     )
 
 
@@ -123,9 +123,7 @@ def test_forms_are_counted() -> None:
     whole = {"form": "backbone int8", "refused": {}}
     half = {"form": "backbone fp32", "refused": {"backbone int8": ["OpenVINO: ranks 0.5"]}}
     results = {graph("a", "int8", seed): each for seed, each in enumerate((whole, whole, half))}
-    found = [
-        (each.form, each.times, each.why) for each in exported_forms(record(results, [], seeds=3))
-    ]
+    found = [(each.form, each.times, each.why) for each in forms_of(record(results, [], seeds=3))]
     assert found == [
         ("backbone int8", "2 of 3", ""),
         ("backbone fp32", "1 of 3", "backbone int8: OpenVINO: ranks 0.5"),

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from edgeseg.bench.fit_cost.fit_cost import findings_of, fit_row
 from edgeseg.bench.harness.report import read_report
-from edgeseg.bench.harness.units import FAILED, Done
+from edgeseg.bench.harness.units import FAILED, UnitResults
 from edgeseg.cli.bench_commands import bench
 from tests.support.bench_tables import by_column
 
@@ -39,7 +39,7 @@ def test_a_fit_that_failed_says_so_in_its_row() -> None:
         "b 2 images": {"fit_s": 1.0, "peak_mb": 900.0, "base_mb": 700.0},
         "b 4 images": {FAILED: "fit: MemoryError: 40 GB"},
     }
-    done = Done(results=results, commits=(), seconds=0.0)
+    done = UnitResults(results=results, commits=(), seconds=0.0)
     rows = [fit_row(done, name, (2, 4)) for name in ("a", "b", "c")]
     assert rows[0].by_count["4"].added_mb == 201.0
     assert rows[1].by_count["4"].fit_s == "fit: MemoryError: 40 GB"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgeseg.base.errors import UsageError
-from edgeseg.bench.harness.figures import Dot, Line, bars, curves, pareto, pareto_front
+from edgeseg.bench.harness.figures import Curve, Dot, bars, curves, pareto, pareto_front
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Figure, Report, read_report, write_page, write_report
 from edgeseg.bench.harness.tabular import Column, Table
@@ -107,7 +107,7 @@ def test_the_front_leaves_out_what_is_beaten() -> None:
 
 def test_figures_are_the_same_bytes_for_the_same_numbers(tmp_path: Path) -> None:
     dots = [Dot(name="a", ms=1, value=0.9, size_mb=10, group="edge")] * 2
-    lines = [Line(name="a", x=[1, 10, 100], y=[1, 2, 3], spread=[0.1, 0.1, 0.1])]
+    lines = [Curve(name="a", x=[1, 10, 100], y=[1, 2, 3], spread=[0.1, 0.1, 0.1])]
     for number in (1, 2):
         pareto(dots, tmp_path / f"pareto{number}.png", value_name="PRO")
         curves(lines, tmp_path / f"curves{number}.png", x_name="k", y_name="PRO", log_x=True)

@@ -16,7 +16,7 @@ from edgeseg.bench.latency import turns
 from edgeseg.bench.latency.cold_start import cold_start
 from edgeseg.bench.latency.runners import open_runner, size_on_disk
 from edgeseg.bench.latency.timing import candidates_of
-from edgeseg.bench.latency.turns import Candidate, Schedule, measure_latency
+from edgeseg.bench.latency.turns import LatencyCandidate, Schedule, measure_latency
 from edgeseg.cli.bench_commands import bench
 from edgeseg.runtime.backends.choose import BACKENDS
 from edgeseg.runtime.backends.session_options import SessionOptions
@@ -69,7 +69,10 @@ def test_any_image_input_is_fed(
 def test_turns_are_taken_by_all(tmp_path: Path) -> None:
     path = write_mean(tmp_path / "mean.onnx", [1, 3, 32, 48])
     timings = measure_latency(
-        [Candidate(name="a", path=path), Candidate(name="b", path=path, backend="openvino")],
+        [
+            LatencyCandidate(name="a", path=path),
+            LatencyCandidate(name="b", path=path, backend="openvino"),
+        ],
         schedule=Schedule(rounds=3, turn=4, warmup=1, streamed=2, fps=1000),
         options=ONE_THREAD,
     )
@@ -118,16 +121,16 @@ class Clock:
 def test_a_streamed_frame_comes_when_the_camera_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(turns, "time", clock)
-    samples = turns._timed(clock.run, 3, uncounted=1, period_s=0.02)
+    samples = turns._time_calls(clock.run, 3, uncounted=1, period_s=0.02)
     assert clock.starts == [0, 20, 40, 60]
     assert samples.ms == [5.0, 5.0, 5.0]
     assert samples.processor_ms == pytest.approx(11), "up to the next frame"
     clock.starts.clear()
-    samples = turns._timed(clock.run, 2, uncounted=1)
+    samples = turns._time_calls(clock.run, 2, uncounted=1)
     assert clock.starts == [80, 85, 90], "back to back"
     assert samples.processor_ms == pytest.approx(10)
     clock.starts.clear()
-    turns._timed(lambda: clock.run(25), 2, period_s=0.02)
+    turns._time_calls(lambda: clock.run(25), 2, period_s=0.02)
     assert clock.starts == [95, 120], "a frame that is late is followed at once"
 
 
@@ -204,7 +207,7 @@ def test_the_command_writes_the_report_and_resumes(tmp_path: Path) -> None:
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
     path = write_mean(tmp_path / "mean.onnx", [1, 3, 32, 48])
-    item = Candidate(name="a", path=path)
+    item = LatencyCandidate(name="a", path=path)
     with pytest.raises(UsageError, match="expected one or more, each named once"):
         measure_latency([item, item], schedule=Schedule(), options=ONE_THREAD)
     with pytest.raises(UsageError, match="rounds=0: expected at least 1"):

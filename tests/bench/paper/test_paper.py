@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.bench.harness.units import Done
+from edgeseg.bench.harness.units import UnitResults
 from edgeseg.bench.paper.distances_over_k import Variant
 from edgeseg.bench.paper.experiments import unit_name
 from edgeseg.bench.paper.parts import PaperOptions
@@ -30,7 +30,7 @@ def findings(curves: Curves, *, seeds: int = 1) -> Findings:
                 for size, value in zip(SIZES, values, strict=True)
             }
     options = PaperOptions(mvtec=Path(), curve_sizes=SIZES, curve_seeds=seeds)
-    done = Done(results=results, commits=(), seconds=0.0)
+    done = UnitResults(results=results, commits=(), seconds=0.0)
     return Findings(done=done, options=options, categories=["grid"], weights={})
 
 

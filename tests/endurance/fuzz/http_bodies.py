@@ -85,7 +85,7 @@ def _teach() -> tuple[Any, int]:
 
     site_server.GUESS_S = 0.0
     place = tempfile.TemporaryDirectory(prefix="edgeseg-fuzz-")  # for as long as the process lives
-    project = Project.begun(Path(place.name) / "line3")
+    project = Project.open_or_create(Path(place.name) / "line3")
     service = TeachService(project, child=("true",))  # a fit that comes to nothing
     server = serve(service, Access(host="127.0.0.1", token=_TOKEN), port=0, on_error=note)
     RUNNING.extend((place, server))

@@ -56,7 +56,7 @@ def projects(folder: Path) -> Iterator[Seed]:
     """Settings of a project, and its history."""
     from edgeseg.teach.project import ProjectSettings, RegionSettings, settings_text
 
-    region = RegionSettings.told({"roi": [1, 2, 30, 20], "ignore": [[[1, 2], [9, 2], [9, 9]]]})
+    region = RegionSettings.from_page({"roi": [1, 2, 30, 20], "ignore": [[[1, 2], [9, 2], [9, 9]]]})
     settings = ProjectSettings(source="0", region=region)
     yield Seed(data=settings_text(settings).encode(), name="project.toml")
     yield Seed(data=b'{"event": "fit", "when": "2026-01-02T03:04:05Z"}\n', name="history.jsonl")

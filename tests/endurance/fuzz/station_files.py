@@ -70,7 +70,7 @@ def read_project_file(data: bytes, seed: Seed, folder: Path) -> object:
     write(data, place, seed.name)
     if seed.name != "project.toml":
         write(b'source = "0"\n', place, "project.toml")
-    project = Project.opened(place)
+    project = Project.open(place)
     return project.settings().config(), project.history()
 
 

@@ -1,4 +1,4 @@
-"""The work of a comparison: models are fitted, exported and judged, then all files are timed.
+"""The work of a comparison: fit, export and judge models, then time all files.
 
 categories x models x seeds -> fitted                                              (fit units)
 each fit x precisions -> exported as shipped, judged                            (export units)
@@ -30,11 +30,11 @@ from edgeseg.bench.compare.peer_process import PeerRequest, run_peer
 from edgeseg.bench.compare.plan import ComparisonPlan, Fit, Graph, peer_unit
 from edgeseg.bench.compare.record import Record
 from edgeseg.bench.harness.accuracy import accuracy_of, fingerprint, measure_accuracy
-from edgeseg.bench.harness.fit_worker import fit_in_process
-from edgeseg.bench.harness.units import FAILED, Done, Result, Store, Unit, run_units
+from edgeseg.bench.harness.fit_worker import FitWorkerRequest, fit_in_process
+from edgeseg.bench.harness.units import FAILED, Result, Store, Unit, UnitResults, run_units
 from edgeseg.bench.latency.runners import size_on_disk
 from edgeseg.bench.latency.timing import timing_units
-from edgeseg.bench.latency.turns import Candidate, Schedule
+from edgeseg.bench.latency.turns import LatencyCandidate, Schedule
 from edgeseg.data.datasets import Dataset, read_sample
 from edgeseg.fitting.fitting import FitOptions
 from edgeseg.fitting.fitting import fit as fit_model
@@ -63,11 +63,13 @@ class ComparisonWork:
     def measure(
         self, store: Store, *, schedule: Schedule, note: Note, cold_starts: bool = True
     ) -> Record:
-        """Do what is not done yet."""
+        """Run the units that have no result yet, and return all results."""
         done = run_units(list(self.units()), store, note=note)
         candidates = self.candidates(done)
         if not candidates:
-            return Record(plan=self.plan, done=done, timed=Done(results={}, commits=(), seconds=0))
+            return Record(
+                plan=self.plan, done=done, timed=UnitResults(results={}, commits=(), seconds=0)
+            )
         units = timing_units(
             candidates,
             schedule=schedule,
@@ -79,7 +81,7 @@ class ComparisonWork:
         return Record(plan=self.plan, done=done, timed=run_units(units, store, note=note))
 
     def units(self) -> Iterator[Unit]:
-        """Category by category, ours first."""
+        """List the units, category by category, our models first."""
         for category in self.plan.categories:
             for model in self.plan.models:
                 for seed in range(self.plan.seeds):
@@ -94,13 +96,13 @@ class ComparisonWork:
         return self.datasets[self.plan.categories.index(category)]
 
     def _is_timed(self, category: str, seed: int = 0) -> bool:
-        """Latency depends on the category as little as a graph does: one is kept for timing."""
+        """Tell whether files of this fit are timed: one category is enough, graphs are alike."""
         return category == self.plan.categories[0] and seed == 0
 
     def _settings(self, fit: Fit) -> Result:
         return {
             "data": fingerprint(self._dataset(fit.category)),
-            "config": fit.model.seeded(fit.seed).to_dict(),
+            "config": fit.model.config_for(fit.seed).to_dict(),
             "weights": self.weights,
             "planted": self.planted,
         }
@@ -117,17 +119,17 @@ class ComparisonWork:
 
     def _fit(self, fit: Fit) -> Result:
         """Fit and save; beside peers in a process of its own, for its seconds and its memory."""
-        dataset, config = self._dataset(fit.category), fit.model.seeded(fit.seed)
+        dataset, config = self._dataset(fit.category), fit.model.config_for(fit.seed)
         path = self._artefact_path(fit)
         path.parent.mkdir(parents=True, exist_ok=True)
         if self.plan.peers:
-            request = {
-                "data": str(dataset.root),
-                "config": config.to_dict(),
-                "weights": self.weights,
-                "threads": self.session.thread_count,
-                "artefact": str(path),
-            }
+            request = FitWorkerRequest(
+                data=dataset.root,
+                config=config,
+                weights=self.weights,
+                threads=self.session.thread_count,
+                artefact=path,
+            )
             return fit_in_process(request, path.parent)
         options = FitOptions(
             weights=self.weights,
@@ -183,7 +185,7 @@ class ComparisonWork:
         return None if self.plan.by_planted else self.plan.judging_backend(graph.precision)
 
     def _artefact(self, fit: Fit) -> Artefact:
-        """The fitted model; fitted again if a further precision is asked for later."""
+        """Load the fitted model; fit again if its file was deleted since."""
         path = self._artefact_path(fit)
         if not path.is_file():
             self._fit(fit)
@@ -228,7 +230,7 @@ class ComparisonWork:
         return result
 
     def _judge_peer(self, dataset: Dataset, folder: Path, result: Result) -> Result:
-        """Our metric on the peer's raw maps, and on what its exported graph answers."""
+        """Measure the peer's raw maps and its exported graph with our metric code."""
         raw = accuracy_of(
             np.load(folder / "maps.npy"),
             [read_sample(sample, self.size_hw)[1] for sample in dataset.test],
@@ -244,13 +246,13 @@ class ComparisonWork:
             judged |= {"exported": exported.to_dict(), "onnx_bytes": size_on_disk(path)}
         return judged
 
-    def candidates(self, done: Done) -> list[Candidate]:
-        """Every graph of the first category in every backend; of peers their ONNX and own IR."""
+    def candidates(self, done: UnitResults) -> list[LatencyCandidate]:
+        """List what is timed: graphs of the first category in every backend, and peers' files."""
         first = self.plan.categories[0]
         candidates = [
-            Candidate(name=graph.title, path=self.path(graph), backend=backend)
+            LatencyCandidate(name=graph.title, path=self.path(graph), backend=backend)
             for graph in self.plan.first_graphs()
-            for backend in self.plan.timed_in(graph)
+            for backend in self.plan.backends_for(graph)
             if REFUSED not in done.results[graph.unit]
         ]
         for peer in self.plan.peers:
@@ -258,7 +260,9 @@ class ComparisonWork:
             for key, backend in (("onnx", "cpu"), ("openvino", "openvino")):
                 if key in result:
                     path = self._folder(first, peer) / result[key]
-                    candidates.append(Candidate(name=PEERS[peer], path=path, backend=backend))
+                    candidates.append(
+                        LatencyCandidate(name=PEERS[peer], path=path, backend=backend)
+                    )
         gone = [item.path for item in candidates if not item.path.is_file()]
         if gone:
             raise UsageError(
@@ -275,5 +279,5 @@ class ComparisonWork:
         return self._folder(fit.category, f"{fit.model.name} seed{fit.seed}") / "model.edgeseg"
 
     def path(self, graph: Graph) -> Path:
-        """Where an exported file lies."""
+        """Path of an exported file."""
         return self._artefact_path(graph.fit).with_name(graph.file)

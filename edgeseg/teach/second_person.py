@@ -1,4 +1,4 @@
-"""What one supervisor has asked for and another has to confirm, because it loses many defects.
+"""A decision that waits for a second supervisor, because it loses many defects.
 
 asked.json    who asked for what, and when; gone when it is decided or when anything has changed
 """
@@ -18,12 +18,12 @@ _FILE = "asked.json"
 
 
 class SecondNeededError(EdgesegError):
-    """One person alone must not decide this."""
+    """Raised when one person alone must not decide."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Word:
-    """On whose word something is done."""
+class Consent:
+    """Who asks for a decision, and who confirms it."""
 
     name: str = ""  # of who asks; empty: a shell, which nobody can confirm
     second: str = ""  # of who confirms
@@ -31,13 +31,13 @@ class Word:
 
     @property
     def enough(self) -> bool:
-        """Whether it holds for what one person alone must not decide."""
+        """Whether it suffices for a decision that one person alone must not take."""
         return self.forced or bool(self.second)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What waits for a second person."""
+class PendingDecision:
+    """A decision that waits for a second person."""
 
     what: Literal["learn", "choose"]
     of: str  # version, marks or rate: it holds for nothing else
@@ -47,7 +47,7 @@ class Asked:
     per_thousand: float | None = None
 
 
-def ask(
+def request_second(
     project: Project,
     what: Literal["learn", "choose"],
     *,
@@ -56,10 +56,10 @@ def ask(
     sentence: Message,
     per_thousand: float | None = None,
 ) -> SecondNeededError:
-    """Write down who asks, if it is somebody; the refusal that says so."""
+    """Store who asks, if there is a name; return the error that refuses the decision."""
     if name:
         name = check_name_of_person(name)
-        asked = Asked(
+        asked = PendingDecision(
             what=what,
             of=of,
             name=name,
@@ -72,30 +72,30 @@ def ask(
     return SecondNeededError(sentence)
 
 
-def asked_for(project: Project) -> Asked | None:
-    """What waits."""
+def pending_decision(project: Project) -> PendingDecision | None:
+    """Read the decision that waits; None if there is none."""
     try:
-        return record(Asked, parse_json(read_bounded(project.folder / _FILE)))
+        return record(PendingDecision, parse_json(read_bounded(project.folder / _FILE)))
     except (OSError, Malformed):
         return None
 
 
-def asked_facts(project: Project) -> dict[str, Any] | None:
-    """For `state`."""
-    asked = asked_for(project)
+def pending_facts(project: Project) -> dict[str, Any] | None:
+    """Read the decision that waits, as `state` shows it."""
+    asked = pending_decision(project)
     return None if asked is None else dict(vars(asked))
 
 
-def settle_asked(project: Project) -> None:
-    """It was decided, or what it was about has changed."""
+def clear_pending(project: Project) -> None:
+    """Delete the decision that waits: it was taken, or no longer holds."""
     (project.folder / _FILE).unlink(missing_ok=True)
 
 
-def confirmed(project: Project, *, name: str) -> tuple[Asked, Word]:
-    """What somebody asked for, with the word of both; refused if they are one person."""
-    asked, name = asked_for(project), check_name_of_person(name)
+def confirm_pending(project: Project, *, name: str) -> tuple[PendingDecision, Consent]:
+    """Return the decision that waits and the consent of two people; refuse one who asks twice."""
+    asked, name = pending_decision(project), check_name_of_person(name)
     if asked is None:
         raise UsageError(Message("confirm_nothing"))
     if person(asked.name) == person(name):
         raise UsageError(Message("confirm_same", name=name))
-    return asked, Word(name=asked.name, second=name)
+    return asked, Consent(name=asked.name, second=name)

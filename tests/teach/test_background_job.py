@@ -10,8 +10,8 @@ import pytest
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message
+from edgeseg.teach.background_job import BackgroundJob
 from edgeseg.teach.project import Project
-from edgeseg.teach.work import Work
 from tests.support import HANGS_S
 from tests.support.messages import refuses, says
 
@@ -26,13 +26,13 @@ def child(code: str) -> tuple[str, ...]:
 
 @pytest.fixture
 def project(tmp_path):
-    return Project.begun(tmp_path / "line3")
+    return Project.open_or_create(tmp_path / "line3")
 
 
 def work_of(project, code, taken=None):
     """Started; `taken` gets what its end is handed."""
     taken = [] if taken is None else taken
-    work = Work(project, command=child(code))
+    work = BackgroundJob(project, command=child(code))
     work.start("fit", finish=lambda folder, done: taken.append(done) or "fine", sentence="begin")
     return work
 
@@ -128,13 +128,13 @@ def test_what_a_killed_service_left_is_swept_by_the_next(project):
     )
     os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code])
     assert len(left(project)) == 1
-    code = f"from edgeseg.teach.project import *; p = Project.opened({str(project.folder)!r}); "
+    code = f"from edgeseg.teach.project import *; p = Project.open({str(project.folder)!r}); "
     os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code + "p.store(p.settings())"])
     assert left(project) == []
 
 
 def test_something_that_needs_no_child(project):
-    work = Work(project)
+    work = BackgroundJob(project)
     work.start_here(lambda: "done here", sentence="begin")
     work.wait(HANGS_S)
     assert work.facts() == {"state": "done", "share": 1.0, "sentence": "done here", "setting": None}
@@ -142,7 +142,7 @@ def test_something_that_needs_no_child(project):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_defect_of_the_program_ends_the_job_too(project):
-    work = Work(project)
+    work = BackgroundJob(project)
     work.start_here(lambda: {}["missing"], sentence="begin")
     work.wait(HANGS_S)
     assert work.facts()["state"] == "failed"
@@ -152,7 +152,8 @@ def test_a_defect_of_the_program_ends_the_job_too(project):
 def test_a_job_gives_way_to_the_station(project):
     """Its session too, where Linux shares processors among sessions."""
     code = (
-        "from edgeseg.teach.work import give_way; give_way(); path = '/proc/self/autogroup'; "
+        "from edgeseg.teach.background_job import give_way; give_way(); "
+        "path = '/proc/self/autogroup'; "
         "group = open(path).read().split()[-1] if os.path.exists(path) else '19'; "
         "print(json.dumps({'done': {'nice': os.nice(0), 'group': group}}), flush=True)"
     )

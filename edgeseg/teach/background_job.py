@@ -1,7 +1,7 @@
-"""A job in a child process that gives way to the station: progress, cancel, and one clear end.
+"""A job in a child process of low priority: progress, cancel, and one clear end.
 
-    service: Work.start --stdin {"job": "fit", "project": FOLDER, "folder": FOLDER}--> child: main
-    child: Teller --stdout {"share": 0.4, "sentence": ...}, then {"done": ...} or {"failed": ...}-->
+    BackgroundJob.start --stdin {"job": "fit", "project": FOLDER, "folder": FOLDER}--> child: main
+    ProgressWriter --stdout {"share": 0.4, "sentence": ...}, then {"done": ...} or {"failed": ...}
 
 A sentence is a message, {"key", "values"}, or words without a key; what failed is an error's parts.
 
@@ -31,9 +31,8 @@ from edgeseg.base.messages import Message, Setting, Words, read_words
 from edgeseg.base.plain import Malformed, parse_object
 from edgeseg.teach.project import Project
 
-CHILD = (sys.executable, "-m", "edgeseg.teach.work")
-# What a child can be asked to do: (Project, folder, Telling) -> what it says at its end. It loads
-# no more than its job.
+CHILD = (sys.executable, "-m", "edgeseg.teach.background_job")
+# The jobs of a child: (Project, folder, JobProgress) -> its last message; each loads its own needs.
 JOBS = {"fit": "edgeseg.teach.fit_job:fit", "next": "edgeseg.teach.learning:next_version"}
 _GRACE_S = 3.0  # between asking and killing
 _TAIL = 4000  # characters of what a crashed child said last
@@ -46,7 +45,7 @@ Item = TypeVar("Item")
 Finish = Callable[[Path, dict[str, Any]], Words]  # takes the folder and the result; a sentence
 
 
-class Work:
+class BackgroundJob:
     """One kind of job, at most one at a time."""
 
     def __init__(self, project: Project, *, command: Sequence[str] = CHILD) -> None:
@@ -65,7 +64,7 @@ class Work:
         return self._state == "running"
 
     def facts(self) -> dict[str, Any]:
-        """For `state`."""
+        """Facts of the job for `state`."""
         with self._lock:
             facts = {"state": self._state, "share": self._share, "sentence": self._sentence}
             named = self._setting
@@ -80,7 +79,7 @@ class Work:
         sentence: Words,
         around: AbstractContextManager[None] = _NOTHING,
     ) -> None:
-        """Begin; UsageError while another is under way. All of it is done within `around`."""
+        """Start a job in a child, within `around`; UsageError while another is under way."""
 
         def through_child() -> Words:
             with around, temporary_folder(self._project.folder, name=job) as folder:
@@ -89,7 +88,7 @@ class Work:
         self.start_here(through_child, sentence=sentence)
 
     def start_here(self, do: Callable[[], Words], *, sentence: Words) -> None:
-        """The same for what needs no child: it gives a sentence, or fails."""
+        """Start a job in a thread of this process; it returns a sentence, or raises."""
         with self._lock:
             if self._state == "running":
                 raise UsageError(Message("work_busy", what=self._sentence))
@@ -99,7 +98,7 @@ class Work:
         self._thread.start()
 
     def cancel(self) -> None:
-        """End it; nothing of it stays."""
+        """Cancel the job; nothing of it stays."""
         with self._lock:
             if self._state != "running":
                 raise UsageError(Message("work_none"))
@@ -110,7 +109,7 @@ class Work:
         self.wait(2 * _GRACE_S)
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Until it has ended."""
+        """Wait until the job has ended."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
@@ -136,7 +135,7 @@ class Work:
             self._state = state  # last: whoever sees it finds the rest
 
     def _through(self, job: str, folder: Path) -> dict[str, Any]:
-        """What the child says at its end."""
+        """Run the child; return its last message."""
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
             process = subprocess.Popen(
                 self._command,
@@ -203,7 +202,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 
 def _why(code: int, log: IO[str]) -> Message:
-    """Of a child that died without a word; its last line is the best there is."""
+    """Say why a child ended without a message, by its exit code and its last line."""
     if code == -signal.SIGKILL:
         return Message("work_killed")
     if code < 0:
@@ -215,15 +214,15 @@ def _why(code: int, log: IO[str]) -> Message:
     return Message("work_failed", why=said)
 
 
-class Teller:
-    """Tells the service how far the job is; takes the progress and the notes of a fit."""
+class ProgressWriter:
+    """Writes progress and notes of a job as JSON lines for the service."""
 
     def __init__(self, out: TextIO) -> None:
         self._out, self._share = out, 0.0
         self._lock = threading.Lock()
 
     def tell(self, **facts: Any) -> None:
-        """One line."""
+        """Write one line."""
         with self._lock:
             self._out.write(json.dumps(facts) + "\n")
             self._out.flush()
@@ -233,17 +232,17 @@ class Teller:
         self.tell(failed=error.to_json())
 
     def at(self, share: float, sentence: Message) -> None:
-        """So far."""
+        """Write the share that is done."""
         self._share = share
         self.note(sentence)
 
     def note(self, text: Words) -> None:
-        """A line about what is going on."""
+        """Write a note."""
         sentence = text.to_json() if isinstance(text, Message) else text
         self.tell(share=round(self._share, 3), sentence=sentence)
 
     def progress(self, items: Iterable[Item], *, length: int, label: Words) -> Iterator[Item]:
-        """A loop of the fit; how many there will be nobody knows, the first is the longest."""
+        """Report a loop of the fit; each takes a part of what is left, the first the most."""
         begin = self._share
         span = 0.6 * (_LOOPS_END - begin)
         for done, item in enumerate(items):
@@ -253,30 +252,30 @@ class Teller:
         self.at(begin + span, Message("work_so_far", what=label, n=length, n_all=length))
 
 
-def _job(name: str) -> Callable[[Project, Path, Teller], dict[str, Any]]:
+def _job(name: str) -> Callable[[Project, Path, ProgressWriter], dict[str, Any]]:
     module, _, function = JOBS[name].partition(":")
-    found: Callable[[Project, Path, Teller], dict[str, Any]]
+    found: Callable[[Project, Path, ProgressWriter], dict[str, Any]]
     found = getattr(importlib.import_module(module), function)
     return found
 
 
-def do_job(job: dict[str, Any], teller: Teller) -> int:
-    """Do one job; its exit code."""
+def do_job(job: dict[str, Any], writer: ProgressWriter) -> int:
+    """Do one job; return its exit code."""
     try:
-        project, folder = Project.opened(Path(job["project"])), Path(job["folder"])
-        done = _job(job["job"])(project, folder, teller)
-        teller.tell(done=done)
+        project, folder = Project.open(Path(job["project"])), Path(job["folder"])
+        done = _job(job["job"])(project, folder, writer)
+        writer.tell(done=done)
         return 0
     except EdgesegError as error:
-        teller.fail(error)
+        writer.fail(error)
     except ModuleNotFoundError as error:
         install = install_command(error.name or "") or f"pip install {error.name}"
         message = Message("work_not_installed", name=error.name, command=install)
-        teller.fail(EdgesegError(message))
+        writer.fail(EdgesegError(message))
     except Exception as error:
         if not out_of_memory(error):
             raise
-        teller.fail(EdgesegError(Message("work_memory")))
+        writer.fail(EdgesegError(Message("work_memory")))
     return 1
 
 
@@ -290,20 +289,20 @@ def main() -> int:
     ended = threading.Event()
     threading.Thread(target=_end_with_the_service, args=(ended,), daemon=True).start()
     try:
-        return do_job(job, Teller(out))
+        return do_job(job, ProgressWriter(out))
     finally:
         ended.set()
 
 
 def _end_with_the_service(ended: threading.Event) -> None:
-    """Nobody would take the result of a service that is gone."""
+    """End this process when the service is gone."""
     sys.stdin.read()
     if not ended.is_set():
         os._exit(_ORPHANED)
 
 
 def give_way() -> None:
-    """Of this process, which is a session of its own."""
+    """Give this process the lowest priority; it is a session of its own."""
     with suppress(OSError):
         os.nice(_LOWEST)
     # Linux shares processors among sessions first: within its session a niceness weighs nothing
@@ -313,7 +312,7 @@ def give_way() -> None:
 
 
 def give_way_here() -> None:
-    """Of this thread, and of what it starts, such as the session of a golden check."""
+    """Give this thread, and what it starts, the lowest priority."""
     if sys.platform == "linux":  # where a thread has a niceness of its own
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST)

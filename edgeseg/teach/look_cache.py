@@ -1,6 +1,6 @@
-"""How the good pictures look, each decoded once, by a thread that gives way to the station.
+"""Appearance of the good pictures, each decoded once, by a thread of low priority.
 
-Whoever lists pictures takes what is known by now; a picture that is kept is looked at on its way.
+A list of pictures shows what is known by now; a new picture is looked at when it is stored.
 """
 
 import threading
@@ -9,30 +9,30 @@ from pathlib import Path
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.runtime.drift.appearance import Look, look_at
-from edgeseg.teach.folder_list import Entry
-from edgeseg.teach.work import give_way_here
+from edgeseg.teach.background_job import give_way_here
+from edgeseg.teach.folder_list import FileEntry
 from edgeseg.vision.images import read_image
 
 
-class Looks:
-    """Of the files of one folder; may be called from any thread."""
+class LookCache:
+    """The looks of the files of one folder; may be called from any thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._known: dict[Entry, Look | None] = {}  # None: it cannot be read
-        self._waiting: list[Entry] = []
+        self._known: dict[FileEntry, Look | None] = {}  # None: it cannot be read
+        self._waiting: list[FileEntry] = []
         self._thread: threading.Thread | None = None
         self.version = 0  # rises with all that becomes known
 
-    def keep(self, entry: Entry, look: Look | None) -> None:
-        """What somebody knows already."""
+    def keep(self, entry: FileEntry, look: Look | None) -> None:
+        """Store the look of a file."""
         with self._lock:
             self._known[entry] = look
             self.version += 1
 
-    def known(self, entries: Sequence[Entry]) -> dict[str, Look]:
-        """Of these files, by name, as far as they were looked at; the others are from now on."""
+    def get(self, entries: Sequence[FileEntry]) -> dict[str, Look]:
+        """Return the known looks of these files by name, and begin to look at the others."""
         with self._lock:
             here = {entry: self._known[entry] for entry in entries if entry in self._known}
             self._known = dict(here)  # files that are gone are forgotten
@@ -42,15 +42,15 @@ class Looks:
                 self._thread.start()
         return {entry.name: look for entry, look in here.items() if look is not None}
 
-    def wait(self, entries: Sequence[Entry]) -> dict[str, Look]:
-        """Of all of these, however long it takes: for a shell."""
+    def wait(self, entries: Sequence[FileEntry]) -> dict[str, Look]:
+        """Return the looks of all these files, however long it takes: for a shell."""
         for entry in entries:
             if entry not in self._known:
                 self.keep(entry, self._look(entry))
-        return self.known(entries)
+        return self.get(entries)
 
     def settle(self) -> None:
-        """Wait for what was begun."""
+        """Wait until the thread has looked at all files."""
         thread = self._thread
         if thread is not None:
             thread.join()
@@ -65,7 +65,7 @@ class Looks:
                 entry = self._waiting.pop(0)
             self.keep(entry, self._look(entry))
 
-    def _look(self, entry: Entry) -> Look | None:
+    def _look(self, entry: FileEntry) -> Look | None:
         try:
             return look_at(read_image(self._folder / entry.name))
         except EdgesegError:
