@@ -185,16 +185,17 @@ def _say_unsigned(project: "Project", trust: tuple[Path, ...], note: Note) -> No
 
 def _serve_page(service: "TeachService", page: PageWish, note: Note) -> None:
     """Serve the page until the process is stopped."""
-    from edgeseg.runtime.web.access import token_in
-    from edgeseg.teach.web import WebOptions, serve
+    from edgeseg.runtime.web.access import Access, token_in
+    from edgeseg.teach.web import serve
 
-    options = WebOptions(
+    access = Access(
         host=page.host,
-        port=page.serve or 0,
         token=token_in(page.token_file),
         supervisor_token=token_in(page.supervisor_token_file, setting="supervisor_token_file"),
     )
-    server = serve(service, options, on_error=lambda name, text: note(f"{name}: {text}"))
+    server = serve(
+        service, access, port=page.serve or 0, on_error=lambda name, text: note(f"{name}: {text}")
+    )
     ended = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
     try:

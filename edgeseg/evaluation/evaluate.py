@@ -167,7 +167,7 @@ def _check_labelled(dataset: Dataset) -> None:
 
 
 @dataclass(kw_only=True)
-class _Seen:
+class _ImageResults:
     """The scores and verdicts of the images so far."""
 
     maps: MapEvaluator = field(default_factory=MapEvaluator)
@@ -194,8 +194,8 @@ def _predict_all(
     *,
     grid_hw: tuple[int, int] | None,
     visit: Visitor | None,
-) -> _Seen:
-    seen = _Seen()
+) -> _ImageResults:
+    seen = _ImageResults()
     for batch in batches:
         maps, scores = _predict_batch(predict, batch, grid_hw)
         for i, sample in enumerate(batch.samples):

@@ -5,7 +5,7 @@ An operator watches, captures and marks; what changes a decision needs a supervi
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -44,30 +44,18 @@ _STILL_S = 3.0
 Reply = Callable[[Request], Answer | LivePictures]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WebOptions:
-    """Address and tokens of the page."""
-
-    host: str = "127.0.0.1"
-    port: int = 8080
-    token: str | None = field(default=None, repr=False)
-    supervisor_token: str | None = field(default=None, repr=False)
-
-
 def serve(
     service: TeachService,
-    options: WebOptions,
+    access: Access,
     *,
+    port: int,
     on_error: Callable[[str, str], None] = lambda name, text: None,
 ) -> SiteServer:
     """Start a server; its `url` is for the browser, its `stop` ends it."""
-    access = Access(
-        host=options.host, token=options.token, supervisor_token=options.supervisor_token
-    )
     server = SiteServer(
         routes_of(service, access),
         access=access,
-        port=options.port,
+        port=port,
         on_error=on_error,
         refusal=lambda sentence: for_page({"error": sentence}),
     )

@@ -24,7 +24,7 @@ from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
 from edgeseg.runtime.events import records
-from edgeseg.runtime.recipes.approval import Expected, write_approval
+from edgeseg.runtime.recipes.approval import Approval, write_approval
 from edgeseg.runtime.recipes.changeover import RecipeEvent
 from edgeseg.runtime.recipes.check_record import CheckRecord
 from edgeseg.runtime.recipes.golden_check import approve, check_golden
@@ -253,7 +253,7 @@ def test_schema_numbers(heading: str, number: int) -> None:
         ("`part.plan` with", metadata.SCHEMA),
         ("`part.onnx.sig`", signature.SCHEMA),
         ("`events.jsonl`", records.SCHEMA),
-        ("`expected.json`", Expected.schema),
+        ("`expected.json`", Approval.schema),
         ("`expected.json`", CheckRecord.schema),
         ("`counters.json`", Counts.schema),
         ("`latency.json`", report.SCHEMA),

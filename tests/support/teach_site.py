@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from edgeseg.runtime.web.access import Access
 from edgeseg.teach.project import Project
 from edgeseg.teach.service import TeachService
-from edgeseg.teach.web import WebOptions, serve
+from edgeseg.teach.web import serve
 from tests.doubles.chromium import Browser, Tab
 from tests.doubles.fake_teach import FakeTeach
 from tests.doubles.fakes import wait
@@ -31,7 +32,8 @@ class Site:
         self.tabs: list[Tab] = []
         self.server = serve(
             self.fake,
-            WebOptions(port=0, **tokens),
+            Access(host="127.0.0.1", **tokens),
+            port=0,
             on_error=lambda *error: self.errors.append(error),
         )
 
@@ -82,7 +84,9 @@ def taught(folder: Path, source: str) -> Iterator[tuple[TeachService, str]]:
     service = TeachService(project, child=CHILD)
     service.open_camera()
     errors: list[tuple[str, str]] = []
-    server = serve(service, WebOptions(port=0), on_error=lambda *error: errors.append(error))
+    server = serve(
+        service, Access(host="127.0.0.1"), port=0, on_error=lambda *error: errors.append(error)
+    )
     try:
         yield service, server.url
     finally:

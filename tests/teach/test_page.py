@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgeseg.base.messages import Message
 from edgeseg.vision.images import write_image
 from tests.doubles.chromium import Browser
 from tests.doubles.fake_teach import WIDTH
@@ -45,7 +46,9 @@ def test_nothing_is_said_outside_the_table(site: Site) -> None:
     site.fill()
     site.fake.mark("alarm-002", "good", who="operator", name="Ann")
     tab = site.open("collect")
-    tab.evaluate("for (const key in TEXTS.de) TEXTS.de[key] = '⟦' + TEXTS.en[key] + '⟧'")
+    for table in ("TEXTS", "SENTENCES"):
+        marked = f"'⟦' + {table}.en[key] + '⟧'"
+        tab.evaluate(f"for (const key in {table}.de) {table}.de[key] = {marked}")
     tab.evaluate("speak('de')")
     outside = """(() => {
         const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
@@ -323,7 +326,7 @@ def test_a_refusal_is_german_on_the_german_page_where_it_can_be(site: Site) -> N
     tab.evaluate("speak('de')")
     problem = "(e => [e.innerText, e.lang])(document.querySelector('#collect .problem'))"
     for refusal, words, lang in (
-        ("good/: holds 2000 pictures, as many as a project takes; remove some", "Es gibt", "de"),
+        (Message("pictures_full", kind=Message("word_good"), n=2000), "Es gibt schon 2.000", "de"),
         ("the disk is full, expected 10 MB", "The disk is full, expected 10 MB", "en"),
     ):
         site.fake.refusal = refusal

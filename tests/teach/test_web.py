@@ -11,7 +11,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message
 from edgeseg.runtime.web.access import Access
 from edgeseg.teach import uploads, web
-from edgeseg.teach.web import MAX_UPLOAD, WebOptions, for_page, routes_of, serve
+from edgeseg.teach.web import MAX_UPLOAD, for_page, routes_of, serve
 from tests.doubles.fake_teach import FakeTeach
 from tests.support import HANGS_S
 
@@ -74,8 +74,10 @@ class Site:
         self.fake.remove("good-0002.png")
         self.fake.running = "running"
         self.fake.calls.clear()
-        options = WebOptions(port=0, token=token, supervisor_token=supervisor)
-        self.server = serve(self.fake, options, on_error=lambda *error: self.errors.append(error))
+        access = Access(host="127.0.0.1", token=token, supervisor_token=supervisor)
+        self.server = serve(
+            self.fake, access, port=0, on_error=lambda *error: self.errors.append(error)
+        )
 
     def ask(self, path: str, *, method: str = "GET", body: bytes | str | None = None, **headers):
         connection = http.client.HTTPConnection(
@@ -359,5 +361,5 @@ def test_state_says_who_is_asking(site: Site) -> None:
 
 def test_others_on_the_network_need_a_token() -> None:
     with pytest.raises(UsageError, match="expected a token"):
-        serve(FakeTeach(), WebOptions(host="0.0.0.0", port=0))
-    assert "a-supervisors" not in repr(WebOptions(supervisor_token=SUPERVISOR))
+        serve(FakeTeach(), Access(host="0.0.0.0"), port=0)
+    assert "a-supervisors" not in repr(Access(host="127.0.0.1", supervisor_token=SUPERVISOR))

@@ -78,15 +78,16 @@ def _path(server: str, action: str) -> str:
 def _teach() -> tuple[Any, int]:
     """A project without a camera, and the port of its page."""
     from edgeseg.runtime.web import site_server
+    from edgeseg.runtime.web.access import Access
     from edgeseg.teach.project import Project
     from edgeseg.teach.service import TeachService
-    from edgeseg.teach.web import WebOptions, serve
+    from edgeseg.teach.web import serve
 
     site_server.GUESS_S = 0.0
     place = tempfile.TemporaryDirectory(prefix="edgeseg-fuzz-")  # for as long as the process lives
     project = Project.open_or_create(Path(place.name) / "line3")
     service = TeachService(project, child=("true",))  # a fit that comes to nothing
-    server = serve(service, WebOptions(port=0, token=_TOKEN), on_error=note)
+    server = serve(service, Access(host="127.0.0.1", token=_TOKEN), port=0, on_error=note)
     RUNNING.extend((place, server))
     return project, server.server_port
 
