@@ -27,7 +27,7 @@ class ExportOptions:
 
     precision: str = typed(
         EXACT,
-        f"Written into the graph. {' '.join(map(_describe, PRECISIONS.values()))}",
+        f"Precision of the graph. {' '.join(map(_describe, PRECISIONS.values()))}",
         kind=RegistryName(PRECISIONS),
     )
     target: str = typed(

@@ -172,7 +172,10 @@ class AtRate:
 
 
 def at_rate(tried: TrialResult, rate: float | None = None) -> AtRate:
-    """By the product's rule from the good scores that were kept; None: the rate of the fit."""
+    """Choose the threshold of a rate as the product does, and apply it to the test images.
+
+    Without a rate it is the rate of the fit.
+    """
     wish = tried.rate if rate is None else rate
     good = np.array(tried.good, np.float32).tolist()
     threshold = conformal_threshold(good, false_alarm_rate=wish).value

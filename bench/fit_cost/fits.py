@@ -1,4 +1,4 @@
-"""What `edgeseg bench fit-cost` fits; light, for the command line to take its options from."""
+"""Options of `edgeseg bench fit-cost`; light, for the command line to take them from."""
 
 from dataclasses import dataclass
 from pathlib import Path

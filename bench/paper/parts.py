@@ -1,4 +1,4 @@
-"""Which of the paper's experiments run; light, for the command line to take its options from."""
+"""Options of the paper's experiments; light, for the command line to take them from."""
 
 from dataclasses import dataclass
 from pathlib import Path

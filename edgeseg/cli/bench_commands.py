@@ -131,22 +131,6 @@ def small(asked: dict[str, Any], run: SmallRunOptions) -> None:
 
 
 @bench.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--out", "-o", type=FILE, required=True, help="The page, for example bench.html.")
-def report(folders: tuple[Path, ...], out: Path) -> None:
-    """Put the reports of several runs on one self-contained page.
-
-    \b
-    edgeseg bench report results/compare results/peers --out bench.html
-    """
-    from edgeseg.base.files import size_text
-    from edgeseg.bench.harness.report import read_report, write_page
-
-    write_page([(read_report(folder), folder) for folder in folders], out)
-    note(f"wrote {out} ({size_text(out.stat().st_size)}); it needs no other file")
-
-
-@bench.command()
 @data_argument
 @repeatable("--backbone", "backbones", BACKBONES, None, "Backbone to compare.")
 @repeatable("--preset", "presets", ("edge", "paper"), PRESETS, "Preset to compare.")
@@ -279,3 +263,19 @@ def fit_cost(
     python = None if no_peer else peer_python.find()
     options = FitCostOptions(data=data, python=python, threads=run.cores, **asked)
     finish(run_fit_cost(options, run.out, fresh=run.fresh, note=note), run)
+
+
+@bench.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--out", "-o", type=FILE, required=True, help="The page, for example bench.html.")
+def report(folders: tuple[Path, ...], out: Path) -> None:
+    """Put the reports of several runs on one self-contained page.
+
+    \b
+    edgeseg bench report results/compare results/peers --out bench.html
+    """
+    from edgeseg.base.files import size_text
+    from edgeseg.bench.harness.report import read_report, write_page
+
+    write_page([(read_report(folder), folder) for folder in folders], out)
+    note(f"wrote {out} ({size_text(out.stat().st_size)}); it needs no other file")

@@ -42,7 +42,7 @@ def info(model: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
 
 
 def artefact_facts(model: Path) -> dict[str, Any]:
-    """What is shown of a fitted model."""
+    """Read what is shown of a fitted model."""
     header = read_artefact_file(model).header
     words = {"method": calibration_facts(header).method}
     return header | {

@@ -87,7 +87,7 @@ def row(report: FitReport, per_thousand: float) -> dict[str, Any]:
 
 
 def per_thousand(chosen: Thresholds) -> float:
-    """The rate that was asked for, as people say it."""
+    """Convert the requested rate to false alarms in a thousand."""
     return round(1000 * chosen.requested_rate, 3)
 
 

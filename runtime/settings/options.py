@@ -91,7 +91,7 @@ class StreamOptions(OpeningOptions):
         group=SOURCE,
     )
     roi: str | None = typed(
-        None, "Look only at this part of the frame.", metavar="X,Y,W,H", group=DECIDING
+        None, "Look only at this rectangle of the frame.", metavar="X,Y,W,H", group=DECIDING
     )
     tile: bool = typed(
         False,
